@@ -6,9 +6,15 @@ WORKERS ?= 5
 # Images of containers often set this. The tests start Python hundreds of times: each would compile pyrmq.
 unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
+# The packages are installed; the engine in pyrmq/ is built for release; it is built, perhaps for development.
+PACKAGES := $(VENV)/.packages
 STAMP := $(VENV)/.installed
+ENGINE_STAMP := $(VENV)/.engine
+# For quick targets any engine will do, once the packages are installed.
+ENGINE := $(shell test $(PACKAGES) -nt pyproject.toml -a $(PACKAGES) -nt requirements-dev.lock \
+	&& echo $(ENGINE_STAMP) || echo $(STAMP))
 SOURCES := pyproject.toml requirements-dev.lock Cargo.toml Cargo.lock pyrmq/engine.pyx \
-	pyrmq/capi.pxd pyrmq/session.pxi pyrmq/turn.pxi $(shell find native build_backend -type f -not -path '*/__pycache__/*' \
+	pyrmq/capi.pxd pyrmq/session.pxi pyrmq/ready_loop.pxi $(shell find native build_backend -type f -not -path '*/__pycache__/*' \
 	-not -path 'native/fuzz/*')
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist loadfile
 LONG := PYRMQ_THOROUGH=1 $(BIN)/pytest
@@ -16,7 +22,7 @@ QUICK := unit client faces session store segments support simulation
 SLICES := crash faults simulation memory interop spark python sanitize fuzz random
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo demo-ha demo-outbox quick test soak test-rust lint lint-style lint-python lint-rust docs format bench bench-loopback \
+.PHONY: help setup engine run demo demo-ha demo-outbox quick test soak test-rust lint lint-style lint-python lint-rust docs format bench bench-loopback \
 	bench-client bench-transactions bench-spark bench-plot docs-plots wheel-check thorough $(SLICES:%=thorough-%) clean
 
 help: ## Show this list
@@ -27,9 +33,16 @@ $(STAMP): $(SOURCES)
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.lock
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(PACKAGES) $(ENGINE_STAMP) $@
+
+$(ENGINE_STAMP): $(SOURCES)
+	@rm -f $(STAMP)
+	@scripts/dev_engine.sh $(abspath $(BIN)/python)
 	@touch $@
 
 setup: $(STAMP) ## Make .venv and build the engine into it
+
+engine: $(ENGINE) ## Build the engine for development: within a minute, and not for benchmarks
 
 run: $(STAMP) ## Run a name server and a broker on 127.0.0.1:9876 and :10911
 	$(BIN)/pyrmq server
@@ -46,7 +59,7 @@ demo-outbox: $(STAMP) ## Tie messages to SQL transactions; kill the process in b
 test-rust: ## Run the engine's own tests, with a fixed seed (PROPTEST_RNG_SEED=… another)
 	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} cargo test --locked --quiet
 
-quick: $(STAMP) ## Tests for every edit (under 3 minutes): no JVM, no process, nothing slow
+quick: engine ## Tests for every edit (under 3 minutes): no JVM, no process, nothing slow
 	$(PYTEST) -m "not slow" $(QUICK:%=tests/%)
 
 test: $(STAMP) test-rust ## Test all behaviour (interop and Spark where Java, Maven and Go exist)
@@ -57,7 +70,7 @@ soak: $(STAMP) ## All kinds of load for 10 minutes, with stops and kills (MINUTE
 
 lint: lint-style lint-python lint-rust ## Check style, types, layers and pages made from the code
 
-lint-style: $(STAMP) ## The quick part of it: seconds
+lint-style: engine ## The quick part of it: seconds
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/check_layers.py
@@ -65,7 +78,7 @@ lint-style: $(STAMP) ## The quick part of it: seconds
 	$(BIN)/python scripts/docs_modules.py --check
 	$(BIN)/python scripts/docs_tables.py --check
 
-lint-python: $(STAMP) ## Types; all tests can be collected
+lint-python: engine ## Types; all tests can be collected
 	$(BIN)/mypy
 	$(BIN)/pytest --collect-only -qq tests >/dev/null || $(BIN)/pytest --collect-only -q tests
 
@@ -74,7 +87,7 @@ lint-rust: ## Format and clippy
 	cargo fmt --check --manifest-path native/fuzz/Cargo.toml
 	cargo clippy --locked --quiet --all-targets --features python -- -D warnings
 
-format: $(STAMP) ## Format all code
+format: engine ## Format all code
 	$(BIN)/ruff check --fix --quiet .
 	$(BIN)/ruff format --quiet .
 	cargo fmt --all

@@ -25,26 +25,27 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 _MODULES = ("aio", "errors", "oms", "sync", "testing")
 _NAMES = {
-    "pyrmq.client.consumer.allocate": "Configured average average_by_circle",
-    "pyrmq.client.consumer.allocate_hash": "ConsistentHash",
-    "pyrmq.client.consumer.allocate_rooms": "MachineRoom MachineRoomNearby",
-    "pyrmq.client.consumer.call_listener": "ConsumeResult ReconsumeLater",
+    "pyrmq.client.consumer.allocate": """
+        Configured ConsistentHash MachineRoom MachineRoomNearby average average_by_circle
+    """,
+    "pyrmq.client.consumer.consume_service": "ConsumeResult ReconsumeLater",
     "pyrmq.client.consumer.push_consumer": "PushConsumer",
     "pyrmq.client.hooks": """
         ConsumeContext ConsumeMessageHook ConsumeOutcome SendContext SendMessageHook
     """,
-    "pyrmq.client.transaction.listener": "TransactionListener",
     "pyrmq.client.consumer.lite_pull": "LitePullConsumer",
     "pyrmq.client.consumer.offsets": "ConsumeFrom",
     "pyrmq.client.producer.pending": "PendingSend",
     "pyrmq.client.producer.producer": "Producer",
-    "pyrmq.client.consumer.push_options": "MessageModel",
+    "pyrmq.client.consumer.options": "MessageModel",
     "pyrmq.client.producer.request_reply": "reply_to",
     "pyrmq.client.producer.select": "java_hash select_by_hash",
-    "pyrmq.client.producer.split": "split_batches",
+    "pyrmq.client.producer.outgoing": "split_batches",
     "pyrmq.client.transaction.producer": "TransactionalProducer",
     "pyrmq.client.transaction.function": "TransactionFunction",
-    "pyrmq.client.transaction.result": "TransactionSendResult TransactionStatistics",
+    "pyrmq.client.transaction.listener": """
+        TransactionListener TransactionSendResult TransactionStatistics
+    """,
     "pyrmq.errors": """
         BrokerMissingError CheckpointError ClientError ConfigError ConnectError DataLossError
         EngineError
@@ -77,33 +78,33 @@ if TYPE_CHECKING:
     from pyrmq import sync as sync
     from pyrmq import testing as testing
     from pyrmq.client.consumer.allocate import Configured as Configured
+    from pyrmq.client.consumer.allocate import ConsistentHash as ConsistentHash
+    from pyrmq.client.consumer.allocate import MachineRoom as MachineRoom
+    from pyrmq.client.consumer.allocate import MachineRoomNearby as MachineRoomNearby
     from pyrmq.client.consumer.allocate import average as average
     from pyrmq.client.consumer.allocate import average_by_circle as average_by_circle
-    from pyrmq.client.consumer.allocate_hash import ConsistentHash as ConsistentHash
-    from pyrmq.client.consumer.allocate_rooms import MachineRoom as MachineRoom
-    from pyrmq.client.consumer.allocate_rooms import MachineRoomNearby as MachineRoomNearby
-    from pyrmq.client.consumer.call_listener import ConsumeResult as ConsumeResult
-    from pyrmq.client.consumer.call_listener import ReconsumeLater as ReconsumeLater
+    from pyrmq.client.consumer.consume_service import ConsumeResult as ConsumeResult
+    from pyrmq.client.consumer.consume_service import ReconsumeLater as ReconsumeLater
     from pyrmq.client.consumer.lite_pull import LitePullConsumer as LitePullConsumer
     from pyrmq.client.consumer.offsets import ConsumeFrom as ConsumeFrom
+    from pyrmq.client.consumer.options import MessageModel as MessageModel
     from pyrmq.client.consumer.push_consumer import PushConsumer as PushConsumer
-    from pyrmq.client.consumer.push_options import MessageModel as MessageModel
     from pyrmq.client.hooks import ConsumeContext as ConsumeContext
     from pyrmq.client.hooks import ConsumeMessageHook as ConsumeMessageHook
     from pyrmq.client.hooks import ConsumeOutcome as ConsumeOutcome
     from pyrmq.client.hooks import SendContext as SendContext
     from pyrmq.client.hooks import SendMessageHook as SendMessageHook
+    from pyrmq.client.producer.outgoing import split_batches as split_batches
     from pyrmq.client.producer.pending import PendingSend as PendingSend
     from pyrmq.client.producer.producer import Producer as Producer
     from pyrmq.client.producer.request_reply import reply_to as reply_to
     from pyrmq.client.producer.select import java_hash as java_hash
     from pyrmq.client.producer.select import select_by_hash as select_by_hash
-    from pyrmq.client.producer.split import split_batches as split_batches
     from pyrmq.client.transaction.function import TransactionFunction as TransactionFunction
     from pyrmq.client.transaction.listener import TransactionListener as TransactionListener
+    from pyrmq.client.transaction.listener import TransactionSendResult as TransactionSendResult
+    from pyrmq.client.transaction.listener import TransactionStatistics as TransactionStatistics
     from pyrmq.client.transaction.producer import TransactionalProducer as TransactionalProducer
-    from pyrmq.client.transaction.result import TransactionSendResult as TransactionSendResult
-    from pyrmq.client.transaction.result import TransactionStatistics as TransactionStatistics
     from pyrmq.errors import BrokerMissingError as BrokerMissingError
     from pyrmq.errors import CheckpointError as CheckpointError
     from pyrmq.errors import ClientError as ClientError

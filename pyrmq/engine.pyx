@@ -9,39 +9,19 @@ from cpython.buffer cimport PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuf
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
-from libc.errno cimport EAGAIN, EINTR, EIO, ENOMEM, errno
+from libc.errno cimport EIO
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy, memset
-from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
+from libc.stdlib cimport calloc, free
 
 from pyrmq.capi cimport (
-    PYRMQ_ABI_VERSION, PYRMQ_ALIKE, PYRMQ_CAPI_NAME, PYRMQ_CLOSE, PYRMQ_COLD, PYRMQ_FAILED, PYRMQ_NONE, PYRMQ_OK,
-    PYRMQ_UNREADABLE, pyrmq_bytes, pyrmq_capi, pyrmq_chunk, pyrmq_command, pyrmq_feed, pyrmq_get,
+    PYRMQ_ABI_VERSION, PYRMQ_CAPI_NAME, PYRMQ_CLOSE, PYRMQ_COLD, PYRMQ_FAILED, PYRMQ_N_ALIKE, PYRMQ_NONE,
+    PYRMQ_OK, PYRMQ_UNREADABLE, pyrmq_addressee, pyrmq_bytes, pyrmq_capi, pyrmq_chunk,
+    pyrmq_command, pyrmq_get, pyrmq_left, pyrmq_left_list, pyrmq_received, pyrmq_report, pyrmq_sent,
+    pyrmq_serve, pyrmq_served,
 )
 
 from pyrmq import _native
 from pyrmq.errors import EngineError, ServiceNotAvailableError
-
-cdef extern from "sys/epoll.h" nogil:
-    const uint32_t EPOLLIN
-    ctypedef union epoll_data_t:
-        int fd
-    struct epoll_event:
-        uint32_t events
-        epoll_data_t data
-    int epoll_wait(int fd, epoll_event *events, int room, int timeout)
-
-cdef enum:
-    EPOLL_PWAIT2 = 441  # a system call of Linux 5.11, on every processor; older headers lack it
-
-cdef extern from "unistd.h" nogil:
-    long syscall(long number, ...)
-
-cdef extern from "sys/socket.h" nogil:
-    const int MSG_NOSIGNAL
-    ssize_t recv(int fd, void *place, size_t n, int flags)
-    ssize_t send(int fd, const void *data, size_t n, int flags)
 
 set_log_level = _native.set_log_level
 java_hash = _native.java_hash
@@ -71,6 +51,9 @@ inspect_store = _native.inspect_store
 store_is_locked = _native.store_is_locked
 key_places = _native.key_places
 SegmentReader = _native.SegmentReader
+LogRange = _native.LogRange
+LogPlaces = _native.LogPlaces
+RecordBytes = _native.RecordBytes
 segment_end = _native.segment_end
 segment_advance = _native.segment_advance
 segment_times = _native.segment_times
@@ -78,10 +61,12 @@ DEFAULT_COLUMNS = _native.DEFAULT_COLUMNS
 ALL_COLUMNS = _native.ALL_COLUMNS
 
 ALIKE = _native.PULL_ALIKE
+# Whether the engine was built as wheels are; False: for development (scripts/dev_engine.sh).
+RELEASE_BUILD = _native.RELEASE_BUILD
 
 cdef pyrmq_capi *C = <pyrmq_capi *>PyCapsule_GetPointer(_native._C_API, PYRMQ_CAPI_NAME)
 if (C.abi_version != PYRMQ_ABI_VERSION or C.struct_size != sizeof(pyrmq_capi)
-        or len(ALIKE) != PYRMQ_ALIKE):
+        or len(ALIKE) != PYRMQ_N_ALIKE):
     raise ImportError(
         "pyrmq.engine and pyrmq._native are of different builds: install pyrmq again"
     )
@@ -232,7 +217,7 @@ cdef class Store:
         return r
 
     def write_staged(self):
-        """Writes what sessions have staged (`Session.feed` with `more`) into the commit log. True if
+        """Writes what sessions have staged (`Session.feed` with `defer_write`) into the commit log. True if
         there are arrivals.
 
         Raises ServiceNotAvailableError if the disk does not take it; `release` then says so to
@@ -291,10 +276,10 @@ cdef raise_failed(int32_t rc):
     raise EngineError(f"the native engine failed with status {rc}: this is a bug in pyrmq")
 
 
-cdef int raise_unless_later(int failed, str what) except -1:
-    """OSError for what a call on a non-blocking socket failed with (0: it did not)."""
-    if failed != 0 and failed != EAGAIN and failed != EINTR:
-        raise OSError(failed, what)
+cdef int raise_failed_call(int errno, str what) except -1:
+    """OSError if a call on a socket failed, with this errno."""
+    if errno != 0:
+        raise OSError(errno, what)
     return 0
 
 
@@ -321,7 +306,7 @@ cdef class RecvBuffer:
     cdef readonly Py_ssize_t nbytes
 
     def __cinit__(self, Py_ssize_t nbytes):
-        self.ptr = <uint8_t *>malloc(nbytes)
+        self.ptr = <uint8_t *>calloc(nbytes, 1)  # the engine gets initialised memory
         if self.ptr == NULL:
             raise MemoryError()
         self.nbytes = nbytes
@@ -365,7 +350,7 @@ cdef class Command:
 
 
 include "session.pxi"
-include "turn.pxi"
+include "ready_loop.pxi"
 
 
 def scan_tags(entries, tags, out):

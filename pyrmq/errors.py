@@ -39,6 +39,8 @@ class StoreDamagedError(PyrmqError):
     """A store file has invalid content."""
 
     hint = "docs/store.md says what to do about damage"
+    next_record: int | None = None
+    """Physical offset of the next whole record, where a read of segments found one."""
 
 
 class StoreLockedError(PyrmqError):

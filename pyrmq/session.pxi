@@ -24,101 +24,95 @@ cdef class Space:
         self.exports -= 1
 
 
-cdef struct pyrmq_line:
-    void *session           # the engine's
-    int fd                  # of the socket; -1: none
-    double active           # seconds of the server's clock: when a round received from it
-    pyrmq_feed fed          # what the last native call reported
-
-
-cdef inline bint wants_care(pyrmq_line *line) noexcept nogil:
-    """Whether something is left to do after a call: commands, answers that wait, more to feed, a large
-    frame."""
-    return (line.fed.commands != 0 or line.fed.unconfirmed != 0 or line.fed.full or line.fed.more
-            or line.fed.large or line.fed.heavy)
-
-
 cdef class Session:
     """A connection without its socket. One thread uses it at a time.
 
-    Feed it what arrived; it returns what to send (None if nothing) and sets `commands` (how many
-    `next_command` has), `unconfirmed` (answers that wait until what they acknowledge is confirmed,
-    see `release`), `full` (so many of them that the peer is not to be read on), `more` (feed again
-    with nothing, a bound was met), `arrivals` (ask the store for them), `large` (receive the rest of
-    a large frame into `space`), `heavy` (an unfinished frame takes much memory) and `error` (a text once the peer broke the protocol: send what was
-    returned, then close).
+    Each call takes what arrived and returns what to send, None if nothing. It also updates these
+    attributes:
+
+    - `commands`: how many commands `next_command` has.
+    - `unconfirmed`: how many answers wait until what they acknowledge is confirmed (see `release`).
+    - `full`: so many answers wait that the server must not read from the peer.
+    - `more`: a whole frame waits in the session: feed it again with nothing.
+    - `arrivals`: the store has arrivals to drain.
+    - `large`: a large frame is under way: receive the rest of it into `space`.
+    - `heavy`: an unfinished frame takes much memory.
+    - `error`: how the peer broke the protocol, else None. Send what was returned, then close.
     """
 
-    cdef pyrmq_line line
+    cdef void *native
+    cdef const pyrmq_report *report
     cdef object listener
+    cdef int descriptor
     cdef readonly str error
     cdef readonly Py_ssize_t received
     cdef Space place
     cdef bint busy
-    cdef Rounds rounds
-    """Where it is watched, None elsewhere."""
+    cdef ReadyLoop watched_by
+    """The loop that watches it, or None."""
+
+    def __cinit__(self):
+        self.descriptor = -1
 
     def __init__(self, listener, bytes ip, unsigned int port):
         """`listener`: a Listener; `ip`: 4 or 16 bytes of the peer's address."""
-        if self.line.session != NULL:
+        if self.native != NULL:
             raise RuntimeError("a session is initialised once")
         self.listener = listener
-        self.line.session = C.session_new(<const void *><size_t>listener._ptr(),
-                                 <const uint8_t *><const char *>ip, len(ip), port)
-        if self.line.session == NULL:
+        self.native = C.session_new(<const void *><size_t>listener._ptr(),
+                                    <const uint8_t *><const char *>ip, len(ip), port)
+        if self.native == NULL:
             raise ValueError("ip must have 4 or 16 bytes")
+        self.report = C.session_report(self.native)
 
     def __dealloc__(self):
-        if self.line.session != NULL:
-            C.session_free(self.line.session)
-
-    def __cinit__(self):
-        memset(&self.line, 0, sizeof(self.line))
-        self.line.fd = -1
+        if self.native != NULL:
+            C.session_free(self.native)
 
     @property
     def fd(self):
-        """The socket's descriptor, for `Turn` and `Rounds`; -1: none."""
-        return self.line.fd
+        """The socket's descriptor, for `AnswerSender` and `ReadyLoop`; -1: none."""
+        return self.descriptor
 
     @fd.setter
     def fd(self, int fd):
-        if self.rounds is not None:
+        if self.watched_by is not None:
             raise RuntimeError("the session is watched by its descriptor")
-        self.line.fd = fd
+        self.descriptor = fd
 
     @property
     def active(self):
-        """When a round last received something from it, by the clock that `Rounds.serve` was given."""
-        return self.line.active
+        """When a ready loop last received something from it, by the clock that `ReadyLoop.serve` was
+        given."""
+        return C.session_active(self.native)
 
     @property
     def commands(self):
-        return self.line.fed.commands
+        return self.report.commands
 
     @property
     def unconfirmed(self):
-        return self.line.fed.unconfirmed
+        return self.report.unconfirmed
 
     @property
     def full(self):
-        return self.line.fed.full != 0
+        return self.report.full != 0
 
     @property
     def more(self):
-        return self.line.fed.more != 0
+        return self.report.more != 0
 
     @property
     def arrivals(self):
-        return self.line.fed.arrivals != 0
+        return self.report.arrivals != 0
 
     @property
     def large(self):
-        return self.line.fed.large != 0
+        return self.report.large != 0
 
     @property
     def heavy(self):
-        return self.line.fed.heavy != 0
+        return self.report.heavy != 0
 
     cdef inline int begin(self) except -1:
         """A native call begins: no other is under way, and nobody receives into the session."""
@@ -126,78 +120,74 @@ cdef class Session:
         if self.place is not None:
             raise RuntimeError("call `filled` for the space that was given first")
         self.busy = True
-        if self.rounds is not None:
-            self.rounds.in_use += 1
+        if self.watched_by is not None:
+            self.watched_by.in_use += 1
         return 0
 
     cdef inline void finish(self) noexcept:
         """The call that `begin` announced has ended."""
         self.busy = False
-        if self.rounds is not None:
-            self.rounds.in_use -= 1
+        if self.watched_by is not None:
+            self.watched_by.in_use -= 1
 
     cdef inline int check_free(self) except -1:
-        if self.busy or (self.rounds is not None and self.rounds.serving):
+        if self.busy or (self.watched_by is not None and self.watched_by.serving):
             raise RuntimeError("a session is used by one thread at a time")
         return 0
 
-    cdef bytes report(self, int32_t rc):
+    cdef bytes ended(self, int32_t rc, pyrmq_bytes *out):
+        """The call that `begin` announced has ended with `rc`, and put `out` out."""
         self.finish()
         self.take_over(rc)
-        return as_bytes(&self.line.fed.out) if self.line.fed.out.len else None
+        return as_bytes(out) if out.len else None
 
     cdef int take_over(self, int32_t rc) except -1:
         cdef pyrmq_bytes text
         if rc != PYRMQ_OK and rc != PYRMQ_CLOSE:
             raise_failed(rc)
         if rc == PYRMQ_CLOSE:
-            C.session_error(self.line.session, &text)
+            C.session_error(self.native, &text)
             self.error = as_text(&text)
         return 0
 
-    def feed(self, RecvBuffer buffer, Py_ssize_t n, long long now_ms, bint more=False):
+    def feed(self, RecvBuffer buffer, Py_ssize_t n, long long now_ms, bint defer_write=False):
         """Takes the first `n` bytes of `buffer`.
 
-        `more`: other sessions are fed next. What is stored stays staged, and its answers are kept
-        until `Store.write_staged` and then `release` have been called."""
+        `defer_write`: other sessions are fed next. What is stored stays staged, and its answers are
+        kept until `Store.write_staged` and then `release` have been called."""
+        cdef pyrmq_bytes out
         cdef int32_t rc
         if n < 0 or n > buffer.nbytes:
             raise ValueError("n is beyond the buffer")
         self.begin()
         with nogil:
-            rc = C.session_feed(self.line.session, buffer.ptr, n, now_ms, more, &self.line.fed)
-        return self.report(rc)
+            rc = C.session_feed(self.native, buffer.ptr, n, now_ms, defer_write, &out)
+        return self.ended(rc, &out)
 
-    def receive(self, int fd, RecvBuffer buffer, long long now_ms, bint more=False):
+    def receive(self, int fd, RecvBuffer buffer, long long now_ms, bint defer_write=False):
         """Receives once from a non-blocking socket and takes what came, as `feed` does.
 
         Sets `received`: bytes, 0 at the stream's end, -1 if nothing was there. Raises OSError."""
-        cdef ssize_t n
-        cdef int failed = 0
-        cdef int32_t rc = PYRMQ_OK
-        self.begin()
-        with nogil:
-            n = recv(fd, buffer.ptr, buffer.nbytes, 0)
-            if n > 0:
-                rc = C.session_feed(self.line.session, buffer.ptr, n, now_ms, more, &self.line.fed)
-            elif n < 0:
-                failed = errno
-        self.received = n
-        if n > 0:
-            return self.report(rc)
-        self.finish()
-        raise_unless_later(failed, "recv")
-        return None
-
-    def feed_bytes(self, bytes data, long long now_ms, bint more=False):
-        """Takes a bytes object (tests, and the in-memory transport)."""
-        cdef const uint8_t *p = <const uint8_t *><const char *>data
-        cdef Py_ssize_t n = len(data)
+        cdef pyrmq_received got
         cdef int32_t rc
         self.begin()
         with nogil:
-            rc = C.session_feed(self.line.session, p, n, now_ms, more, &self.line.fed)
-        return self.report(rc)
+            rc = C.session_receive(self.native, fd, buffer.ptr, buffer.nbytes, now_ms, defer_write, &got)
+        reply = self.ended(rc, &got.out)
+        self.received = got.received
+        raise_failed_call(got.failed, "recv")
+        return reply
+
+    def feed_bytes(self, bytes data, long long now_ms, bint defer_write=False):
+        """Takes a bytes object (tests, and the in-memory transport)."""
+        cdef const uint8_t *p = <const uint8_t *><const char *>data
+        cdef Py_ssize_t n = len(data)
+        cdef pyrmq_bytes out
+        cdef int32_t rc
+        self.begin()
+        with nogil:
+            rc = C.session_feed(self.native, p, n, now_ms, defer_write, &out)
+        return self.ended(rc, &out)
 
     def resend(self, bytes frame, long long now_ms, str topic="", bint dead=False):
         """Handles a send again after a decision; refuses it if its topic is still unknown.
@@ -209,58 +199,54 @@ cdef class Session:
         cdef Py_ssize_t n = len(frame)
         cdef Py_ssize_t topic_len
         cdef const char *topic_ptr = PyUnicode_AsUTF8AndSize(topic, &topic_len)
+        cdef pyrmq_bytes out
         cdef int32_t rc
         self.begin()
         with nogil:
-            rc = C.session_resend(self.line.session, p, n, <const uint8_t *>topic_ptr, topic_len, dead,
-                                  now_ms, &self.line.fed)
-        return self.report(rc)
+            rc = C.session_resend(self.native, p, n, <const uint8_t *>topic_ptr, topic_len, dead,
+                                  now_ms, &out)
+        return self.ended(rc, &out)
 
-    def answer(self, bytes answer, int codec, int opaque, unsigned long long end,
+    def answer(self, bytes answer, int codec, int opaque, unsigned long long log_end,
                long long now_ms):
-        """Takes an encoded answer of code 0 that counts once the log is confirmed up to `end`: it is
+        """Takes an encoded answer of code 0 that counts once the log is confirmed up to `log_end`: it is
         kept until `release`. Returned at once if that is so already."""
         cdef const uint8_t *p = <const uint8_t *><const char *>answer
         cdef Py_ssize_t n = len(answer)
+        cdef pyrmq_bytes out
         cdef int32_t rc
         self.begin()
         with nogil:
-            rc = C.session_answer(self.line.session, p, n, codec, opaque, end, now_ms, &self.line.fed)
-        return self.report(rc)
+            rc = C.session_answer(self.native, p, n, codec, opaque, log_end, now_ms, &out)
+        return self.ended(rc, &out)
 
     def release(self, long long now_ms, long long timeout_ms):
-        """The unconfirmed answers that are settled now: confirmed, timed out, or failed."""
+        """The unconfirmed answers that need not wait any longer: what they acknowledge is confirmed,
+        has failed, or took too long."""
+        cdef pyrmq_bytes out
         cdef int32_t rc
         self.begin()
         with nogil:
-            rc = C.session_release(self.line.session, now_ms, timeout_ms, &self.line.fed)
-        return self.report(rc)
+            rc = C.session_release(self.native, now_ms, timeout_ms, &out)
+        return self.ended(rc, &out)
 
     def send_released(self, int fd, long long now_ms, long long timeout_ms):
         """Sends what `release` would return to a non-blocking socket; returns what the socket does
         not take, None if it takes all. Raises OSError."""
-        cdef ssize_t sent = 0
-        cdef int failed = 0
+        cdef pyrmq_sent sent
         cdef int32_t rc
         self.begin()
         with nogil:
-            rc = C.session_release(self.line.session, now_ms, timeout_ms, &self.line.fed)
-            if rc == PYRMQ_OK and self.line.fed.out.len:
-                sent = send(fd, self.line.fed.out.ptr, self.line.fed.out.len, MSG_NOSIGNAL)
-                if sent < 0:
-                    failed = errno
-                    sent = 0
-        self.line.fed.out.ptr += sent
-        self.line.fed.out.len -= sent
-        rest = self.report(rc)
-        raise_unless_later(failed, "send")
+            rc = C.session_send_released(self.native, fd, now_ms, timeout_ms, &sent)
+        rest = self.ended(rc, &sent.rest)
+        raise_failed_call(sent.failed, "send")
         return rest
 
     def grant_pull(self, Command command, str topic, str group, unsigned int queue_id, tags):
         """Has pulls like `command` answered in `feed` from now on, as those of `group` from this queue.
         `tags`: as in `Store.get`. Until `PullGrants.revoke`, and only what is in memory: another pull
         is a command as before."""
-        cdef pyrmq_bytes alike[PYRMQ_ALIKE]
+        cdef pyrmq_bytes alike[PYRMQ_N_ALIKE]
         cdef pyrmq_bytes topic_text, group_text
         cdef Py_buffer view
         cdef size_t i = 0
@@ -280,7 +266,7 @@ cdef class Session:
             try:
                 if view.len and <size_t>view.buf % sizeof(int32_t):
                     raise ValueError("tags must be aligned")
-                rc = C.session_grant_pull(self.line.session, command.code, alike, topic_text, group_text,
+                rc = C.session_grant_pull(self.native, command.code, alike, topic_text, group_text,
                                           queue_id, <const int32_t *>view.buf,
                                           view.len // sizeof(int32_t))
             finally:
@@ -296,14 +282,12 @@ cdef class Session:
         cdef pyrmq_bytes name, value
         cdef uint32_t i
         self.check_free()
-        if C.session_command(self.line.session, &c) != PYRMQ_OK:
+        if C.session_command(self.native, &c) != PYRMQ_OK:
             return None
-        if self.line.fed.commands:
-            self.line.fed.commands -= 1
         cdef Command out = Command.__new__(Command)
         cdef dict ext = {}
         for i in range(c.n_ext):
-            C.session_ext(self.line.session, i, &name, &value)
+            C.session_ext(self.native, i, &name, &value)
             ext[as_text(&name)] = as_text(&value)
         out.code = c.code
         out.opaque = c.opaque
@@ -326,7 +310,7 @@ cdef class Session:
         cdef size_t n
         self.begin()
         try:
-            if C.session_space(self.line.session, &p, &n) != PYRMQ_OK:
+            if C.session_space(self.native, &p, &n) != PYRMQ_OK:
                 return None
             self.place = Space.__new__(Space)
             self.place.session = self
@@ -339,8 +323,9 @@ cdef class Session:
     def give_up(self):
         """Gives back the memory of an unfinished frame: the connection is being closed. While a call
         is under way, or somebody holds a space, the memory goes with the session."""
-        if not self.busy and self.place is None and (self.rounds is None or not self.rounds.serving):
-            C.session_give_up(self.line.session)
+        cdef bint serving = self.watched_by is not None and self.watched_by.serving
+        if not self.busy and not serving and self.place is None:
+            C.session_give_up(self.native)
 
     def filled(self, Py_ssize_t n):
         """`n` bytes of the last `space` were received. BufferError if somebody still holds it."""
@@ -353,4 +338,4 @@ cdef class Session:
             self.place.ptr = NULL
             self.place.nbytes = 0
             self.place = None
-        C.session_filled(self.line.session, room, max(n, 0))
+        C.session_filled(self.native, room, max(n, 0))

@@ -39,6 +39,8 @@ CRATES: dict[str, set[str]] = {
     "format": set(),
     "store": {"format"},
     "broker": {"format", "store"},
+    "server": {"format", "store", "broker"},
+    "capi": {"format", "store", "broker", "server"},
     "arrow": {"format"},
     "offline": {"format"},
 }

@@ -83,9 +83,11 @@ for version in $versions; do
         { cat "$work/log"; exit 1; }
     (cd "$work" && "$work/use$version/bin/python" -c "
 import importlib.util, $(tr ' ' ',' <<<"$spark_packages")
+from pyrmq.engine import RELEASE_BUILD
+assert RELEASE_BUILD, 'the wheel has a development engine'
 for name in ('pyspark', 'pyarrow', 'numpy'):
     assert importlib.util.find_spec(name) is None, name + ' came without the extra'
-") || { echo "dist-check: the Spark packages do not import where PySpark is missing"; exit 1; }
+") || { echo "dist-check: the wheel's packages do not import without PySpark, or are built for development"; exit 1; }
     echo "dist-check: sdist -> wheel -> install -> demo works on Python $version"
 done
 [ "$first" = 0 ] || { echo "dist-check: no Python 3.11 to 3.15 found"; exit 1; }

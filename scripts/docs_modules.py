@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-import rust_imports
-from check_layers import PYTHON_LAYERS, RUST_LAYERS
+from check_layers import CRATES, FOLDERS, PYTHON_LAYERS
+from check_layers import ROOT as BESIDE_LIB
 from python_imports import PythonTree
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -117,24 +117,15 @@ def python_graph(root: Path) -> dict[str, set[str]]:
 
 
 def rust_graph(root: Path) -> dict[str, set[str]]:
-    """Which crate of the workspace needs which; of a single crate, which of its modules."""
-    manifests = {
-        tomllib.loads(path.read_text("utf-8"))["package"]["name"]: path
-        for path in sorted((root / RUST / "crates").glob("*/Cargo.toml"))
-    }
-    if manifests:
-        own = root / "Cargo.toml"
-        manifests[tomllib.loads(own.read_text("utf-8"))["package"]["name"]] = own
-        return _graph(
-            (_crate(name), _crate(other))
-            for name, path in manifests.items()
-            for other in tomllib.loads(path.read_text("utf-8")).get("dependencies", {})
-            if other in manifests
-        )
-    source = root / RUST / "src"
+    """Which crate of the workspace needs which."""
+    found = [root / "Cargo.toml", *sorted((root / RUST / "crates").glob("*/Cargo.toml"))]
+    read = [tomllib.loads(path.read_text(encoding="utf-8")) for path in found if path.is_file()]
+    crates = {manifest["package"]["name"]: manifest for manifest in read}
     return _graph(
-        (edge.file.relative_to(source).parts[0], edge.target.relative_to(source).parts[0])
-        for edge in rust_imports.edges(source)
+        (_crate(name), _crate(other))
+        for name, manifest in crates.items()
+        for other in manifest.get("dependencies", {})
+        if other in crates
     )
 
 
@@ -191,14 +182,30 @@ def written(root: Path) -> str:
     return "\n".join(parts)
 
 
+def layers() -> str:
+    """What `check_layers.py` checks, as lines: lowest first, and what stands beside each other."""
+    above = {"native": max(map(_height, CRATES)) + 1, **{name: _height(name) for name in CRATES}}
+    crates = [{n for n in above if above[n] == height} for height in sorted(set(above.values()))]
+    lines = [f"Python: {_order(PYTHON_LAYERS)}", f"Crates: {_order(crates)}"]
+    inside = (f"{crate}: {_order(order)}" for crate, order in FOLDERS.items())
+    return "\n".join([*lines, f"Inside of crates: {'; '.join(inside)}"]) + "\n"
+
+
+def _height(crate: str) -> int:
+    return max((_height(below) + 1 for below in CRATES[crate]), default=0)
+
+
+def _order(order: list[set[str]]) -> str:
+    layers = ({"its files" if n == BESIDE_LIB else n for n in layer} for layer in order)
+    return " < ".join(", ".join(sorted(layer)) for layer in layers)
+
+
 def with_layers(text: str) -> str:
-    """ARCHITECTURE.md with the layers that `check_layers.py` checks."""
-    for name, order in (("Python", PYTHON_LAYERS), ("Rust", RUST_LAYERS)):
-        line = " < ".join(", ".join(sorted(layer)) for layer in order)
-        text, count = re.subn(rf"(?m)^{name}: .+ < .+$", f"{name}: {line}", text)
-        if count != 1:
-            raise ValueError(f"{MAP}: one line has to begin with '{name}: '")
-    return text
+    """ARCHITECTURE.md with those lines."""
+    parts = re.split(r"(?<=\n## Layers\n)(.*?```\n).*?(?=```\n)", text, flags=re.DOTALL)
+    if len(parts) != 3:
+        raise ValueError(f"{MAP}: below '## Layers' a block between ``` is missing")
+    return f"{parts[0]}{parts[1]}{layers()}{parts[2]}"
 
 
 def main(root: Path, check: bool) -> int:

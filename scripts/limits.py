@@ -116,7 +116,7 @@ NO_LIMITS = {
     "pyrmq.broker.replication.slave_sync:MAX_TIME": "what a slave believes of its master",
     "pyrmq.broker.replication.slave_sync:MAX_OFFSET": "what a slave believes of its master",
     "pyrmq.net.server.connection:MAX_PIECES": "one system call",
-    "pyrmq.net.client.answer:MAX_NUMBER": "of clients",
+    "pyrmq.net.command:MAX_NUMBER": "of clients",
     "pyrmq.net.client.channel:MAX_WAITING": "of clients",
     "pyrmq.net.client.protocol:MAX_OPAQUE": "of clients",
     "pyrmq.net.client.protocol:MAX_SERVER_REQUESTS": "of clients",

@@ -8,7 +8,7 @@ from types import FunctionType
 
 from pyrmq.admin.api import Admin
 from pyrmq.client.consumer import lite_pull
-from pyrmq.client.consumer.consumer_options import LitePullConsumerOptions
+from pyrmq.client.consumer.options import LitePullConsumerOptions
 from pyrmq.client.consumer.push_consumer import PushConsumer
 from pyrmq.client.option_types import ProducerOptions
 from pyrmq.client.producer.producer import Producer

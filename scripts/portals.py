@@ -147,7 +147,7 @@ class Writer:
             options = self.use(client.options.__module__, client.options.__name__)
             taken += f", **options: {self.use('typing', 'Unpack')}[{options}]"
             handed += ", **options"
-            self.lines.append(f"    @{self.use('pyrmq.client.signatures', 'like')}({trio})")
+            self.lines.append(f"    @{self.use('pyrmq.client.option_types', 'like')}({trio})")
         self.lines.append(f"    def __init__(self, {taken}) -> None:")
         if client.trio is not Admin:
             self.lines += [f"        super().__init__({trio}({handed}))", ""]

@@ -56,6 +56,8 @@ run_thread() {
     need_source
     thread -p pyrmq-store
     thread -p pyrmq-broker -- wire::
+    thread -p pyrmq-server
+    thread -p pyrmq-capi
 }
 
 thread() {

@@ -97,9 +97,9 @@ class SegmentStreamReader(VersionCheckedPickle, DataSourceStreamReader):
     def partitions(self, start: Position, end: Position) -> list[InputPartition]:
         splits = self._planner.splits(start, end)
         if self._options["maxRecordsPerPartition"] is not None:
-            from pyrmq.segments import cut
+            from pyrmq.segments.split import at_most
 
-            splits = cut.at_most(splits, self._options["maxRecordsPerPartition"])
+            splits = at_most(splits, self._options["maxRecordsPerPartition"])
         return [SegmentPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:

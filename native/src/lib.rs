@@ -4,7 +4,8 @@
 //! mean; with `filter`, which selects messages), `store` (files and order; with `ha`, replication of the
 //! log), `broker` (what a request does to a store; with `txn`, `delay` and `wire`), and beside `store` and
 //! `broker` `arrow` (raw segments as Arrow batches) and `offline` (a store that nothing has open). None of
-//! them knows Python.
+//! them knows Python. On top of `broker` stand `server` (connections: the ready loop) and `capi` (the C
+//! function table, which has no Python either).
 
 #[cfg(feature = "python")]
 mod python;

@@ -10,15 +10,14 @@ from typing import Unpack
 
 from pyrmq.aio.consuming import Listening, Polling
 from pyrmq.aio.sending import Sending, SendingInTransactions
-from pyrmq.client.consumer.consumer_options import LitePullConsumerOptions
 from pyrmq.client.consumer.lite_pull import LitePullConsumer as TrioLitePullConsumer
 from pyrmq.client.consumer.lite_pull import assign as trio_assign
+from pyrmq.client.consumer.options import LitePullConsumerOptions
 from pyrmq.client.consumer.push_consumer import PushConsumer as TrioPushConsumer
-from pyrmq.client.option_types import ProducerOptions
+from pyrmq.client.option_types import ProducerOptions, like
 from pyrmq.client.producer.producer import Producer as TrioProducer
-from pyrmq.client.signatures import like
+from pyrmq.client.transaction.listener import TransactionStatistics
 from pyrmq.client.transaction.producer import TransactionalProducer as TrioTransactionalProducer
-from pyrmq.client.transaction.result import TransactionStatistics
 from pyrmq.model.message import MessageQueue
 from pyrmq.portal.awaiting import awaited
 from pyrmq.portal.client import as_async

@@ -12,9 +12,9 @@ from typing import Any, Self, Unpack
 
 from pyrmq.client.consumer import lite_pull as lite_pulls
 from pyrmq.client.consumer import push_consumer as consumers
-from pyrmq.client.consumer.consumer_options import AsyncListener, PushConsumerOptions
-from pyrmq.client.signatures import like
-from pyrmq.client.transaction.listener import is_async
+from pyrmq.client.consumer.options import AsyncListener, PushConsumerOptions
+from pyrmq.client.option_types import like
+from pyrmq.client.user_functions import is_async
 from pyrmq.errors import ClientError
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.portal.awaiting import Calls, Client, bridge

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar, Unpack
 
-from pyrmq.client.option_types import TransactionalProducerOptions
+from pyrmq.client.option_types import TransactionalProducerOptions, like
 from pyrmq.client.producer import pending as pending_sends
 from pyrmq.client.producer import producer as producers
-from pyrmq.client.signatures import like
 from pyrmq.client.transaction import producer as transactions
-from pyrmq.client.transaction.listener import TransactionListener, is_async
+from pyrmq.client.transaction.listener import TransactionListener
+from pyrmq.client.user_functions import is_async
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message, MessageQueue, SendResult
 from pyrmq.model.record import ReceivedMessage

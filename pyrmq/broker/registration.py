@@ -22,6 +22,7 @@ from pyrmq.model.names import is_routed_topic
 from pyrmq.model.topic import PERM_READ, PERM_WRITE, TopicConfig
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_address, parse_addresses
+from pyrmq.net.backoff import Backoff
 from pyrmq.net.client.channel import Channel, Channels
 
 log = logging.getLogger(__name__)
@@ -30,8 +31,8 @@ START = 3.0
 """Seconds that a start waits for name servers at most."""
 TELL = 3.0
 """Seconds that a new topic waits for the name servers at most."""
-RETRY = 0.5
-"""Seconds until the next try after a failure, doubled each time up to the period."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
+"""Seconds until the next try after a failure; a period at most."""
 SEEK = 2.0
 """Seconds after which a slave registers again that does not know or reach its master."""
 MANY_TOPICS, SEEK_WITH_MANY = 2000, 10.0
@@ -224,7 +225,7 @@ class Registration:
 
     async def _keep(self, channels: Channels, server: _NameServer, tried: trio.Event) -> None:
         """One name server: again at every change, every period, and soon after a failure."""
-        retry = RETRY
+        backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         due = trio.current_time()
         while not self._leaving:
             period = min(max(self._config.now.register_name_server_period, 10_000), 60_000) / 1000
@@ -242,9 +243,12 @@ class Registration:
                 due = trio.current_time() + period
             look = trio.current_time() + self._seek_pause() if self._config.now.is_slave else due
             soon = min(due, look)
-            with trio.move_on_at(soon if done else trio.current_time() + retry):
+            if done:
+                backoff.reset()
+            else:
+                soon = trio.current_time() + min(backoff.next(), period)
+            with trio.move_on_at(soon):
                 await server.changed.wait()
-            retry = RETRY if done else min(2 * retry, period)
 
     async def unregister(self) -> None:
         """Unregisters this broker at every name server; it registers no more."""

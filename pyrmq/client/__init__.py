@@ -10,31 +10,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 _NAMES = {
-    "pyrmq.client.consumer.call_listener": "ConsumeResult ReconsumeLater",
+    "pyrmq.client.consumer.consume_service": "ConsumeResult ReconsumeLater",
     "pyrmq.client.consumer.push_consumer": "PushConsumer",
-    "pyrmq.client.transaction.listener": "TransactionListener",
     "pyrmq.client.consumer.lite_pull": "LitePullConsumer",
     "pyrmq.client.consumer.offsets": "ConsumeFrom",
     "pyrmq.client.producer.pending": "PendingSend",
     "pyrmq.client.producer.producer": "Producer",
-    "pyrmq.client.consumer.push_options": "MessageModel",
+    "pyrmq.client.consumer.options": "MessageModel",
     "pyrmq.client.transaction.producer": "TransactionalProducer",
-    "pyrmq.client.transaction.result": "TransactionSendResult TransactionStatistics",
+    "pyrmq.client.transaction.listener": """
+        TransactionListener TransactionSendResult TransactionStatistics
+    """,
     "pyrmq.model.transaction": "TransactionState",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 if TYPE_CHECKING:
-    from pyrmq.client.consumer.call_listener import ConsumeResult, ReconsumeLater
+    from pyrmq.client.consumer.consume_service import ConsumeResult, ReconsumeLater
     from pyrmq.client.consumer.lite_pull import LitePullConsumer
     from pyrmq.client.consumer.offsets import ConsumeFrom
+    from pyrmq.client.consumer.options import MessageModel
     from pyrmq.client.consumer.push_consumer import PushConsumer
-    from pyrmq.client.consumer.push_options import MessageModel
     from pyrmq.client.producer.pending import PendingSend
     from pyrmq.client.producer.producer import Producer
-    from pyrmq.client.transaction.listener import TransactionListener
+    from pyrmq.client.transaction.listener import (
+        TransactionListener,
+        TransactionSendResult,
+        TransactionStatistics,
+    )
     from pyrmq.client.transaction.producer import TransactionalProducer
-    from pyrmq.client.transaction.result import TransactionSendResult, TransactionStatistics
     from pyrmq.model.transaction import TransactionState
 else:
 

@@ -1,5 +1,4 @@
-"""The common part of producers and consumers: connections, routes, heartbeats.
-[MQClientInstance]"""
+"""What producers and consumers share: connections, heartbeats, time limits. [MQClientInstance]"""
 
 from __future__ import annotations
 
@@ -7,25 +6,21 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import trio
 
+from pyrmq.client.checks import check_namespace, check_seconds, check_trio
 from pyrmq.client.incoming import Incoming
-from pyrmq.client.producer.first_broker import FirstBroker
-from pyrmq.client.producer.refusals import check_namespace, check_trio
-from pyrmq.client.recent_topics import RecentTopics, keep
-from pyrmq.client.route_looks import RouteLooks
+from pyrmq.client.routes import TopicRoutes, keep
 from pyrmq.errors import (
     ClientError,
     ConfigError,
     ConnectError,
-    ProtocolError,
     PyrmqError,
     RequestTimeoutError,
-    TopicNotExistError,
 )
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
@@ -39,7 +34,7 @@ from pyrmq.net.address import (
     parse_addresses,
 )
 from pyrmq.net.client.channel import Channel, Channels
-from pyrmq.net.client.name_servers import NameServers, RouteTable
+from pyrmq.net.client.name_servers import NameServers
 from pyrmq.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -48,11 +43,20 @@ HEARTBEAT_INTERVAL = 30.0
 ROUTE_INTERVAL = 30.0
 API_TIMEOUT = 3.0
 HEARD = 0.3
-"""Seconds that one pass of heartbeats waits for brokers."""
-NEW_TOPIC = 0.1
-"""Seconds until the name server is asked again for a topic that does not exist."""
+"""Seconds that `heartbeat` waits for the answers of brokers."""
 
 _instances = itertools.count()
+
+
+@contextmanager
+def within(seconds: float, what: str, why: Callable[[], str] = str) -> Iterator[None]:
+    """Raises RequestTimeoutError with these texts if the block does not end in time, and
+    ClientError for an invalid number of seconds."""
+    check_seconds("timeout", seconds, 0)
+    with trio.move_on_after(seconds) as limit:
+        yield
+    if limit.cancelled_caught:
+        raise RequestTimeoutError(f"{what} in {seconds:g} s{why()}")
 
 
 class ClientInstance:
@@ -85,34 +89,12 @@ class ClientInstance:
         self._connecting: set[str] = set()
         self._unheard: dict[str, str] = {}
         """By address, why the last heartbeat did not arrive."""
-        servers = NameServers(self.namesrv, timeout=API_TIMEOUT)
-        self._routes = RouteTable(servers)
+        self._servers = NameServers(self.namesrv, timeout=API_TIMEOUT)
+        self._tasks = Tasks()
+        self.routes = TopicRoutes(self._servers, self._channels, self._tasks)
+        self.routes.recent.forgotten.append(self._forget)
         self._masters: dict[str, tuple[TopicRoute, dict[str, Address]]] = {}
         """Addresses of masters by topic and broker name, with the route that they are from."""
-        self.topics = RecentTopics(trio.current_time)
-        self.topics.forgotten.append(self._forget)
-        self._watched: set[str] = set()
-        """Topics whose routes are refreshed."""
-        self._tasks = Tasks()
-        self._looks = RouteLooks(self._tasks, self._refresh)
-        self._route_lock = trio.Lock()
-        self._publish_lock = trio.Lock()
-        self._new_topics: dict[str, tuple[float, TopicRoute]] = {}
-        """Routes for topics that do not exist yet, and until when they are used."""
-        self.first_broker = FirstBroker(self._has_broker)
-
-    def no_answer(self) -> str:
-        """Text for errors of calls that name servers did not answer: which ones, and what to do."""
-        asked = ", ".join(map(format_address, self.namesrv))
-        if self.first_broker.missing:
-            return (
-                f" (no broker has registered with name server {asked} yet; is one running, and is "
-                "this name server in its namesrvAddr?)"
-            )
-        return (
-            f" (asked: name server {asked}; does one run there? If not, pass namesrv='HOST:PORT' "
-            "or set NAMESRV_ADDR)"
-        )
 
     async def __aenter__(self) -> Self:
         check_trio()
@@ -124,7 +106,7 @@ class ClientInstance:
         await self._channels.__aenter__()
         await self._tasks.__aenter__()
         self._tasks.start_soon(self._every, HEARTBEAT_INTERVAL, self.heartbeat)
-        self._tasks.start_soon(self._every, ROUTE_INTERVAL, self.refresh_routes)
+        self._tasks.start_soon(self._every, ROUTE_INTERVAL, self.routes.refresh)
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -150,98 +132,13 @@ class ClientInstance:
         target = parse_address(address) if isinstance(address, str) else address
         return await self._channels.get(target)
 
-    async def route(self, topic: str, *, fresh: bool = False) -> TopicRoute:
-        """The route of a topic. Raises TopicNotExistError if the name server knows no live broker
-        of it."""
-        self._use(topic)
-        self._watched.add(topic)
-        known = self._routes.known.get(topic)
-        if known is not None and not fresh:
-            return known
-        async with self._route_lock:
-            return await self._channels.perform(self._routes.renew(topic, known))
-
-    def _use(self, topic: str) -> None:
-        self.topics.turn()
-        self.topics.used.add(topic)
-
     def _forget(self, topics: set[str]) -> None:
         """Keeps only these topics."""
-        self._watched &= topics
-        keep(self._routes.known, topics)
         keep(self._masters, topics)
-        keep(self._new_topics, topics)
-        self._looks.forget(topics)
-
-    async def publish_route(self, topic: str) -> TopicRoute:
-        """As `route`; for a new topic, the brokers that create topics on demand."""
-        route = self.known_route(topic)
-        if route is not None:
-            return route
-        async with self._publish_lock:  # many senders of a new topic ask once
-            route = self.known_route(topic)
-            if route is not None:
-                return route
-            _, older = self._new_topics.get(topic, (0.0, None))
-            with suppress(TopicNotExistError):
-                route = await self.route(topic)
-                self._new_topics.pop(topic, None)
-                return route
-            try:
-                route = await self._channels.perform(self._routes.auto_create_route(topic))
-            except TopicNotExistError:
-                if older is None:
-                    raise
-                route = older  # its broker may be about to come back
-            self._new_topics[topic] = trio.current_time() + NEW_TOPIC, route
-            return route
-
-    async def why_no_route(self, error: TopicNotExistError) -> str:
-        """Text about a topic that name servers do not know: they may know no broker at all."""
-        try:
-            if not await self._has_broker():
-                asked = ", ".join(map(format_address, self.namesrv))
-                return f"no broker has registered with name server {asked} yet"
-        except PyrmqError:
-            pass
-        return f"it does not exist, as far as the name servers know: {error}"
-
-    async def _has_broker(self) -> bool:
-        info = await self._channels.perform(self._routes.servers.cluster_info())
-        return bool(info.brokers)
-
-    async def refresh_routes(self) -> None:
-        """Fetches the routes of all topics in use again. If the name server does not know a topic,
-        its route stays: its broker may come back soon."""
-        self.topics.turn()
-        for topic in list(self._watched):
-            await self._fetch(topic)
-
-    async def _fetch(self, topic: str) -> None:
-        try:
-            await self._channels.perform(self._routes.route(topic, fresh=True))
-        except TopicNotExistError:
-            log.info("the name server has no route of topic %s now", escape(topic))
-        except ProtocolError as e:  # the others are none the worse for it
-            log.warning("the route of topic %s cannot be read: %s", escape(topic), escape(e))
-
-    def look_again(self, topic: str) -> None:
-        """Requests the route of a topic soon, because one of its brokers is gone, or may be
-        back."""
-        self._looks.look(topic)
-
-    async def _refresh(self, topic: str) -> bool:
-        """Whether the route of a topic has changed."""
-        before = self._routes.known.get(topic)
-        try:
-            await self._fetch(topic)
-        except PyrmqError as e:
-            log.info("the route of topic %s is not known: %s", escape(topic), escape(e))
-        return self._routes.known.get(topic) != before
 
     async def master(self, topic: str, broker_name: str) -> Channel:
         """A channel to the master of a broker name. Raises ClientError if the route has none."""
-        route = await self.publish_route(topic)
+        route = await self.routes.publish(topic)
         address = route.master_of(broker_name)
         if address is None:
             raise ClientError(f"broker {broker_name} has no master in the route of {topic}")
@@ -263,17 +160,9 @@ class ClientInstance:
             raise
         return channel
 
-    def known_route(self, topic: str) -> TopicRoute | None:
-        """The result of `publish_route`, if it is known at once; else None."""
-        self.topics.used.add(topic)
-        route = self._routes.known.get(topic)
-        if route is None and (new := self._new_topics.get(topic)) is not None:
-            return new[1] if trio.current_time() < new[0] else None
-        return route
-
     def open_master(self, topic: str, broker_name: str) -> Channel | None:
         """The channel of `master`, if it is open; else None."""
-        route = self.known_route(topic)
+        route = self.routes.known(topic)
         if route is None:
             return None
         known = self._masters.get(topic)
@@ -289,14 +178,14 @@ class ClientInstance:
 
     async def find_all_masters(self) -> None:
         """From now on `brokers` includes every master that the name server knows."""
-        info = await self._channels.perform(self._routes.servers.cluster_info())
+        info = await self._channels.perform(self._servers.cluster_info())
         self._all_masters = set(info.masters())
 
     def brokers(self) -> set[str]:
         """Addresses of all masters in the known routes and, for a consumer, of all slaves, which
         must know their readers when a master is gone."""
         addresses = TopicRoute.addresses if self.consumers else TopicRoute.masters
-        found = {a for route in self._routes.known.values() for a in addresses(route)}
+        found = {a for route in self.routes for a in addresses(route)}
         return found | self._all_masters
 
     async def greet(self, channel: Channel) -> None:

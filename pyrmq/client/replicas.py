@@ -46,7 +46,7 @@ class Replicas:
 
     def known(self, topic: str, broker_name: str, wanted: int = MASTER_ID) -> list[Replica]:
         """In the order in which to ask them now; empty without a route."""
-        route = self._client.known_route(topic)
+        route = self._client.routes.known(topic)
         if route is None:
             return []
         found = preferred(route.replicas_of(broker_name), wanted)
@@ -55,10 +55,10 @@ class Replicas:
     async def find(self, topic: str, broker_name: str, wanted: int = MASTER_ID) -> list[Replica]:
         """The same for a topic whose route may not be known yet; at least one. Raises
         PyrmqError."""
-        await self._client.publish_route(topic)
+        await self._client.routes.publish(topic)
         found = self.known(topic, broker_name, wanted)
         if not found:
-            self._client.look_again(topic)
+            self._client.routes.look_again(topic)
             raise ClientError(f"broker {broker_name} has no address in the route of {topic}")
         return found
 
@@ -73,24 +73,24 @@ class Replicas:
                 failures.append(e)
                 continue
             if replica.is_slave:
-                self._client.look_again(topic)  # the master may be back
+                self._client.routes.look_again(topic)  # the master may be back
             return channel, replica
-        self._client.look_again(topic)
+        self._client.routes.look_again(topic)
         raise failures[0]
 
     async def has_master(self, topic: str, broker_name: str) -> bool:
         """Whether the name server knows a master; before it returns False it asks the name server
         again."""
-        route = await self._client.publish_route(topic)
+        route = await self._client.routes.publish(topic)
         if route.master_of(broker_name) is None:
             with suppress(PyrmqError):
-                route = await self._client.route(topic, fresh=True)
+                route = await self._client.routes.route(topic, fresh=True)
         return route.master_of(broker_name) is not None
 
     async def greet_master(self, topic: str, broker_name: str) -> None:
         """Makes the master the first choice again, if it is reachable."""
         with suppress(PyrmqError):
-            route = await self._client.route(topic, fresh=True)
+            route = await self._client.routes.route(topic, fresh=True)
             address = route.master_of(broker_name)
             if address is not None:
                 await self._client.known_channel(address)

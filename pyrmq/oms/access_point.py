@@ -4,17 +4,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NoReturn
 
-from pyrmq.oms.attributes import Kind, Settings, attributes_of_url, check_attributes, settings
-from pyrmq.oms.key_value import KeyValue, Value
+from pyrmq.errors import NotSupportedError
+from pyrmq.oms.message import KeyValue, Value
 from pyrmq.oms.producer import Producer
 from pyrmq.oms.pull_consumer import PullConsumer
 from pyrmq.oms.push_consumer import PushConsumer
-from pyrmq.oms.unsupported import OfAccessPoint
-from pyrmq.oms.url import parse_url
+from pyrmq.oms.settings import (
+    Kind,
+    Settings,
+    attributes_of_url,
+    check_attributes,
+    parse_url,
+    settings,
+)
 
 
-class AccessPoint(OfAccessPoint):
+class AccessPoint:
     """A URL and attributes; it has no connection."""
 
     impl_version = "0.3.0"
@@ -31,6 +38,16 @@ class AccessPoint(OfAccessPoint):
 
     def _settings(self, attributes: Mapping[str, Value] | None, kind: Kind) -> Settings:
         return settings(self._url, self._shared, attributes, kind)
+
+    def create_streaming_consumer(self, *_: object) -> NoReturn:
+        raise NotSupportedError(
+            "a streaming consumer is not supported: use a pull consumer, or pyrmq.LitePullConsumer"
+        )
+
+    def resource_manager(self) -> NoReturn:
+        raise NotSupportedError(
+            "the resource manager is not supported: brokers and their tools make topics and groups"
+        )
 
 
 class MessagingAccessPoint(AccessPoint):

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Self, TypeVar
+from contextlib import AsyncExitStack
+from typing import Any, Generic, NoReturn, Self, TypeVar
 
+from pyrmq.client.checks import check_topic, check_trio
 from pyrmq.client.consumer import push_consumer as consumers
-from pyrmq.client.producer.refusals import check_topic
-from pyrmq.errors import ClientError
+from pyrmq.errors import ClientError, NotSupportedError
 from pyrmq.model.names import retry_topic, with_namespace
 from pyrmq.model.subscription import ALL
 from pyrmq.net.tasks import Tasks
-from pyrmq.oms.attributes import Attribute, Settings
-from pyrmq.oms.entering import enter
-from pyrmq.oms.key_value import KeyValue
-from pyrmq.oms.unsupported import OfConsumer
+from pyrmq.oms.message import KeyValue
+from pyrmq.oms.settings import ON_TRIO, Attribute, Settings
 
 L = TypeVar("L")
+
+
+class OfConsumer:
+    """What a consumer refuses, on trio, for asyncio and for plain code."""
+
+    def add_interceptor(self, *_: object) -> NoReturn:
+        raise NotSupportedError(
+            "an interceptor is not supported: call the listener in a function of your own"
+        )
 
 
 class Consumer(OfConsumer, Generic[L]):
@@ -44,6 +52,7 @@ class Consumer(OfConsumer, Generic[L]):
         self._attached: dict[str, L] = {}
         self._tasks = Tasks()
         self._left = False
+        self._entered = AsyncExitStack()
 
     @property
     def attributes(self) -> KeyValue:
@@ -51,7 +60,11 @@ class Consumer(OfConsumer, Generic[L]):
         return KeyValue(self._attributes)
 
     async def __aenter__(self) -> Self:
-        await enter(self._client, self._tasks)
+        check_trio(*ON_TRIO)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._client)
+            await stack.enter_async_context(self._tasks)
+            self._entered = stack.pop_all()
         try:
             for queue in list(self._attached):
                 await self._subscribe(queue)
@@ -60,12 +73,9 @@ class Consumer(OfConsumer, Generic[L]):
             raise
         return self
 
-    async def __aexit__(self, *error: object) -> None:
+    async def __aexit__(self, *error: Any) -> None:
         self._left = True
-        try:
-            await self._tasks.__aexit__(*error)
-        finally:
-            await self._client.__aexit__(*error)
+        await self._entered.__aexit__(*error)
 
     def attach_first(self, queue: str, what: L) -> None:
         """Notes a queue that is subscribed when the consumer opens."""

@@ -8,14 +8,14 @@ from typing import Self
 
 import trio
 
+from pyrmq.client.checks import check_seconds
 from pyrmq.client.consumer.offsets import ConsumeFrom
-from pyrmq.client.option_checks import check_seconds
 from pyrmq.errors import ClientError, ResponseError
 from pyrmq.escape import escape
 from pyrmq.model.record import ReceivedMessage
-from pyrmq.oms.attributes import Attribute, Settings
 from pyrmq.oms.consumer import Consumer
 from pyrmq.oms.message import BytesMessage, from_rocketmq
+from pyrmq.oms.settings import Attribute, Settings
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ class PullConsumer(Consumer[None]):
             await self._client.send_back(received, delay_level=EXPIRED_LEVEL)
         except (ConnectionError, TimeoutError, ResponseError) as e:
             log.warning("message %s not sent back: %s", escape(received.msg_id), escape(e))
-            return  # at the next turn again
+            return  # it is tried again later
         except ClientError as e:  # it was acknowledged, or another member has its queue
             log.info("message %s: %s", escape(received.msg_id), escape(e))
         self._forget(received)

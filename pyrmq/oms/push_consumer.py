@@ -11,15 +11,15 @@ from typing import Any
 
 import trio
 
-from pyrmq.client.consumer.call_listener import ConsumeResult
-from pyrmq.client.option_checks import check_function
-from pyrmq.client.transaction.listener import call_in_thread, is_async
+from pyrmq.client.checks import check_function
+from pyrmq.client.consumer.consume_service import ConsumeResult
+from pyrmq.client.user_functions import call_in_thread, is_async
 from pyrmq.errors import ClientError
 from pyrmq.escape import escape
 from pyrmq.model.record import ReceivedMessage
-from pyrmq.oms.attributes import Attribute, Settings
 from pyrmq.oms.consumer import Consumer
 from pyrmq.oms.message import BytesMessage, from_rocketmq
+from pyrmq.oms.settings import Attribute, Settings
 
 log = logging.getLogger(__name__)
 

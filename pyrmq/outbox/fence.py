@@ -111,8 +111,8 @@ class Fence:
                 f"transaction {key} was rolled back by the database or by its own work"
             )
 
-    def settle(self, key: str, topic: str, keys: str | None, complete: bool) -> TransactionState:
-        """COMMIT or ROLLBACK, for good; UNKNOWN, or an SQLAlchemyError, while it is not certain.
+    def decide(self, key: str, topic: str, keys: str | None, complete: bool) -> TransactionState:
+        """COMMIT or ROLLBACK, for good; SQLAlchemyError or UNKNOWN while it is not certain.
 
         complete: no row of that age has been deleted; otherwise a missing row means nothing.
         """

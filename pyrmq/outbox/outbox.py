@@ -148,7 +148,7 @@ class Outbox:
             call.error = error
             # Not all that raises has rolled back: an answer to COMMIT may have been lost, or the
             # work has committed by itself. The row knows.
-            call.state = self._settle(key, message.topic, keys, self._kept(call.since))
+            call.state = self._decide(key, message.topic, keys, self._kept(call.since))
             if call is not arg:
                 log.warning("local transaction %s: %s", escape(key), call.state, exc_info=error)
         finally:
@@ -180,7 +180,7 @@ class Outbox:
         if whose is not None and not self._is_own(key, whose):
             return TransactionState.UNKNOWN
         kept = self._kept(message.born_timestamp)
-        state = self._settle(key, message.topic, keys, kept and whose is not None)
+        state = self._decide(key, message.topic, keys, kept and whose is not None)
         if state is TransactionState.UNKNOWN and not kept:
             log.error(
                 "transaction %s is too old to have a row for sure: decide it by hand", escape(key)
@@ -255,9 +255,9 @@ class Outbox:
                 raise ClientError(f"the work ended the SQL transaction {key} itself")
             self._fence.confirm(connection, key)
 
-    def _settle(self, key: str, topic: str, keys: str | None, complete: bool) -> TransactionState:
+    def _decide(self, key: str, topic: str, keys: str | None, complete: bool) -> TransactionState:
         try:
-            return self._fence.settle(key, topic, keys, complete)
+            return self._fence.decide(key, topic, keys, complete)
         except SQLAlchemyError as e:
             log.warning("transaction %s is not decided yet: %s", escape(key), escape(_reason(e)))
         except Exception:

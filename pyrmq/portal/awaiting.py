@@ -12,7 +12,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import trio
 
-from pyrmq.client.transaction.listener import failure
+from pyrmq.client.user_functions import failure
 from pyrmq.errors import ClientError
 from pyrmq.portal.client import C, PortalClient
 from pyrmq.portal.streams import reading

@@ -15,13 +15,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pyrmq.client.consumer.call_listener import ConsumeResult as ConsumeResult
-from pyrmq.client.consumer.call_listener import ReconsumeLater as ReconsumeLater
+from pyrmq.client.consumer.consume_service import ConsumeResult as ConsumeResult
+from pyrmq.client.consumer.consume_service import ReconsumeLater as ReconsumeLater
 from pyrmq.client.consumer.offsets import ConsumeFrom as ConsumeFrom
-from pyrmq.client.consumer.push_options import MessageModel as MessageModel
+from pyrmq.client.consumer.options import MessageModel as MessageModel
 from pyrmq.client.transaction.listener import TransactionListener as TransactionListener
-from pyrmq.client.transaction.result import TransactionSendResult as TransactionSendResult
-from pyrmq.client.transaction.result import TransactionStatistics as TransactionStatistics
+from pyrmq.client.transaction.listener import TransactionSendResult as TransactionSendResult
+from pyrmq.client.transaction.listener import TransactionStatistics as TransactionStatistics
 from pyrmq.model.compression import CompressionType as CompressionType
 from pyrmq.model.message import Message as Message
 from pyrmq.model.message import MessageQueue as MessageQueue

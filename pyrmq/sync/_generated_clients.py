@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Unpack
 
-from pyrmq.client.consumer.consumer_options import LitePullConsumerOptions
 from pyrmq.client.consumer.lite_pull import LitePullConsumer as TrioLitePullConsumer
 from pyrmq.client.consumer.lite_pull import assign as trio_assign
+from pyrmq.client.consumer.options import LitePullConsumerOptions
 from pyrmq.client.consumer.push_consumer import PushConsumer as TrioPushConsumer
-from pyrmq.client.option_types import ProducerOptions
+from pyrmq.client.option_types import ProducerOptions, like
 from pyrmq.client.producer.producer import Producer as TrioProducer
-from pyrmq.client.signatures import like
+from pyrmq.client.transaction.listener import TransactionStatistics
 from pyrmq.client.transaction.producer import TransactionalProducer as TrioTransactionalProducer
-from pyrmq.client.transaction.result import TransactionStatistics
 from pyrmq.model.message import MessageQueue
 from pyrmq.portal.blocking import blocking
 from pyrmq.portal.client import as_async

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, Unpack
 
-from pyrmq.client.option_types import TransactionalProducerOptions
+from pyrmq.client.option_types import TransactionalProducerOptions, like
 from pyrmq.client.producer import pending as pending_sends
 from pyrmq.client.producer import producer as producers
-from pyrmq.client.signatures import like
 from pyrmq.client.transaction import producer as transactions
 from pyrmq.client.transaction.listener import TransactionListener
 from pyrmq.model.message import Message, MessageQueue, SendResult

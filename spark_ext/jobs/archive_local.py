@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyrmq.segments.scan import Scan
 from spark_ext import selecting
-from spark_ext.admission import Pace
 from spark_ext.jobs import archive_scan
 from spark_ext.jobs.archive_manifest import CHECKPOINT, Archived, Head, Manifest, Run, highest
 from spark_ext.jobs.archive_run import brief, finish, opened_for_writing
@@ -24,6 +23,7 @@ from spark_ext.jobs.local_files import LocalFolder
 from spark_ext.option import Query
 from spark_ext.option_names import option_names
 from spark_ext.options import Options
+from spark_ext.pace import Pace
 from spark_ext.schema import form_of
 
 if TYPE_CHECKING:

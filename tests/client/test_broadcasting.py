@@ -14,7 +14,7 @@ from trio.testing import MockClock
 
 from pyrmq.client import ConsumeFrom, MessageModel, PushConsumer
 from pyrmq.client.consumer.local_offsets import LocalOffsets
-from pyrmq.client.consumer.offset_table import decode_table
+from pyrmq.client.consumer.offsets import decode_table
 from pyrmq.errors import ClientError, ProtocolError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
 from pyrmq.net import fastjson

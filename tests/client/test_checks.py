@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from pyrmq.client import TransactionalProducer, TransactionState
-from pyrmq.client.transaction import checks
+from pyrmq.client.transaction import halves as checks
 from pyrmq.errors import ProtocolError
 from pyrmq.model.message import Message, SendStatus
 from pyrmq.model.record import ReceivedMessage, decode_record

@@ -70,7 +70,7 @@ async def test_one_that_is_gone_is_forgotten(cluster: StreamCluster, clock: Mock
     async with producer(start_detector=True) as sender:
         await lose(cluster, sender)
         del cluster.brokers["broker-a"]
-        await sender._client.refresh_routes()
+        await sender._client.routes.refresh()
         await after(4)
         assert faults(sender).unreachable() == []
         assert faults(sender).available("broker-a")

@@ -9,7 +9,7 @@ import pytest
 import pyrmq
 from pyrmq import ClientError, aio, sync
 from pyrmq.client import option_types
-from pyrmq.client.consumer import consumer_options
+from pyrmq.client.consumer import options as consumer_options
 
 
 class Listener:

@@ -21,7 +21,7 @@ from pyrmq import (
     SendStatus,
 )
 from pyrmq.client.trace.records import ConsumeCode
-from pyrmq.client.trace.trace import (
+from pyrmq.client.trace.tracer import (
     MAX_AGE,
     MAX_CHARACTERS,
     WAITING,

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.support import forked
+
 PYRMQ = [sys.executable, "-m", "pyrmq"]
 
 
@@ -36,7 +38,7 @@ def run(
     *args: str, stdin: bytes = b"", timeout: float = 60, **env: str
 ) -> subprocess.CompletedProcess[bytes]:
     """Runs `pyrmq ARGS` to its end."""
-    return subprocess.run(
+    return forked.run(
         [*PYRMQ, *args],
         input=stdin,
         capture_output=True,
@@ -62,7 +64,7 @@ class Serving:
         self.log = log
         self.facts: dict[str, str] = {}
         with log.open("wb") as stderr:
-            self.process = subprocess.Popen(
+            self.process = forked.popen(
                 [*PYRMQ, *args],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -17,7 +17,7 @@ from pyrmq.client.consumer.member import Member
 from pyrmq.client.transaction.listener import Outcome, outcome_of
 from pyrmq.model.message import Message
 from pyrmq.model.record import ReceivedMessage
-from pyrmq.oms.promise import Promise
+from pyrmq.oms.producer import Promise
 from pyrmq.server import Running
 
 FIRST: Any = {"consume_from": ConsumeFrom.FIRST_OFFSET}

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from tests.e2e.command import Serving, run
 from tests.support.client import Client
+from tests.support.ports import free_port_triple
 from tests.support.wire import Command
 
 FILE = 1 << 16
@@ -30,7 +31,7 @@ class Node:
             "brokerName": "pair",
             "brokerIP1": "127.0.0.1",
             "bindAddress": "127.0.0.1",
-            "listenPort": 0,
+            "listenPort": free_port_triple(),
             "storePathRootDir": self.store,
             "mappedFileSizeCommitLog": FILE,
             "mappedFileSizeConsumeQueue": 20 * 200,
@@ -45,7 +46,7 @@ class Node:
         conf.write_text("".join(f"{key}={value}\n" for key, value in self.keys.items()))
         self._starts += 1
         log = self.folder / f"{self._starts}.log"
-        self.process = Serving(log, "broker", "-c", str(conf), "-n", self._namesrv, timeout=40)
+        self.process = Serving(log, "broker", "-c", str(conf), "-n", self._namesrv, timeout=60)
         host, port = self.process.address("broker")
         self.address = host, port
         self.keys["listenPort"] = port

@@ -26,7 +26,7 @@ from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from pyrmq.net.address import message_id
 from pyrmq.net.command import encode_response
-from pyrmq.net.server.answers import Durable
+from pyrmq.net.server.answers import WhenConfirmed
 from pyrmq.net.server.dispatch import Dispatcher
 from pyrmq.txn import TransactionService
 from pyrmq.txn.machine import PendingHalf
@@ -48,17 +48,17 @@ class Acknowledging:
     def __init__(self, life: Life) -> None:
         self._life = life
 
-    def answer(self, link: Link, command: Command, answer: Durable) -> None:
+    def answer(self, link: Link, command: Command, answer: WhenConfirmed) -> None:
         log_end = self._life.log_end()
-        if answer.end > log_end:
-            raise Broken(f"an answer waits for {answer.end}, behind the log's end {log_end}")
+        if answer.log_end > log_end:
+            raise Broken(f"an answer waits for {answer.log_end}, behind the log's end {log_end}")
         if command.is_oneway:
             return
         frame = b"".join(encode_response(command, answer.response))
-        if answer.end <= self._life.flushed:
+        if answer.log_end <= self._life.flushed:
             link.send(frame)
             return
-        reply = link.session.answer(frame, command.codec, command.opaque, answer.end, 0)
+        reply = link.session.answer(frame, command.codec, command.opaque, answer.log_end, 0)
         if reply is not None:
             link.send(reply)
 

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from pyrmq.broker.requests.transactions import TransactionProcessor
 from pyrmq.engine import Listener, Session, Store, Transactions
-from pyrmq.net.server.answers import Durable, send_answer
+from pyrmq.net.server.answers import WhenConfirmed, send_answer
 from pyrmq.net.server.dispatch import Dispatcher
 from pyrmq.txn import Rules, TransactionService
 from pyrmq.txn.machine import TABLE, Action, Event, PendingHalf, State
@@ -95,7 +95,7 @@ class Producers:
 class AtOnce:
     """Nothing waits for a disk here. Stands in for `pyrmq.net.server.unconfirmed`."""
 
-    def answer(self, connection: Any, command: Command, answer: Durable) -> None:
+    def answer(self, connection: Any, command: Command, answer: WhenConfirmed) -> None:
         send_answer(connection, command, answer.response)
 
 

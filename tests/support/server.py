@@ -24,6 +24,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.support import forked
+
 Address = tuple[str, int]
 
 _READY = re.compile(
@@ -110,7 +112,7 @@ class ServerProcess:
         self._close()
         self.store.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = forked.popen(
                 self._command(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

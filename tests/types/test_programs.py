@@ -14,7 +14,7 @@ import pytest
 import pyrmq
 from pyrmq import aio, sync
 from pyrmq.client import option_types
-from pyrmq.client.consumer import consumer_options
+from pyrmq.client.consumer import options as consumer_options
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).parent / "programs"

@@ -8,12 +8,15 @@ from hypothesis import strategies as st
 
 from pyrmq.client.consumer.allocate import (
     Configured,
+    ConsistentHash,
+    MachineRoom,
+    MachineRoomNearby,
     Strategy,
     average,
     average_by_circle,
+    queue_text,
+    ring_hash,
 )
-from pyrmq.client.consumer.allocate_hash import ConsistentHash, queue_text, ring_hash
-from pyrmq.client.consumer.allocate_rooms import MachineRoom, MachineRoomNearby
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue
 

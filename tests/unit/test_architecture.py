@@ -65,24 +65,38 @@ def test_it_is_read_in_one_go() -> None:
     assert len(TEXT.splitlines()) <= 300
 
 
-def test_each_folder_has_a_row() -> None:
+def test_each_folder_has_a_row(scripts: Callable[[str], ModuleType]) -> None:
     rows = first_column("Folders")
     assert len(rows) == len(set(rows))
     missing = [row for row in rows if not (ROOT / row).is_dir()]
     assert not missing
     python = {row for row in rows if not row.startswith("native/")}
     assert python == folders_with_modules(".py")
-    native = {row.removeprefix("native/").split("/")[1] for row in rows if row.count("/") > 2}
-    source = ROOT / "native" / ("crates" if (ROOT / "native" / "crates").is_dir() else "src")
-    there = {path.name for path in source.iterdir() if path.is_dir()}
-    assert there <= native, "a crate, or a module of the crate, has no row"
+    crates = {row for row in rows if row.startswith("native/crates/")}
+    order = scripts("check_layers").FOLDERS
+    assert crates == {
+        f"native/crates/{crate.name}/src/" + ("" if folder == "." else f"{folder}/")
+        for crate in (ROOT / "native" / "crates").iterdir()
+        for layer in order.get(crate.name, [{"."}])
+        for folder in layer
+    }
 
 
 def test_layers_are_those_that_are_checked(scripts: Callable[[str], ModuleType]) -> None:
     checked = scripts("check_layers")
-    for name, order in (("Python", checked.PYTHON_LAYERS), ("Rust", checked.RUST_LAYERS)):
-        line = " < ".join(", ".join(sorted(layer)) for layer in order)
-        assert f"\n{name}: {line}\n" in section("Layers")
+    block = re.findall(r"^(?:Inside of crates: )?(\w+: .+ < .+)$", section("Layers"), re.MULTILINE)
+    said = [line.split(": ") for lines in block for line in lines.split("; ")]
+    lines = {name: [set(layer.split(", ")) for layer in order.split(" < ")] for name, order in said}
+    assert lines.pop("Python") == checked.PYTHON_LAYERS
+    crates = lines.pop("Crates")
+    assert set().union(*crates) == checked.CRATES.keys() | {"native"}
+    for height, layer in enumerate(crates):
+        for crate in layer - {"native"}:
+            assert checked.CRATES[crate] <= set().union(*crates[:height]), crate
+    for crate, order in checked.FOLDERS.items():
+        named = [{"its files" if n == checked.ROOT else n for n in layer} for layer in order]
+        assert lines.pop(crate) == named
+    assert not lines
 
 
 def test_answers_are_those_that_processors_return() -> None:
@@ -254,7 +268,7 @@ def test_a_module_without_a_docstring_is_told(
     script = scripts("docs_modules")
     for folder in ("pyrmq", "spark_ext", "native/src", "docs"):
         (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "ARCHITECTURE.md").write_text("Python: old < older\nRust: a < b\n")
+    (tmp_path / "ARCHITECTURE.md").write_text("# Map\n\n## Layers\n```\nold\n```\n")
     (tmp_path / "native" / "src" / "lib.rs").write_text("//! The crate.\n")
     (tmp_path / "pyrmq" / "one.py").write_text('"""Does one thing. And more."""\n')
     assert script.main(tmp_path, check=True) == 1

@@ -16,9 +16,9 @@ from pyrmq.errors import TopicNotExistError
 from pyrmq.net.command import Response
 from pyrmq.net.server.answers import (
     After,
-    Durable,
     Park,
     Resend,
+    WhenConfirmed,
 )
 from pyrmq.net.server.connection import MAX_AWAITED, Connection
 from pyrmq.net.server.connection_state import Event, State
@@ -97,8 +97,8 @@ def test_no_answer_at_all(peer: Peer) -> None:
     stage = Stage()
     stage.process(peer, None, request(1))
     stage.process(peer, Response(0), request(2, oneway=True))
-    stage.process(peer, Durable(Response(), 0), request(3, oneway=True))
-    stage.process(peer, Durable(Response(), 100), request(4, oneway=True))
+    stage.process(peer, WhenConfirmed(Response(), 0), request(3, oneway=True))
+    stage.process(peer, WhenConfirmed(Response(), 100), request(4, oneway=True))
     assert peer.answers() == []
 
 

@@ -51,7 +51,7 @@ def test_queues_of_a_broker_that_is_away_are_one_line(caplog: pytest.LogCaptureF
     assert len(caplog.records) == 4, "another broker, another topic, another reason"
     caplog.clear()
     for n in range(3):
-        reports.settled(queue(n))
+        reports.resolved(queue(n))
     reports.waiting(queue(2), "cannot connect")
     assert len(caplog.records) == 1, "that is a new trouble"
 

@@ -304,7 +304,7 @@ async def test_no_more_bytes_than_the_bounds_are_parked(
 async def test_many_pulls_are_answered_in_turns(
     world: World, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
-    monkeypatch.setattr(parked, "TURN", 0)  # one at a time
+    monkeypatch.setattr(parked, "TURN_SECONDS", 0)  # one at a time
     ticks = 0
 
     async def others() -> None:
@@ -335,7 +335,7 @@ async def test_a_message_that_comes_while_others_are_woken(
     world: World, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Pulls that were read before it came are read again."""
-    monkeypatch.setattr(parked, "TURN", 0)
+    monkeypatch.setattr(parked, "TURN_SECONDS", 0)
     async with world.running():
         for _ in range(5):
             world.park(3600, "B")
@@ -348,7 +348,7 @@ async def test_a_message_that_comes_while_others_are_woken(
 async def test_deadlines_of_many_pulls_are_met_in_turns(
     world: World, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
-    monkeypatch.setattr(parked, "TURN", 0.000_001)
+    monkeypatch.setattr(parked, "TURN_SECONDS", 0.000_001)
     async with world.running():
         for _ in range(200):
             world.park(15)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from pyrmq.errors import ProtocolError, ResponseError
-from pyrmq.net.client.answer import check_success, number
 from pyrmq.net.client.pull import PullStatus, pull_fields, read_pull
 from pyrmq.net.client.send import (
     queue_fields,
@@ -16,6 +15,7 @@ from pyrmq.net.client.send import (
     send_fields,
     stored_at,
 )
+from pyrmq.net.command import check_success, number
 
 
 def answer(code: int = 0, remark: str | None = None, **ext: str) -> Any:

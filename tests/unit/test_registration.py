@@ -86,7 +86,7 @@ async def test_a_broker_that_lacks_a_permission(make: Make, perm: int, told: int
 
 async def test_topics_that_change_meanwhile(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bodies for several name servers, made while topics change: each is of one moment."""
-    monkeypatch.setattr(rows, "TURN", 0)
+    monkeypatch.setattr(rows, "TURN_SECONDS", 0)
     topics, registration = make()
     known = {}
 

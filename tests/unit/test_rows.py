@@ -50,7 +50,7 @@ class Numbers:
 @pytest.fixture
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other tasks run after every row."""
-    monkeypatch.setattr(rows, "TURN", 0)
+    monkeypatch.setattr(rows, "TURN_SECONDS", 0)
 
 
 def test_only_rows_that_changed_are_encoded_again() -> None:

@@ -12,7 +12,7 @@ from pyrmq.net.server.turns import Steps, Turns, finish
 @pytest.fixture
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn is one step."""
-    monkeypatch.setattr(turns, "TURN", 0)
+    monkeypatch.setattr(turns, "TURN_SECONDS", 0)
 
 
 def work(steps: int, seen: list[int], name: int = 0, fault: Exception | None = None) -> Steps[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyrmq.net.command import Response
-from pyrmq.net.server.answers import Durable
+from pyrmq.net.server.answers import WhenConfirmed
 from pyrmq.net.server.connection import Connection
 from pyrmq.net.server.connection_state import Step
 from pyrmq.net.server.unconfirmed import Unconfirmed
@@ -57,6 +57,6 @@ def test_a_connection_whose_answers_have_left_is_read_on() -> None:
         connection.events = 0
         unconfirmed = Unconfirmed("test", None, 5000)
         unconfirmed.note(connection)
-        unconfirmed.answer(connection, request, Durable(Response(), 100))
+        unconfirmed.answer(connection, request, WhenConfirmed(Response(), 100))
         assert not unconfirmed
         assert steps == [Step.READ]

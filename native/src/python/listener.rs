@@ -8,11 +8,6 @@ use pyrmq_broker::Broker;
 use pyrmq_broker::wire::{Budget, Context};
 use std::sync::Arc;
 
-pub struct Shared {
-    pub context: Option<Arc<Context>>,
-    pub budget: Arc<Budget>,
-}
-
 /// Bytes of the unfinished frames of all connections.
 const PARTIAL_LIMIT: usize = 512 << 20;
 
@@ -20,7 +15,7 @@ const PARTIAL_LIMIT: usize = 512 << 20;
 /// command (name server, client); without transactions every half message and END_TRANSACTION.
 #[pyclass(frozen, module = "pyrmq._native")]
 pub struct Listener {
-    shared: Box<Shared>,
+    shared: Box<pyrmq_capi::Listener>,
 }
 
 #[pymethods]
@@ -48,7 +43,7 @@ impl Listener {
             Arc::new(Context::new(broker, region, trace_on))
         });
         Listener {
-            shared: Box::new(Shared {
+            shared: Box::new(pyrmq_capi::Listener {
                 context,
                 budget: Arc::new(Budget::new(partial_limit)),
             }),

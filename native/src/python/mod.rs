@@ -1,8 +1,7 @@
-//! The border to Python: pyo3 classes for rare operations and the C function table for hot ones.
+//! The border to Python: pyo3 classes for rare operations; the crate `pyrmq-capi` has the hot ones.
 //! Nothing outside this folder knows Python.
 
 mod arrow;
-mod capi;
 mod delays;
 mod encode;
 mod error;
@@ -14,12 +13,15 @@ mod offline;
 mod options;
 mod outgoing;
 mod pulls;
+mod read_request;
 mod received;
 mod sql;
 mod store;
 mod transactions;
 
+use pyo3::ffi;
 use pyo3::prelude::*;
+use std::ffi::c_void;
 
 #[pymodule]
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -48,6 +50,9 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(offline::store_is_locked, m)?)?;
     m.add_function(wrap_pyfunction!(offline::key_places, m)?)?;
     m.add_class::<arrow::SegmentReader>()?;
+    m.add_class::<read_request::LogRange>()?;
+    m.add_class::<read_request::LogPlaces>()?;
+    m.add_class::<read_request::RecordBytes>()?;
     m.add_function(wrap_pyfunction!(arrow::segment_end, m)?)?;
     m.add_function(wrap_pyfunction!(arrow::segment_advance, m)?)?;
     m.add_function(wrap_pyfunction!(arrow::segment_times, m)?)?;
@@ -60,7 +65,9 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<outgoing::MessageText>()?;
     m.add_function(wrap_pyfunction!(outgoing::unique_key, m)?)?;
     m.add_function(wrap_pyfunction!(java_hash, m)?)?;
-    m.add("_C_API", capi::capsule(m.py())?)?;
+    m.add("_C_API", c_table(m.py())?)?;
+    // The profile dev-engine has assertions, the profile of wheels has none.
+    m.add("RELEASE_BUILD", !cfg!(debug_assertions))?;
     Ok(())
 }
 
@@ -68,4 +75,14 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyfunction]
 fn java_hash(text: &str) -> i32 {
     pyrmq_format::java::hash(text.as_bytes())
+}
+
+/// The C function table as a PyCapsule.
+fn c_table(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    let table = (&raw const pyrmq_capi::TABLE).cast::<c_void>().cast_mut();
+    // SAFETY: the table and the name are static; the capsule has no destructor; the GIL is held.
+    unsafe {
+        let capsule = ffi::PyCapsule_New(table, pyrmq_capi::NAME.as_ptr(), None);
+        Bound::from_owned_ptr_or_err(py, capsule).map(Bound::unbind)
+    }
 }

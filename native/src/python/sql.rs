@@ -2,11 +2,12 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyrmq_capi::{Bits, Selection};
 use pyrmq_format::filter::bloom::Shape;
 use pyrmq_format::filter::sql::Program;
-use pyrmq_store::{BitTest, Expression};
+use pyrmq_store::Expression;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::AtomicI64;
 
 /// Selects messages by an SQL92 expression over their properties. ValueError if it does not
 /// compile: the text says where and why.
@@ -15,57 +16,21 @@ pub struct SqlFilter {
     selection: Box<Selection>,
 }
 
-/// What the C table gets.
-pub struct Selection {
-    program: Arc<Program>,
-    bits: Option<Bits>,
-}
-
-struct Bits {
-    bits: Vec<u32>,
-    bitmap_len: usize,
-    born_time: i64,
-    born_offset: i64,
-    until: AtomicI64,
-}
-
-impl Selection {
-    pub fn matches(&self, properties: &[u8]) -> bool {
-        self.program.matches(properties)
-    }
-
-    /// What tells of messages that they do not match, if anything does.
-    pub fn bit_test(&self) -> Option<BitTest<'_>> {
-        self.bits.as_ref().map(|b| BitTest {
-            bits: &b.bits,
-            bitmap_len: b.bitmap_len,
-            born_time: b.born_time,
-            born_offset: b.born_offset,
-            until: &b.until,
-        })
-    }
-}
-
 impl SqlFilter {
     fn of(program: Arc<Program>, bits: Option<Bits>) -> Self {
         SqlFilter {
-            selection: Box::new(Selection { program, bits }),
+            selection: Box::new(Selection::new(program, bits)),
         }
     }
 
     /// Its bits say nothing of messages from a physical offset on.
     pub fn end_bits(&self, offset: u64) {
-        if let Some(bits) = &self.selection.bits {
-            bits.until.fetch_min(offset as i64, Ordering::Relaxed);
-        }
+        self.selection.end_bits(offset);
     }
 
     /// To be evaluated as messages are stored.
     pub fn expression(&self, bits: Vec<u32>) -> Expression {
-        Expression {
-            program: self.selection.program.clone(),
-            bits,
-        }
+        self.selection.expression(bits)
     }
 }
 
@@ -99,7 +64,7 @@ impl SqlFilter {
             born_offset,
             until: AtomicI64::new(i64::MAX),
         };
-        SqlFilter::of(self.selection.program.clone(), Some(bits))
+        SqlFilter::of(self.selection.program().clone(), Some(bits))
     }
 
     /// Address for the C table; valid while this object lives.

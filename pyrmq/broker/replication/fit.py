@@ -14,8 +14,8 @@ import trio
 from pyrmq.engine import Store, newest_record
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.net import fastjson
-from pyrmq.net.client.answer import check_success
 from pyrmq.net.client.channel import Channel
+from pyrmq.net.command import check_success
 
 TIMEOUT = 5.0
 """Seconds that the master may take to answer."""

@@ -17,8 +17,8 @@ from pyrmq.errors import ResponseError
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address
-from pyrmq.net.client.answer import check_success
 from pyrmq.net.client.blocking_channel import BlockingChannel
+from pyrmq.net.command import check_success
 
 TIMEOUT = 10.0
 """Seconds that the master may take to answer."""

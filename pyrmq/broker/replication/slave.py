@@ -28,6 +28,7 @@ from pyrmq.engine import HaSlave, Store
 from pyrmq.errors import ConnectError, PyrmqError
 from pyrmq.escape import escape
 from pyrmq.net.address import Address, format_address
+from pyrmq.net.backoff import Backoff
 from pyrmq.net.client.channel import Channels
 
 log = logging.getLogger(__name__)
@@ -76,8 +77,7 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
     State.FULL: {Event.AGAIN: State.COMPARING},
 }
 PAUSES = {State.WAITING: (0.2, 5.0), State.MISFIT: (5.0, 30.0), State.FULL: (5.0, 5.0)}
-"""Seconds: the first pause, and the longest; each is twice the one before. A connection that was
-open begins anew."""
+"""Seconds: the first pause, and the longest. A connection that was open begins anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Replication:
         self._store = store
         self._find = master
         self._on_changed = on_changed
-        self._pauses: dict[State, float] = {}
+        self._pauses: dict[State, Backoff] = {}
         self._limiter = trio.CapacityLimiter(1)
 
     def _happened(self, event: Event, why: str = "") -> None:
@@ -140,10 +140,8 @@ class Replication:
             case State.CONNECTING:
                 await self._follow()
             case state:
-                first, longest = PAUSES[state]
-                pause = self._pauses.get(state, first)
-                self._pauses[state] = min(2 * pause, longest)
-                await trio.sleep(pause)
+                backoff = self._pauses.setdefault(state, Backoff(*PAUSES[state]))
+                await trio.sleep(backoff.next())
                 self._happened(Event.AGAIN)
 
     async def _compare(self, channels: Channels) -> None:

@@ -127,7 +127,7 @@ class CheckedPull:
     def read(self) -> Response:
         """Reads once and answers, whatever there is. What is on disk only is left to the pull that
         the client sends next."""
-        return self.read_memory() or self._elsewhere()
+        return self.read_memory() or self._ask_again()
 
     def read_on(self) -> Response | None:
         """Reads what has come since it was parked; None while nothing of it is wanted. Messages
@@ -141,7 +141,7 @@ class CheckedPull:
         for _ in range(MAX_READS):
             response = self.read_memory()
             if response is None:
-                return self._elsewhere()
+                return self._ask_again()
             if response.code != ResponseCode.PULL_RETRY_IMMEDIATELY:
                 return None if response.code == ResponseCode.PULL_NOT_FOUND else response
             self.offset = int(response.ext["nextBeginOffset"])
@@ -163,19 +163,19 @@ class CheckedPull:
         """One read, if the loop has time for it. Otherwise the client is told to ask again, and a
         thread reads for it."""
         if not SQL_WAKES.may_begin():
-            return self._elsewhere()
+            return self._ask_again()
         began = time.monotonic()
         response = self.read_memory()
         SQL_WAKES.took(time.monotonic() - began)
         if response is None:
-            return self._elsewhere()
+            return self._ask_again()
         if response.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
             self.offset = int(response.ext["nextBeginOffset"])
             if self.offset >= int(response.ext["maxOffset"]):
                 return None
         return None if response.code == ResponseCode.PULL_NOT_FOUND else response
 
-    def _elsewhere(self) -> Response:
+    def _ask_again(self) -> Response:
         low, high = self.store.queue_range(self.topic, self.queue_id)
         return _answer(_NO_MATCH, self.offset, low, high)
 

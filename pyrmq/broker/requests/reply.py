@@ -30,7 +30,7 @@ from pyrmq.model.topic import PERM_WRITE
 from pyrmq.net.address import Address, format_address, message_id
 from pyrmq.net.clock import now_ms
 from pyrmq.net.command import Response
-from pyrmq.net.server.answers import Durable, Elsewhere
+from pyrmq.net.server.answers import Elsewhere, WhenConfirmed
 from pyrmq.net.server.connection import Connection
 from pyrmq.net.server.questions import Questions
 
@@ -74,7 +74,7 @@ class ReplyProcessor:
     def __call__(self, connection: Connection, command: Command) -> Elsewhere:
         return Elsewhere(self._reply(connection, command))
 
-    async def _reply(self, connection: Connection, command: Command) -> Response | Durable:
+    async def _reply(self, connection: Connection, command: Command) -> Response | WhenConfirmed:
         """The reply counts as sent when its client has it. Then it is stored as well; that this
         fails changes nothing."""
         topic, queue_id = self._check(command)
@@ -107,7 +107,7 @@ class ReplyProcessor:
             log.warning("a reply is not stored: %s", escape(e))
             return Response(ext=ext)
         ext |= {"msgId": message_id(self._address, phys), "queueOffset": offset}
-        return Durable(Response(ext=ext), phys + size)
+        return WhenConfirmed(Response(ext=ext), phys + size)
 
     def _store_reply(
         self, connection: Connection, command: Command, topic: str, queue_id: int

@@ -34,7 +34,7 @@ from pyrmq.model.codes import ResponseCode
 from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX, retry_topic
 from pyrmq.model.topic import PERM_WRITE, TopicConfig
 from pyrmq.net.command import Response
-from pyrmq.net.server.answers import Durable, Elsewhere
+from pyrmq.net.server.answers import Elsewhere, WhenConfirmed
 from pyrmq.net.server.connection import Connection
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,9 @@ class SendBackProcessor:
         self._stats = stats
         self._readers = trio.CapacityLimiter(DISK_READERS)
 
-    def __call__(self, connection: Connection, command: Command) -> Response | Durable | Elsewhere:
+    def __call__(
+        self, connection: Connection, command: Command
+    ) -> Response | WhenConfirmed | Elsewhere:
         asked = self._check(connection, command)
         if asked.group.retry_queue_nums <= 0:
             return Response()  # the group wants no retries: it is as good as consumed
@@ -109,13 +111,13 @@ class SendBackProcessor:
         text = f"look message by offset failed, {offset}"
         return ResponseError(text, ResponseCode.SYSTEM_ERROR)
 
-    async def _from_disk(self, asked: SendBack) -> Durable:
+    async def _from_disk(self, asked: SendBack) -> WhenConfirmed:
         _, returned = await trio.to_thread.run_sync(
             self._engine.find_returned, asked.offset, True, limiter=self._readers
         )
         return await self._send_when_saved(asked, *self._destination(asked, returned))
 
-    def _send(self, asked: SendBack, returned: Returned | None) -> Durable | Elsewhere:
+    def _send(self, asked: SendBack, returned: Returned | None) -> WhenConfirmed | Elsewhere:
         found, topic, level = self._destination(asked, returned)
         if not self._topics.is_saved(topic.topic_name):
             return Elsewhere(self._send_when_saved(asked, found, topic, level))
@@ -123,7 +125,7 @@ class SendBackProcessor:
 
     async def _send_when_saved(
         self, asked: SendBack, returned: Returned, topic: TopicConfig, level: int
-    ) -> Durable:
+    ) -> WhenConfirmed:
         """A topic takes messages once it is in its file."""
         if not self._topics.is_saved(topic.topic_name):
             await self._topics.saved(topic.topic_name)
@@ -160,14 +162,14 @@ class SendBackProcessor:
 
     def _store(
         self, asked: SendBack, returned: Returned, topic: TopicConfig, level: int
-    ) -> Durable:
+    ) -> WhenConfirmed:
         read = min(topic.write_queue_nums, topic.read_queue_nums)
         queue_id = random.randrange(max(read, 1))
         with _one_code():
             end = self._engine.send_back(returned, topic.topic_name, queue_id, level)
         dead = topic.topic_name.startswith(DLQ_PREFIX)
         self._stats.sent_back(asked.topic, asked.group.name, dead=dead)
-        return Durable(Response(), end)
+        return WhenConfirmed(Response(), end)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from pyrmq.model.transaction import TransactionState
 from pyrmq.net.address import offset_of_message_id
 from pyrmq.net.clock import now_ms
 from pyrmq.net.command import Response
-from pyrmq.net.server.answers import Durable
+from pyrmq.net.server.answers import WhenConfirmed
 from pyrmq.net.server.connection import Connection
 from pyrmq.net.server.connection_state import State
 from pyrmq.txn import Rules, TransactionService
@@ -88,7 +88,7 @@ class TransactionProcessor:
     def __init__(self, service: TransactionService) -> None:
         self._service = service
 
-    def end(self, connection: Connection, command: Command) -> Durable | None:
+    def end(self, connection: Connection, command: Command) -> WhenConfirmed | None:
         """END_TRANSACTION that the engine did not settle by itself. Clients send it one-way, so
         what is refused is logged."""
         try:
@@ -100,7 +100,7 @@ class TransactionProcessor:
             log.warning("END_TRANSACTION from %s refused: %s", connection.peer, escape(e))
             raise
 
-    def _end(self, command: Command) -> Durable | None:
+    def _end(self, command: Command) -> WhenConfirmed | None:
         asked = fields.int32(command, "commitOrRollback")
         try:
             word = TransactionState(asked)
@@ -120,16 +120,16 @@ class TransactionProcessor:
                 transaction_id=command.ext.get("transactionId", ""),
             )
         )
-        return None if end is None else Durable(Response(), end)
+        return None if end is None else WhenConfirmed(Response(), end)
 
-    def resume(self, connection: Connection, command: Command) -> Durable:
+    def resume(self, connection: Connection, command: Command) -> WhenConfirmed:
         """RESUME_CHECK_HALF_MESSAGE: a message that was discarded is asked about again."""
         text = fields.text(command, "msgId")
         phys = offset_of_message_id(text)
         if phys is None:
             raise InvalidParameterError(f"msgId {text[:64]!r} is no offset id of 32 or 56 digits")
         end = self._service.ender.resume(phys)
-        return Durable(Response(), end)
+        return WhenConfirmed(Response(), end)
 
 
 async def make_overflow_topic(topics: TopicTable) -> None:

@@ -11,7 +11,7 @@ from pyrmq.broker.tables.clients import ConsumerGroup
 from pyrmq.model.codes import RequestCode
 from pyrmq.net.command import encode_request
 from pyrmq.net.server.connection import Connection
-from pyrmq.net.server.turns import TURN
+from pyrmq.net.server.turns import TURN_SECONDS
 
 MAX_KEPT = 1024
 """Notices that wait behind what a member has not taken; it is told no more of them."""
@@ -37,7 +37,7 @@ class Notices:
         while True:
             await self._news.wait()
             self._news = trio.Event()
-            end = time.monotonic() + TURN
+            end = time.monotonic() + TURN_SECONDS
             while self._changed:
                 name = next(iter(self._changed))
                 del self._changed[name]
@@ -51,7 +51,7 @@ class Notices:
                     tell(connection, frame)
                     if time.monotonic() >= end:
                         await trio.lowlevel.checkpoint()
-                        end = time.monotonic() + TURN
+                        end = time.monotonic() + TURN_SECONDS
 
 
 def tell(connection: Connection, frame: bytes) -> None:

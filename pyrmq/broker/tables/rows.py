@@ -11,7 +11,7 @@ from typing import Any, Generic, Self, TypeVar
 import trio
 
 from pyrmq.net.fastjson import Encoded
-from pyrmq.net.server.turns import TURN
+from pyrmq.net.server.turns import TURN_SECONDS
 
 K = TypeVar("K")
 
@@ -81,12 +81,12 @@ class Rows(Encoded, Generic[K]):
     async def encode(self) -> None:
         """Encodes what is frozen, in turns; then `members` is quick, and safe in any thread until
         the next `freeze`."""
-        end = time.monotonic() + TURN
+        end = time.monotonic() + TURN_SECONDS
         while self._frozen:
             self._encode(next(iter(self._frozen)))
             if time.monotonic() >= end:
                 await trio.lowlevel.checkpoint()
-                end = time.monotonic() + TURN
+                end = time.monotonic() + TURN_SECONDS
 
     def encoded(self, key: K) -> bytes:
         """The row of one key, as it was encoded last."""

@@ -8,30 +8,30 @@ consumed again here, after a while.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import trio
 
-from pyrmq.client.consumer.call_listener import (
+from pyrmq.client.consumer.consume_service import (
     Caller,
+    ConsumeService,
     ReconsumeLater,
     consumed,
     described,
 )
-from pyrmq.client.consumer.consume_service import ConsumeService
+from pyrmq.client.consumer.options import PushOptions
 from pyrmq.client.consumer.process_queue import ProcessQueue
 from pyrmq.client.consumer.ready import Chunk, Ready
+from pyrmq.client.consumer.running_info import Statistics
 from pyrmq.client.consumer.send_back import BROKERS_CHOICE, SendBack
-from pyrmq.client.consumer.statistics import Statistics
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.message import ReceivedMessage
 from pyrmq.net.tasks import Tasks
 
 if TYPE_CHECKING:
-    from pyrmq.client.consumer.consume_hooks import Observer
+    from pyrmq.client.hooks import Observer
 
 log = logging.getLogger(__name__)
 
@@ -52,23 +52,20 @@ class ConsumeConcurrently(ConsumeService):
         call: Caller,
         send_back: SendBack | None,
         statistics: Statistics,
-        *,
-        workers: int,
-        batch: int,
-        timeout: float,
-        observer: Observer | None = None,
+        options: PushOptions,
+        observer: Observer | None,
     ) -> None:
         super().__init__()
         self._tasks = tasks
         self._call = call
         self._send_back = send_back
         self._statistics = statistics
-        self._ready = Ready(batch)
+        self._ready = Ready(options.batch_size)
         self._senders = trio.CapacityLimiter(SENDERS)
-        self._workers = workers
-        self._timeout = timeout
+        self._workers = options.concurrency
+        self._timeout = options.consume_timeout
         self._observer = observer
-        self._under_way: list[tuple[ProcessQueue, Chunk, float] | None] = [None] * workers
+        self._under_way: list[tuple[ProcessQueue, Chunk, float] | None] = [None] * self._workers
         self._giving_back = 0
 
     def start(self) -> None:
@@ -95,7 +92,7 @@ class ConsumeConcurrently(ConsumeService):
             process, chunk = entry
             began = now
             under_way[slot] = process, chunk, began
-            process.last_consume = time.time_ns() // 1_000_000
+            process.consume_began()
             level, done, raised = BROKERS_CHOICE, 0, False
             observed = None if observer is None else observer.consuming(chunk)
             try:

@@ -7,35 +7,35 @@ given to it again after a moment, before anything that follows.
 from __future__ import annotations
 
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import trio
 
-from pyrmq.client.consumer.call_listener import (
+from pyrmq.client.consumer.consume_service import (
     Caller,
+    ConsumeService,
     ReconsumeLater,
     consumed,
     described,
 )
-from pyrmq.client.consumer.consume_service import ConsumeService
+from pyrmq.client.consumer.options import PushOptions
 from pyrmq.client.consumer.process_queue import ProcessQueue
+from pyrmq.client.consumer.running_info import Statistics
 from pyrmq.client.consumer.send_back import NEVER, SendBack
-from pyrmq.client.consumer.statistics import Statistics
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.message import ReceivedMessage
 from pyrmq.net.tasks import Tasks
 
 if TYPE_CHECKING:
-    from pyrmq.client.consumer.consume_hooks import Observer
+    from pyrmq.client.hooks import Observer
 
 log = logging.getLogger(__name__)
 
-TURN = 32
-"""Calls of the listener for one queue in a row before other queues have their turn."""
+CALLS_IN_A_ROW = 32
+"""Calls of the listener for one queue before the other queues that wait."""
 LOCK_DELAY = 0.1
 """Seconds until a queue whose lock is not valid is looked at again."""
 
@@ -51,12 +51,8 @@ class ConsumeOrderly(ConsumeService):
         send_back: SendBack | None,
         statistics: Statistics,
         locked: Callable[[ProcessQueue], bool],
-        *,
-        workers: int,
-        batch: int,
-        suspend: float,
-        max_times: int,
-        observer: Observer | None = None,
+        options: PushOptions,
+        observer: Observer | None,
     ) -> None:
         super().__init__()
         self._tasks = tasks
@@ -64,12 +60,14 @@ class ConsumeOrderly(ConsumeService):
         self._send_back = send_back
         self._statistics = statistics
         self._locked = locked
-        self._workers = workers
-        self._batch = batch
-        self._suspend = suspend
-        self._max_times = max_times
+        self._workers = options.concurrency
+        self._batch = options.batch_size
+        self._suspend = options.suspend_time
+        self._max_times = options.max_times
         self._observer = observer
         self._line: deque[ProcessQueue] = deque()
+        self._scheduled: set[ProcessQueue] = set()
+        """Queues that a worker consumes, or will."""
         self._waiting = trio.lowlevel.ParkingLot()
         self._running = 0
 
@@ -80,11 +78,11 @@ class ConsumeOrderly(ConsumeService):
 
     def deliver(self, process: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
         """The queue has messages that are not consumed."""
-        if not process.scheduled:
+        if process not in self._scheduled:
             self._schedule(process)
 
     def _schedule(self, process: ProcessQueue) -> None:
-        process.scheduled = True
+        self._scheduled.add(process)
         self._line.append(process)
         self._waiting.unpark()
 
@@ -102,22 +100,22 @@ class ConsumeOrderly(ConsumeService):
                 await self._consume(self._line.popleft())
 
     async def _consume(self, process: ProcessQueue) -> None:
-        """One turn of a queue."""
+        """Calls the listener with messages of one queue, some times in a row."""
         pause = 0.0
-        for _ in range(TURN):
+        for _ in range(CALLS_IN_A_ROW):
             chunk = process.first(self._batch)
             if process.dropped or self.closing or not chunk:
-                process.scheduled = False
+                self._scheduled.discard(process)
                 return
             if not self._locked(process):
                 pause = LOCK_DELAY
                 break
-            process.started()
+            process.call_began()
             self._running += 1
             try:
                 suspended = await self._listen(process, chunk)
             finally:
-                process.ended()
+                process.call_ended()
                 self._running -= 1
                 self.rested()
             if suspended:
@@ -131,7 +129,7 @@ class ConsumeOrderly(ConsumeService):
     async def _listen(self, process: ProcessQueue, chunk: list[ReceivedMessage]) -> bool:
         """Whether the queue has to wait a moment."""
         began = trio.current_time()
-        process.last_consume = time.time_ns() // 1_000_000
+        process.consume_began()
         done, dead, raised = 0, False, False
         observed = None if self._observer is None else self._observer.consuming(chunk)
         try:

@@ -6,36 +6,32 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import trio
 
 from pyrmq.client.consumer.offsets import OffsetStore
-from pyrmq.client.consumer.process_queue import (
-    Event,
-    Limits,
-    ProcessQueue,
-    State,
-)
+from pyrmq.client.consumer.process_queue import RETAKEN, Limits, ProcessQueue, State
 from pyrmq.client.consumer.reports import Reports
 from pyrmq.client.consumer.start_rule import StartRule
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.message import MessageQueue
+from pyrmq.net.backoff import Backoff
 from pyrmq.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
-RETRY = (0.05, 5.0)
-"""Seconds until a queue that could not be taken is tried again: the first, doubled up to the
-last."""
-LOCK_RETRY = 0.5
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
+"""Seconds until a queue that could not be taken is tried again."""
+LOCK_PAUSE = 0.5
 """The same for one that another member has locked."""
 REPORT_AFTER = 0.4
 
 
 class Locks(Protocol):
-    """What queues are locked by, if they are consumed in order."""
+    """Locks queues that are consumed in order."""
 
     async def lock(self, process: ProcessQueue) -> bool:
         """Whether this member has the queue's lock now. PyrmqError."""
@@ -46,11 +42,18 @@ class Locks(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldEvents:
+    """What is called when a queue is taken, and when one was given up that is to be taken again
+    (None: it is taken again at once)."""
+
+    taken: Callable[[ProcessQueue], None] = lambda process: None
+    wanted: Callable[[], None] | None = None
+
+
 class HeldQueues:
     """`pull(process)` runs while a queue is held; when it returns the queue is given up.
-    `on_wanted` is called when a queue that is wanted again was given up (None: it is taken again at
-    once), `on_take` with one that is new. `automatic`: offsets are written as messages are
-    consumed, else only by `commit`."""
+    `automatic`: offsets are written as messages are consumed, else only by `commit`."""
 
     def __init__(
         self,
@@ -61,18 +64,18 @@ class HeldQueues:
         pull: Callable[[ProcessQueue], Awaitable[None]],
         *,
         limits: Limits,
+        events: HeldEvents,
         locks: Locks | None = None,
         automatic: bool = True,
     ) -> None:
         self.table: dict[MessageQueue, ProcessQueue] = {}
-        self.on_wanted: Callable[[], None] | None = None
-        self.on_take: Callable[[ProcessQueue], None] = lambda process: None
         self._tasks = tasks
         self._store = store
         self._rule = rule
         self._reports = reports
         self._pull = pull
         self._limits = limits
+        self._events = events
         self._locks = locks
         self._automatic = automatic
         self._doubted: dict[tuple[str, str], int] = {}
@@ -98,7 +101,7 @@ class HeldQueues:
     async def begun(self, topic: str) -> None:
         """Returns when the start of each queue of a topic is known."""
         while any(
-            p.queue.topic == topic and (p.state is State.TAKING or (p.dropped and p.again))
+            p.queue.topic == topic and (p.state is State.TAKING or p.state in RETAKEN)
             for p in self.table.values()
         ):
             await self._moving.park()
@@ -110,37 +113,14 @@ class HeldQueues:
         wanted = set(mine)
         for process in list(self.table.values()):
             if process.queue.topic == topic and process.queue not in wanted:
-                process.again, process.seek = False, None
-                self.drop(process)
+                process.unassigned()
         for queue in sorted(wanted):
             known = self.table.get(queue)
             if known is None:
                 self._take(queue)
-            elif known.dropped:
-                known.again = True  # once it is gone
-
-    def drop(
-        self, process: ProcessQueue, *, restart: int | None = None, forfeited: bool = False
-    ) -> None:
-        """Gives a queue up. `restart` is written as its offset, whatever was consumed; one that is
-        `forfeited` has another owner already, and nothing is written."""
-        if process.state is State.GONE:
-            return
-        if restart is not None:
-            process.restart, process.again = restart, True
-        process.forfeited |= forfeited
-        process.move(Event.DROPPED)
+            else:
+                known.assigned()
         self._moving.unpark_all()
-
-    def renew(self, process: ProcessQueue, *, restart: int | None = None) -> None:
-        """Gives a queue up and takes it again, from what its store has (or from `restart`)."""
-        process.again = True
-        self.drop(process, restart=restart, forfeited=restart is None)
-
-    def seek(self, process: ProcessQueue, offset: int) -> None:
-        """Goes on at an offset of the user's choice; nothing is written for it now."""
-        process.seek = offset
-        self.drop(process, forfeited=True)
 
     # The life of a queue.
 
@@ -148,76 +128,77 @@ class HeldQueues:
         if self._stopped:
             return
         process = self.table[queue] = ProcessQueue(queue, limits=self._limits)
-        self.on_take(process)
+        self._events.taken(process)
         self._tasks.start_soon(self._serve, process, start)
 
     async def _serve(self, process: ProcessQueue, start: int | None) -> None:
         with process.scope:
             if start is None:
                 await self._find_start(process)
-            else:
-                process.begin(start)
-                process.move(Event.TAKEN)
+            elif not process.dropped:
+                process.found(start)
+                self._moving.unpark_all()
             await self._pull(process)
         if self._stopped:
             return  # `release` does the rest
-        self.drop(process)
-        await self._give_up(process)
-        if process.seek is not None:
-            self._take(process.queue, process.seek)
-        elif process.again and self.on_wanted is not None:
-            self.on_wanted()
-        elif process.again:
+        process.ended()
+        self._moving.unpark_all()
+        before = await self._give_up(process)
+        if before is State.SEEKING:
+            self._take(process.queue, process.sought)
+        elif before in RETAKEN and self._events.wanted is not None:
+            self._events.wanted()
+        elif before in RETAKEN:
             self._take(process.queue)
 
     async def _find_start(self, process: ProcessQueue) -> None:
-        queue, retry = process.queue, RETRY[0]
+        queue, backoff = process.queue, Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         while True:
             try:
                 if self._locks is None or await self._locks.lock(process):
                     stored = await self._store.read(queue)
                     start = await self._rule.start(queue, stored)
                     break
-                await trio.sleep(LOCK_RETRY)
+                await trio.sleep(LOCK_PAUSE)
             except PyrmqError as e:
-                if retry >= REPORT_AFTER:
+                if backoff.upcoming >= REPORT_AFTER:
                     self._reports.waiting(queue, str(e))
-                await trio.sleep(retry)
-                retry = min(2 * retry, RETRY[1])
+                await trio.sleep(backoff.next())
         if process.dropped:
             return
         log.info("%s is taken from offset %d", escape(queue), start)
-        process.begin(start)
-        process.move(Event.TAKEN)
+        process.found(start)
         self._moving.unpark_all()
-        process.committed, process.keeper = stored, self._store.keeper(queue)
+        process.stored(stored, self._store.keeper(queue))
         if stored is None:
             await self._write(process)  # so that a crash before the first message changes nothing
 
-    async def _give_up(self, process: ProcessQueue) -> None:
-        """Of what is in the middle only what keeps an order is waited for."""
+    async def _give_up(self, process: ProcessQueue) -> State:
+        """Writes the offset and gives the lock up. Only where queues are consumed in order it waits
+        for calls of the listener. Returns the state from which the queue was released."""
         if self._locks is not None:
             await process.wait_idle()
         log.info("%s is given up", escape(process.queue))
         await self._write(process, last=True)
         if self._locks is not None:
             await self._locks.unlock([process])
-        process.move(Event.RELEASED)
+        before = process.released()
         del self.table[process.queue]
         self._moving.unpark_all()
+        return before
 
     # Offsets.
 
     def doubt(self) -> None:
-        """Another member may have had these queues meanwhile: no offsets are written until
-        `recheck`."""
+        """Another member may have had the held queues meanwhile: their offsets are not written
+        until `recheck`."""
         self._doubts += 1
         self._doubted.update(dict.fromkeys(map(_of_broker, self.held()), self._doubts))
 
     def recheck(self, topic: str) -> None:
-        """Begins to compare the held queues of a doubted topic with the store. Where that is ahead,
-        others have consumed: the queue is taken anew. Where it is behind it has lost what was
-        written. Each broker by itself."""
+        """Begins to compare the held queues of a doubted topic with the store, a task for each
+        broker. If the store is ahead, other members have consumed: the queue is taken again. If the
+        store is behind, it has lost what was written, and that is written again."""
         for doubted in [d for d in self._doubted if d[0] == topic and d not in self._checking]:
             self._checking.add(doubted)
             self._tasks.start_soon(self._check, doubted)
@@ -231,9 +212,9 @@ class HeldQueues:
                     continue  # what this member wrote is not there: the next time it is
                 if stored is not None and stored > process.commit_offset():
                     log.info("%s was consumed by another member", escape(process.queue))
-                    self.renew(process)
+                    process.lost()
                 else:
-                    process.committed = stored
+                    process.stored(stored)
         except PyrmqError as e:
             log.info("%s: %s", escape(doubted[1]), escape(e))
         else:
@@ -264,7 +245,7 @@ class HeldQueues:
         held = [
             p
             for p in self.table.values()
-            if p.queue in offsets and (p.state is State.HELD or p.seek is not None)
+            if p.queue in offsets and p.state in (State.HELD, State.SEEKING)
         ]
         failed = len(held) < len(offsets)
 
@@ -273,7 +254,7 @@ class HeldQueues:
             async with process.writing:
                 offset = offsets[process.queue]
                 if keeper := await self._store.write(process.queue, offset):
-                    process.committed, process.keeper = offset, keeper
+                    process.stored(offset, keeper)
                     return True
             failed = True
             return False
@@ -288,7 +269,8 @@ class HeldQueues:
         write: Callable[[ProcessQueue], Awaitable[bool]],
         ended: Callable[[str], object] = lambda broker: None,
     ) -> None:
-        """Brokers at the same time, the queues of one in a row, up to the first that fails."""
+        """Writes to all brokers at the same time; to each broker one queue after the other, up to
+        the first that fails."""
         by_broker: dict[str, list[ProcessQueue]] = defaultdict(list)
         for process in processes:
             by_broker[process.queue.broker_name].append(process)
@@ -307,16 +289,14 @@ class HeldQueues:
         """Writes the offset of a queue, if it has changed; after the `last` one nothing is
         written. Whether its store can be written to."""
         async with process.writing:
-            if process.forfeited or (process.dropped and not last):
+            if process.dropped and not last:
                 return True
-            offset = process.restart
+            offset = process.offset_to_write(self._automatic)
             if offset is None:
-                if not (process.begun and self._automatic):
-                    return True
-                offset = process.commit_offset()
-                if last:
-                    await self._store.find_keeper(process.queue)
-                if last and await self._is_behind(process, offset):
+                return True
+            if last and not process.is_reset():
+                await self._store.find_keeper(process.queue)
+                if await self._is_behind(process, offset):
                     return True
             if offset != process.committed or self._is_elsewhere(process):
                 if not last:
@@ -329,7 +309,7 @@ class HeldQueues:
                 keeper = await self._store.write(process.queue, offset)
                 if not keeper:
                     return False
-                process.committed, process.keeper = offset, keeper
+                process.stored(offset, keeper)
             return True
 
     def _is_elsewhere(self, process: ProcessQueue) -> bool:
@@ -354,7 +334,7 @@ class HeldQueues:
     # The end.
 
     def stop(self) -> None:
-        """Nothing is pulled any more. What was pulled may still be consumed."""
+        """Ends all pulls. What was pulled may still be consumed."""
         self._stopped = True
         for process in self.table.values():
             process.scope.cancel()
@@ -375,8 +355,7 @@ class HeldQueues:
             leaving = [
                 p
                 for p in self.table.values()
-                if p.state is State.LEAVING
-                or (p.state is State.HELD and _of_broker(p) in self._doubted)
+                if p.dropped or (p.state is State.HELD and _of_broker(p) in self._doubted)
             ]
             if leaving:
                 await self._each(leaving, write)

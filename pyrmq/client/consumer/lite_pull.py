@@ -14,14 +14,19 @@ from typing import TYPE_CHECKING, Any, Self
 
 import trio
 
+from pyrmq.client.checks import (
+    check_consumer_group,
+    check_kind,
+    check_seconds,
+    check_subscriptions,
+    check_topic,
+    parse_subscription,
+)
 from pyrmq.client.consumer.allocate import Strategy, average
-from pyrmq.client.consumer.consumer_options import LitePullConsumerOptions
-from pyrmq.client.consumer.expressions import check_expressions
-from pyrmq.client.consumer.iteration import MessageIterator
-from pyrmq.client.consumer.lite_pull_options import LitePullOptions
-from pyrmq.client.consumer.member import Member, MemberOptions
-from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom, QueueEnds
-from pyrmq.client.consumer.polls import Polls
+from pyrmq.client.consumer.ask_brokers import check_expressions
+from pyrmq.client.consumer.member import Member, MemberEvents, MemberOptions, Profile
+from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom, QueueBounds
+from pyrmq.client.consumer.options import LitePullConsumerOptions, LitePullOptions
 from pyrmq.client.consumer.process_queue import (
     MAX_BYTES,
     MAX_MESSAGES,
@@ -29,23 +34,13 @@ from pyrmq.client.consumer.process_queue import (
     ProcessQueue,
 )
 from pyrmq.client.consumer.pull_loop import PullOptions
-from pyrmq.client.consumer.ready import Chunk
+from pyrmq.client.consumer.ready import Chunk, MessageIterator, Polls
 from pyrmq.client.consumer.rebalance import INTERVAL
-from pyrmq.client.consumer.requests import ConsumerRequests
 from pyrmq.client.consumer.start_rule import StartRule
-from pyrmq.client.deadlines import within
-from pyrmq.client.instance import API_TIMEOUT, ClientInstance
+from pyrmq.client.instance import API_TIMEOUT, ClientInstance, within
 from pyrmq.client.namespaces import Namespace
-from pyrmq.client.option_checks import check_seconds
 from pyrmq.client.option_types import check_types
-from pyrmq.client.producer.refusals import (
-    check_consumer_group,
-    check_kind,
-    check_subscriptions,
-    check_topic,
-    parse_subscription,
-)
-from pyrmq.client.recent_topics import keep
+from pyrmq.client.routes import keep
 from pyrmq.client.trace.consumer import consumer_tracer, observer_of
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
@@ -146,23 +141,23 @@ class LitePullConsumer:
         options.check()
         self.group = group
         self._client = client = ClientInstance(namesrv, namespace_v2=namespace_v2)
-        client.consumers[wire_group] = self._heartbeat_data
-        self._ends = QueueEnds(client)
+        self._bounds = QueueBounds(client)
         self._store = BrokerOffsets(client, wire_group)
         tracer = consumer_tracer(
             group, names, trace, trace_topic, namesrv=namesrv, namespace_v2=namespace_v2
         )
         self._observer = observer_of(group, hooks, tracer)
         self._polls = Polls(pull_batch_size)
-        self._turn = trio.Lock()
+        self._poll_lock = trio.Lock()
         self._member = Member(
             client,
             wire_group,
             names,
             self._subs,
             self._store,
-            StartRule(self._store, self._ends, consume_from, consume_timestamp or 0),
-            self._polls.put,
+            StartRule(self._store, self._bounds, consume_from, consume_timestamp or 0),
+            MemberEvents(deliver=self._polls.put, taken=self._taken),
+            Profile(kind="CONSUME_ACTIVELY", options=options.texts()),
             MemberOptions(
                 limits=options.limits,
                 pulls=PullOptions(
@@ -178,29 +173,10 @@ class LitePullConsumer:
             ),
         )
         self._held = self._member.held
-        self._held.on_take = self._taken
         self._paused: set[MessageQueue] = set()
-        info = self._running_info
-        ConsumerRequests(client, wire_group, names, self._held, info, None, orderly=False)
 
     def _is_full(self) -> bool:
         return self._polls.messages > self._options.max_cached_total
-
-    def _heartbeat_data(self) -> dict[str, Any]:
-        shared = self._subs.values() if self._shares else ()
-        return {
-            "consumeFromWhere": ConsumeFrom.LAST_OFFSET.value,
-            "consumeType": "CONSUME_ACTIVELY",
-            "groupName": self._wire_group,
-            "messageModel": "CLUSTERING",
-            "subscriptionDataSet": [s.to_json() for s in shared],
-            "unitMode": False,
-        }
-
-    def _running_info(self, stacks: bool) -> dict[str, Any]:
-        return self._member.running_info(
-            self._options.texts(), "CONSUME_ACTIVELY", orderly=False, stacks=stacks
-        )
 
     async def __aenter__(self) -> Self:
         await self._member.enter()
@@ -229,9 +205,9 @@ class LitePullConsumer:
         check_topic(topic)
         self.check_entered()
         topic = self._names.wire(topic)
-        with within(timeout, f"no route of topic {topic}", self._client.no_answer):
-            find = partial(self._client.route, topic)
-            route = await self._client.first_broker.once_there(find)
+        with within(timeout, f"no route of topic {topic}", self._client.routes.no_answer):
+            find = partial(self._client.routes.route, topic)
+            route = await self._client.routes.first_broker.once_there(find)
         return self._names.shown_queues(sorted(route.subscribe_queues(topic)))
 
     async def subscribe(self, topic: str, expression: str = ALL) -> None:
@@ -276,7 +252,7 @@ class LitePullConsumer:
         self.check_entered()
         check_kind("queue", queue, (MessageQueue,), "one of `assigned`")
         process = self._held.table.get(self._names.wire_queue(queue))
-        if process is None or (process.dropped and process.seek is None and not process.again):
+        if process is None or not process.wanted:
             raise ClientError(f"{queue} is not assigned to this consumer")
         return process
 
@@ -296,7 +272,7 @@ class LitePullConsumer:
         they are returned again."""
         check_seconds("timeout", timeout, 0)
         self.check_entered()
-        async with self._turn:  # a call that was given up comes to its end before
+        async with self._poll_lock:  # a call that was given up comes to its end before
             chunk = await self._polls.poll(timeout)
         if self._observer is not None:
             self._observer.polled(chunk)
@@ -340,7 +316,7 @@ class LitePullConsumer:
         self._polls.resume()
 
     def _taken(self, process: ProcessQueue) -> None:
-        process.paused = process.queue in self._paused
+        process.pause(process.queue in self._paused)
         self._polls.drop()
 
     # Places.
@@ -351,30 +327,31 @@ class LitePullConsumer:
         wire = self._process(queue).queue
         if type(offset) is not int:
             raise ClientError(f"the offset is {offset!r:.80}; a whole number is needed")
-        first, end = await self._ends.first(wire), await self._ends.end(wire)
-        if not first <= offset <= end:
-            raise ClientError(f"{queue} has the offsets {first} to {end}, not {offset}")
+        low = await self._bounds.min_offset(wire)
+        high = await self._bounds.max_offset(wire)
+        if not low <= offset <= high:
+            raise ClientError(f"{queue} has the offsets {low} to {high}, not {offset}")
         self._go(queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """The next `poll` of this queue begins with its first message."""
         wire = self._process(queue).queue
-        self._go(queue, await self._ends.first(wire))
+        self._go(queue, await self._bounds.min_offset(wire))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """The next `poll` of this queue returns messages that are sent from now on."""
         wire = self._process(queue).queue
-        self._go(queue, await self._ends.end(wire))
+        self._go(queue, await self._bounds.max_offset(wire))
 
     def _go(self, queue: MessageQueue, offset: int) -> None:
         process = self._process(queue)
         self._polls.forget(process)
-        self._held.seek(process, offset)
+        process.seek(offset)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp: int) -> int:
         """The offset of the first message that was stored at or after a time, ms since 1970."""
         self.check_entered()
-        return await self._ends.at(self._names.wire_queue(queue), timestamp)
+        return await self._bounds.offset_at(self._names.wire_queue(queue), timestamp)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The committed offset of the group; None if there is none yet."""
@@ -386,7 +363,7 @@ class LitePullConsumer:
         these queues before these offsets. Raises ClientError if a broker did not accept one."""
         self.check_entered()
         if offsets is None:
-            self._polls.settle()
+            self._polls.finish_last()
             offsets = {p.queue: p.commit_offset() for p in self._held.held()}
         known: dict[MessageQueue, int] = {}
         for queue, offset in offsets.items():

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import trio
 
-from pyrmq.client.consumer.offset_table import decode_table, encode_table
+from pyrmq.client.consumer.offsets import decode_table, encode_table
 from pyrmq.config import durable_file
 from pyrmq.errors import ClientError, ProtocolError
 from pyrmq.escape import escape

@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from pyrmq.client.consumer.allocate import Strategy
-from pyrmq.client.consumer.expressions import check_expressions
-from pyrmq.client.consumer.held_queues import HeldQueues
+from pyrmq.client.consumer.ask_brokers import check_expressions
+from pyrmq.client.consumer.consume_service import Caller
+from pyrmq.client.consumer.held_queues import HeldEvents, HeldQueues
 from pyrmq.client.consumer.local_offsets import LocalOffsets
-from pyrmq.client.consumer.offsets import BrokerOffsets
+from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom
 from pyrmq.client.consumer.process_queue import Limits, ProcessQueue
 from pyrmq.client.consumer.pull_loop import PullLoop, PullOptions
 from pyrmq.client.consumer.queue_locks import QueueLocks
-from pyrmq.client.consumer.rebalance import Changed, Rebalance
+from pyrmq.client.consumer.rebalance import Rebalance
 from pyrmq.client.consumer.reports import Reports
-from pyrmq.client.consumer.running_info import client_properties, running_info
+from pyrmq.client.consumer.requests import ConsumerRequests
+from pyrmq.client.consumer.running_info import Statistics, client_properties, running_info
 from pyrmq.client.consumer.start_rule import StartRule
-from pyrmq.client.consumer.statistics import Statistics
 from pyrmq.client.instance import API_TIMEOUT, ClientInstance
 from pyrmq.client.namespaces import Namespace
 from pyrmq.client.registration import Registration
@@ -35,7 +36,7 @@ from pyrmq.model.subscription import Subscription
 from pyrmq.net.tasks import Tasks
 
 if TYPE_CHECKING:
-    from pyrmq.client.trace.trace import Tracer
+    from pyrmq.client.trace.tracer import Tracer
 
 log = logging.getLogger(__name__)
 
@@ -59,13 +60,34 @@ class MemberOptions:
     shared: bool = True
     automatic: bool = True
     seeks: bool = False
-    on_changed: Changed | None = None
     tracer: Tracer | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberEvents:
+    """What a member calls: `deliver` with the messages of each queue in order, with the topics that
+    users know, and `taken` with each queue that it takes."""
+
+    deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None]
+    taken: Callable[[ProcessQueue], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What brokers and operators are told of a consumer. `kind`: CONSUME_PASSIVELY or
+    CONSUME_ACTIVELY; `options`: its options under the names that RocketMQ's tools show; `call`
+    calls its listener, if it has one."""
+
+    kind: str
+    options: Mapping[str, object]
+    consume_from: ConsumeFrom = ConsumeFrom.LAST_OFFSET
+    message_model: str = "CLUSTERING"
+    orderly: bool = False
+    call: Caller | None = None
+
+
 class Member:
-    """`deliver` gets the messages of each queue in order, with the topics that users know. Group
-    and `subscriptions`, which may grow, are those of the broker."""
+    """Group and `subscriptions`, which may grow, are those of the broker."""
 
     def __init__(
         self,
@@ -75,7 +97,8 @@ class Member:
         subscriptions: Mapping[str, Subscription],
         store: BrokerOffsets | LocalOffsets,
         rule: StartRule,
-        deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None],
+        events: MemberEvents,
+        profile: Profile,
         options: MemberOptions,
     ) -> None:
         self.client = client
@@ -89,7 +112,8 @@ class Member:
         self._names = names
         self._subs = subscriptions
         self._options = options
-        self._deliver = deliver
+        self._deliver = events.deliver
+        self._profile = profile
         self._rule = rule
         reports = Reports(group)
         pulls = PullLoop(
@@ -99,7 +123,7 @@ class Member:
             reports,
             options.pulls,
             self.statistics,
-            self._named if names.name else deliver,
+            self._named if names.name else events.deliver,
             self._moved,
         )
         self.held = HeldQueues(
@@ -109,12 +133,22 @@ class Member:
             reports,
             pulls.run,
             limits=options.limits,
+            events=HeldEvents(
+                taken=events.taken, wanted=self._share_again if options.shared else None
+            ),
             locks=self.locks,
             automatic=options.automatic,
         )
-        if self.locks is not None:
-            self.locks.processes = lambda: list(self.held.table.values())
-            self.locks.lost = self.held.renew
+        client.consumers[group] = self._heartbeat_data
+        ConsumerRequests(
+            client,
+            group,
+            names,
+            self.held,
+            self._running_info,
+            profile.call,
+            orderly=profile.orderly,
+        )
         self._leaving = AsyncExitStack()
         self._registration = Registration(client)
         self._sharing: dict[str, trio.CancelScope] = {}
@@ -128,7 +162,6 @@ class Member:
                 options.strategy,
                 interval=options.rebalance_interval,
                 on_route=self._registration.look,
-                on_changed=options.on_changed,
             )
 
     async def enter(self) -> None:
@@ -149,7 +182,7 @@ class Member:
             raise
 
     def check_entered(self) -> None:
-        """ClientError outside of `async with`."""
+        """Raises ClientError outside of `async with`."""
         if not self.tasks.running:
             raise ClientError("not connected: use the consumer inside of its `async with`")
 
@@ -170,7 +203,7 @@ class Member:
         if self._options.persist_interval is not None:
             self.tasks.start_soon(self._persist, self._options.persist_interval)
         if self.locks is not None:
-            self.tasks.start_soon(self.locks.run)
+            self.tasks.start_soon(self.locks.run, lambda: list(self.held.table.values()))
         return until
 
     async def join(self, topics: Iterable[str]) -> float:
@@ -194,7 +227,7 @@ class Member:
     async def begun(self, topics: Iterable[str], until: float) -> None:
         """Returns when it is known where this member's queues begin, as far as messages could be
         missed otherwise, or when time is up. What is sent to the topics later will come."""
-        waiting = [topic for topic in topics if self._rule.is_at_end(topic)]
+        waiting = [topic for topic in topics if self._rule.may_miss(topic)]
         if self._rebalance is not None:
             with trio.move_on_at(until):
                 for topic in waiting:
@@ -208,7 +241,7 @@ class Member:
         far as messages could be missed otherwise, or after a while: a broker may be away."""
         with trio.move_on_after(START_WAIT):
             for topic in topics:
-                if self._rule.is_at_end(topic):
+                if self._rule.may_miss(topic):
                     await self.held.begun(topic)
 
     def share(self, topic: str) -> None:
@@ -218,11 +251,16 @@ class Member:
             self.tasks.start_soon(self._share, self._rebalance, topic, scope)
 
     def unshare(self, topic: str) -> None:
-        """A topic is shared no more: this member gives its queues up."""
+        """A topic is not shared any longer: this member gives its queues up."""
         if topic in self._sharing:
             self._sharing.pop(topic).cancel()
         self._rule.left(topic)
         self.held.assign(topic, ())
+
+    def _share_again(self) -> None:
+        """A queue is free that is to be taken again."""
+        if self._rebalance is not None:
+            self._rebalance.wake()
 
     async def _share(self, rebalance: Rebalance, topic: str, scope: trio.CancelScope) -> None:
         with scope:
@@ -247,9 +285,9 @@ class Member:
             "offset of %s moved from %d to %d", escape(process.queue), process.next_offset, offset
         )
         if self._options.seeks:
-            self.held.seek(process, offset)
+            process.seek(offset)
         else:
-            self.held.renew(process, restart=offset)
+            process.reset(offset)
 
     async def leave(self, *error: Any) -> None:
         """All tasks end. Whatever fails there, offsets are written; group and client are left."""
@@ -271,16 +309,25 @@ class Member:
                         self.store.close()
                     await self.client.unregister(consumerGroup=self.group)
 
-    def running_info(
-        self, options: Mapping[str, object], kind: str, *, orderly: bool, stacks: bool
-    ) -> dict[str, Any]:
-        """How it runs, for operators. `options`: the consumer's as texts; `kind` as of
-        `client_properties`."""
+    def _heartbeat_data(self) -> dict[str, Any]:
+        shared = self._subs.values() if self._options.shared else ()
+        return {
+            "consumeFromWhere": self._profile.consume_from.value,
+            "consumeType": self._profile.kind,
+            "groupName": self.group,
+            "messageModel": self._profile.message_model,
+            "subscriptionDataSet": [s.to_json() for s in shared],
+            "unitMode": False,
+        }
+
+    def _running_info(self, stacks: bool) -> dict[str, Any]:
+        """How it runs, for operators."""
+        profile = self._profile
         own = client_properties(
-            self.client, self.group, kind, orderly=orderly, started=self.started
+            self.client, self.group, profile.kind, orderly=profile.orderly, started=self.started
         )
         return running_info(
-            {**options, **own},
+            {**profile.options, **own},
             self._subs.values(),
             self.held.table.values(),
             self.statistics,

@@ -1,12 +1,18 @@
 """Where a group is in its queues, kept by the brokers, and how far the queues reach.
-[RemoteBrokerOffsetStore]"""
+[RemoteBrokerOffsetStore]
+
+Requests that reset offsets, and local files, have tables of queues and offsets as JSON. fastjson
+writes a queue as the key of an object, which is no JSON; both forms that clients write are read,
+and the flat list that brokers send to some of them. [MessageQueueForC, GetConsumerStatusBody]
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
 
 import trio
 
@@ -14,6 +20,7 @@ from pyrmq.client.instance import ClientInstance
 from pyrmq.client.replicas import Replicas
 from pyrmq.errors import (
     ClientError,
+    ProtocolError,
     PyrmqError,
     QueryNotFoundError,
     TopicNotExistError,
@@ -21,7 +28,7 @@ from pyrmq.errors import (
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
-from pyrmq.net.client.answer import number
+from pyrmq.net.command import number
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +122,7 @@ class BrokerOffsets:
         """Asks all brokers of the topic at once, each for the offsets of its first queues up to the
         first that it has. The brokers do not learn of the group by that."""
         try:
-            route = await self._client.route(topic)
+            route = await self._client.routes.route(topic)
         except TopicNotExistError:
             return False
         by_broker: dict[str, list[MessageQueue]] = {}
@@ -208,30 +215,66 @@ class BrokerOffsets:
         """Brokers flush offsets themselves."""
 
 
-class QueueEnds:
-    """Asks brokers for the first and next offset of their queues, and slaves while the masters are
-    away."""
+class QueueBounds:
+    """The first and the last offsets of queues, as their brokers give them; slaves do while their
+    masters are away."""
 
     def __init__(self, client: ClientInstance) -> None:
         self._replicas = Replicas(client)
 
-    async def first(self, queue: MessageQueue) -> int:
+    async def min_offset(self, queue: MessageQueue) -> int:
         """The offset of the first message."""
         return await self._ask(queue, RequestCode.GET_MIN_OFFSET)
 
-    async def end(self, queue: MessageQueue) -> int:
+    async def max_offset(self, queue: MessageQueue) -> int:
         """The offset after the last message."""
         return await self._ask(queue, RequestCode.GET_MAX_OFFSET)
 
-    async def at(self, queue: MessageQueue, timestamp: int) -> int:
+    async def offset_at(self, queue: MessageQueue, timestamp: int) -> int:
         """The offset of the first message that was stored at or after a time, ms since 1970."""
         code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
         return await self._ask(queue, code, timestamp=timestamp)
 
-    async def _ask(self, queue: MessageQueue, code: RequestCode, **more: int) -> int:
+    async def _ask(self, queue: MessageQueue, code: RequestCode, **fields: int) -> int:
         channel, _ = await self._replicas.serving(queue.topic, queue.broker_name)
-        return number(await channel.request(code, {**_place(queue), **more}), "offset")
+        return number(await channel.request(code, {**_place(queue), **fields}), "offset")
 
 
 def _place(queue: MessageQueue) -> dict[str, str | int | bool]:
     return {"topic": queue.topic, "queueId": queue.queue_id}
+
+
+MAX_OFFSET = 2**63 - 1
+
+
+def encode_table(offsets: Mapping[MessageQueue, int]) -> dict[Any, int]:
+    """For `fastjson.dumps`."""
+    return {queue.as_key(): offset for queue, offset in sorted(offsets.items())}
+
+
+def decode_table(value: object) -> dict[MessageQueue, int]:
+    """`{{queue}:offset}`, `[[{queue},offset]]` or `[{queue with offset}]`. ProtocolError."""
+    found: dict[MessageQueue, int] = {}
+    for queue, offset in _entries(value):
+        if type(offset) is not int or not 0 <= offset <= MAX_OFFSET:
+            raise ProtocolError(f"{offset!r:.40} is no offset")
+        found[MessageQueue.from_json(queue)] = offset
+    return found
+
+
+def _entries(value: object) -> Iterator[tuple[Mapping[str, Any], object]]:
+    if isinstance(value, Mapping):
+        for key, offset in value.items():
+            if not isinstance(key, tuple):
+                raise ProtocolError("a table of offsets has queues as keys")
+            yield dict(key), offset
+    elif isinstance(value, list):
+        for entry in value:
+            if isinstance(entry, Mapping):
+                yield entry, entry.get("offset")
+            elif isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], Mapping):
+                yield entry[0], entry[1]
+            else:
+                raise ProtocolError("a table of offsets has entries of queue and offset")
+    else:
+        raise ProtocolError("there is no table of offsets")

@@ -11,6 +11,7 @@ import trio
 
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
+from pyrmq.net.clock import now_ms
 
 MAX_MESSAGES = 1000
 MAX_BYTES = 100 << 20
@@ -21,28 +22,85 @@ MAX_SPAN = 2000
 class State(Enum):
     """Where a queue is on its way through a member of a group."""
 
-    TAKING = "the member is acquiring its lock and its start offset"
-    HELD = "it is pulled from and consumed"
-    LEAVING = "it is no longer this member's: what runs comes to an end, its offset is written"
+    TAKING = "the member is acquiring the lock and the start offset"
+    HELD = "the member pulls from it and consumes it"
+    # It is being given up, and nothing follows.
+    ABANDONED = "nothing was consumed, so nothing is written"
+    LEAVING = "the offset of what was consumed is written"
+    RESET = "the offset that an operator gave is written"
+    FORFEITED = "another member may have had it, so nothing is written"
+    # It is being given up, and then the member takes it again.
+    RETRYING = "as ABANDONED, then it is taken from the stored offset"
+    RETURNING = "as LEAVING, then it is taken from the stored offset"
+    RESETTING = "as RESET, then it is taken from the stored offset"
+    RENEWING = "as FORFEITED, then it is taken from the stored offset"
+    SEEKING = "nothing is written, then it is taken from an offset that the user chose"
     GONE = "another member may have it"
 
 
 class Event(Enum):
-    """What moves a queue on."""
+    """What happens to a queue."""
 
-    TAKEN = "its start is known"
-    DROPPED = "it goes to another member, or is to be taken anew"
+    FOUND = "its start offset is known"
+    ASSIGNED = "it is this member's (again)"
+    UNASSIGNED = "it goes to another member"
+    ENDED = "its pulling has ended"
+    LOST = "another member may have had it: it is taken again"
+    RESET = "an operator, or a broker, says where the group goes on"
+    SOUGHT = "the user says where this member goes on"
     RELEASED = "offset and lock are given up"
 
 
-TRANSITIONS = {
-    (State.TAKING, Event.TAKEN): State.HELD,
-    (State.TAKING, Event.DROPPED): State.LEAVING,
-    (State.HELD, Event.DROPPED): State.LEAVING,
-    (State.LEAVING, Event.DROPPED): State.LEAVING,
-    (State.LEAVING, Event.RELEASED): State.GONE,
-}
-"""All that can happen to a queue. What is not here is a fault of the client."""
+_TABLE = """\
+          FOUND      ASSIGNED   UNASSIGNED ENDED      LOST       RESET      SOUGHT     RELEASED
+TAKING    HELD       TAKING     ABANDONED  ABANDONED  RENEWING   RESETTING  SEEKING    .
+HELD      .          HELD       LEAVING    LEAVING    RENEWING   RESETTING  SEEKING    .
+ABANDONED .          RETRYING   ABANDONED  ABANDONED  RENEWING   RESETTING  SEEKING    GONE
+LEAVING   .          RETURNING  LEAVING    LEAVING    RENEWING   RESETTING  SEEKING    GONE
+RESET     .          RESETTING  RESET      RESET      RENEWING   RESETTING  SEEKING    GONE
+FORFEITED .          RENEWING   FORFEITED  FORFEITED  RENEWING   RENEWING   SEEKING    GONE
+RETRYING  .          RETRYING   ABANDONED  RETRYING   RENEWING   RESETTING  SEEKING    GONE
+RETURNING .          RETURNING  LEAVING    RETURNING  RENEWING   RESETTING  SEEKING    GONE
+RESETTING .          RESETTING  RESET      RESETTING  RENEWING   RESETTING  SEEKING    GONE
+RENEWING  .          RENEWING   FORFEITED  RENEWING   RENEWING   RENEWING   SEEKING    GONE
+SEEKING   .          SEEKING    FORFEITED  SEEKING    SEEKING    SEEKING    SEEKING    GONE
+GONE      .          .          .          .          .          .          .          .
+"""
+
+
+def _read(table: str) -> dict[State, dict[Event, State]]:
+    header, *rows = (line.split() for line in table.splitlines())
+    events = [Event[name] for name in header]
+    return {
+        State[name]: {
+            event: State[following]
+            for event, following in zip(events, cells, strict=True)
+            if following != "."
+        }
+        for name, *cells in rows
+    }
+
+
+TRANSITIONS = _read(_TABLE)
+"""All that can happen to a queue: a row for each state, with the state that follows each event.
+Where there is a dot, the event is a fault of the client.
+
+The rules:
+- Once another member may have had a queue, nothing is written for it: that member keeps the offset.
+- Until then the offset that an operator gave counts more than what was consumed.
+- An offset that the user chose is not written. The queue is taken again there, unless it goes to
+  another member.
+- UNASSIGNED has a queue not taken again; ASSIGNED, LOST, RESET and SOUGHT have it taken again. The
+  last one counts."""
+RETAKEN = {State.RETRYING, State.RETURNING, State.RESETTING, State.RENEWING}
+"""States after which a queue is taken again, from the stored offset."""
+WANTED = RETAKEN | {State.TAKING, State.HELD, State.SEEKING}
+"""States of queues that are this member's, or will be again."""
+_FORFEITED = {State.FORFEITED, State.RENEWING, State.SEEKING}
+_CONSUMED = {State.HELD, State.LEAVING, State.RETURNING}
+_GIVEN = {State.RESET, State.RESETTING}
+NEVER = float("-inf")
+"""When a queue was locked that is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +118,8 @@ DEFAULT_LIMITS = Limits()
 
 
 class ProcessQueue:
-    """Messages that were pulled and are not consumed yet, by offset.
+    """One queue of a member: its state, and the messages that were pulled and are not consumed yet,
+    by offset. Only its methods change it; others read its attributes.
 
     `commit_offset` is the offset below which everything is consumed: a message that is still
     worked on holds it back, whatever was finished behind it. `scope` is that of its pulls.
@@ -73,8 +132,6 @@ class ProcessQueue:
         self.state = State.TAKING
         self.dropped = False
         """Not this member's any more: results of its messages count for nothing."""
-        self.begun = False
-        """Its start is known."""
         self.next_offset = start
         self.scope = trio.CancelScope()
         self.writing = trio.Lock()
@@ -83,26 +140,20 @@ class ProcessQueue:
         """What the store of offsets has, as far as this member knows."""
         self.keeper = ""
         """Who has it: a broker, of several that it may be written to, or a file."""
-        self.restart: int | None = None
-        """The offset to write when it is given up, whatever was consumed."""
-        self.seek: int | None = None
-        """Where it is taken again at once when it is given up, whatever its store has."""
+        self.sought = 0
+        """The offset that the user chose last."""
         self.paused = False
         """The user wants nothing to be pulled."""
-        self.forfeited = False
-        """Another member has it already: nothing is written when it is given up."""
-        self.again = False
-        """It is wanted again once it is gone."""
         self.running = 0
         """Calls of the listener with messages of it."""
-        self.locked_at = float("-inf")
+        self.locked_at = NEVER
         """When its lock was taken or renewed, on trio's clock."""
-        self.scheduled = False
-        """A worker consumes it in order, or will."""
         self.last_pull = self.last_consume = self.last_lock = 0
         """Times, ms since 1970."""
         self.paused_by: dict[str, int] = {}
         """How often pulling paused, by the limit that was reached."""
+        self._reset = 0
+        """The offset that an operator gave last."""
         self._limits = limits
         self._pending: dict[int, tuple[ReceivedMessage, int]] = {}
         """Messages and the sizes that their bodies had: listeners may change them."""
@@ -111,20 +162,102 @@ class ProcessQueue:
         self._room = trio.Event()
         self._idle = trio.Event()
 
-    def move(self, event: Event) -> None:
-        """Something happened to the queue. ClientError if it cannot have."""
-        following = TRANSITIONS.get((self.state, event))
+    # Its way through the member.
+
+    def _move(self, event: Event) -> None:
+        """ClientError if this cannot happen now."""
+        following = TRANSITIONS[self.state].get(event)
         if following is None:
             raise ClientError(f"{self.queue}: {event.name} in the state {self.state.name}")
         self.state = following
-        if event is Event.DROPPED:
+        if following is not State.TAKING and following is not State.HELD:
             self.dropped = True
             self.scope.cancel()
 
-    def begin(self, start: int) -> None:
-        """The queue is taken from an offset on."""
-        self.begun = True
+    def found(self, start: int) -> None:
+        """The queue is pulled from an offset on."""
+        self._move(Event.FOUND)
         self.next_offset = self._consumed = start
+
+    def assigned(self) -> None:
+        """The queue is this member's; if it is being given up, it is taken again then."""
+        self._move(Event.ASSIGNED)
+
+    def unassigned(self) -> None:
+        """The queue goes to another member."""
+        self._move(Event.UNASSIGNED)
+
+    def ended(self) -> None:
+        """Nothing is pulled any more, for whatever reason."""
+        self._move(Event.ENDED)
+
+    def lost(self) -> None:
+        """Another member may have had the queue: it is given up and taken again, and nothing is
+        written."""
+        self._move(Event.LOST)
+
+    def reset(self, offset: int) -> None:
+        """The group goes on at an offset, whatever was consumed: the queue is given up and taken
+        again."""
+        self._reset = offset
+        self._move(Event.RESET)
+
+    def seek(self, offset: int) -> None:
+        """This member goes on at an offset; nothing is written for it now."""
+        self.sought = offset
+        self._move(Event.SOUGHT)
+
+    def released(self) -> State:
+        """Offset and lock are given up. Returns the state before that."""
+        before = self.state
+        self._move(Event.RELEASED)
+        return before
+
+    @property
+    def wanted(self) -> bool:
+        """Whether it is this member's, or will be again."""
+        return self.state in WANTED
+
+    @property
+    def forfeited(self) -> bool:
+        """Whether nothing is written any more when it is given up."""
+        return self.state in _FORFEITED
+
+    def offset_to_write(self, automatic: bool) -> int | None:
+        """What the store is to have now; None: nothing is written. `automatic`: what was consumed
+        counts, also if nobody commits it."""
+        if self.state in _GIVEN:
+            return self._reset
+        return self.commit_offset() if automatic and self.state in _CONSUMED else None
+
+    def is_reset(self) -> bool:
+        """Whether the offset to write is one that an operator gave."""
+        return self.state in _GIVEN
+
+    def stored(self, offset: int | None, keeper: str | None = None) -> None:
+        """The store has this offset; `keeper` says who has it, None: the same as before."""
+        self.committed = offset
+        if keeper is not None:
+            self.keeper = keeper
+
+    def locked(self, at: float) -> None:
+        """Its lock was taken or renewed, at this time of trio's clock."""
+        self.locked_at = at
+        self.last_lock = now_ms()
+
+    def unlocked(self) -> None:
+        """Its lock is given up, or another member has it."""
+        self.locked_at, self.last_lock = NEVER, 0
+
+    def pull_began(self) -> None:
+        """A pull is sent."""
+        self.last_pull = now_ms()
+
+    def consume_began(self) -> None:
+        """Messages of it are about to be consumed."""
+        self.last_consume = now_ms()
+
+    # Its messages.
 
     def put(self, messages: Iterable[ReceivedMessage]) -> None:
         """Takes pulled messages, in order of their offsets."""
@@ -205,11 +338,11 @@ class ProcessQueue:
             self._room = trio.Event()
             await self._room.wait()
 
-    def started(self) -> None:
-        """The listener is called with messages of it."""
+    def call_began(self) -> None:
+        """The listener is called with messages of it, in order."""
         self.running += 1
 
-    def ended(self) -> None:
+    def call_ended(self) -> None:
         """A call of the listener has ended."""
         self.running -= 1
         if not self.running:

@@ -1,9 +1,9 @@
-"""Pulling one queue, as long as this member holds it. [DefaultMQPushConsumerImpl.pullMessage]"""
+"""Pulling one queue as long as this member holds it, from its master or a slave.
+[DefaultMQPushConsumerImpl.pullMessage, PullAPIWrapper.recalculatePullFromWhichNode]"""
 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,26 +11,115 @@ from functools import partial
 import trio
 
 from pyrmq.client.consumer.process_queue import ProcessQueue
-from pyrmq.client.consumer.pull_source import PullSource
 from pyrmq.client.consumer.reports import Reports
-from pyrmq.client.consumer.statistics import Statistics
+from pyrmq.client.consumer.running_info import Statistics
 from pyrmq.client.instance import ClientInstance
-from pyrmq.errors import ConnectError, ProtocolError, PyrmqError, SystemBusyError
+from pyrmq.client.replicas import Replica, Replicas
+from pyrmq.errors import (
+    ClientError,
+    ConnectError,
+    ProtocolError,
+    PyrmqError,
+    RequestTimeoutError,
+    SystemBusyError,
+)
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue, ReceivedMessage, decode_records
 from pyrmq.model.names import RETRY_PREFIX
 from pyrmq.model.record import Room
+from pyrmq.model.route import MASTER_ID
 from pyrmq.model.subscription import Subscription
-from pyrmq.net.client.pull import PullStatus, pull_fields, read_pull
+from pyrmq.net.backoff import Backoff
+from pyrmq.net.client.channel import Channel
+from pyrmq.net.client.pull import PullAnswer, PullStatus, pull_fields, read_pull
 
 log = logging.getLogger(__name__)
 
+
+class PullSource:
+    """After `channel` comes `answered` or `failed`."""
+
+    def __init__(self, client: ClientInstance, queue: MessageQueue) -> None:
+        self._client = client
+        self._queue = queue
+        self._replicas = Replicas(client)
+        self._suggested = MASTER_ID
+        self._current: Replica | None = None
+        self._others: list[Replica] = []
+        self._failed: set[str] = set()
+        """Addresses that a pull has failed at since one was answered."""
+        self._reads_slave = False
+
+    @property
+    def is_slave(self) -> bool:
+        """Whether the last pull went to one."""
+        return self._current is not None and self._current.is_slave
+
+    async def channel(self) -> Channel:
+        """Where the next pull goes. PyrmqError."""
+        self._current = None
+        queue = self._queue
+        found = await self._replicas.find(queue.topic, queue.broker_name, self._suggested)
+        fresh = [replica for replica in found if replica.address not in self._failed]
+        self._current = (fresh or found)[0]
+        self._others = [replica for replica in found if replica is not self._current]
+        return await self._client.known_channel(self._current.address)
+
+    def answered(self, pulled: PullAnswer, offset: int) -> None:
+        """Of a pull at an offset. ClientError for what a slave says of an offset that it has not:
+        its log may end before its master's, or begin after it, so that is no place to go on at."""
+        current = self._current
+        assert current is not None
+        if current.is_slave:
+            self._check(pulled, offset, current.address)
+        self._failed.clear()
+        self._suggested = pulled.suggested_broker
+        if current.is_slave:
+            if self._suggested == MASTER_ID:
+                self._client.routes.look_again(self._queue.topic)  # the master may be back
+            if not self._reads_slave:
+                log.info("%s is read from slave %s", escape(self._queue), escape(current.address))
+        elif self._reads_slave:
+            log.info("%s is read from its master again", escape(self._queue))
+        self._reads_slave = current.is_slave
+
+    @staticmethod
+    def _check(pulled: PullAnswer, offset: int, address: str) -> None:
+        following = pulled.next_offset
+        low, high = pulled.bounds
+        status = pulled.status
+        if status is PullStatus.OFFSET_ILLEGAL or following < offset or offset < low:
+            raise ClientError(
+                f"the slave at {address} has the offsets {low} to {high}, not {offset}: they are "
+                "read once a master is there"
+            )
+        if status is PullStatus.NO_MATCHED_MESSAGE and following == offset:
+            raise ClientError(f"the slave at {address} leaves its readers to the master")
+
+    def failed(self, error: PyrmqError) -> bool:
+        """Whether another replica can be tried at once. A master that answers has the last word."""
+        current = self._current
+        is_away = isinstance(error, ConnectError | RequestTimeoutError)
+        if current is None or not (current.is_slave or is_away):
+            return False
+        if isinstance(error, RequestTimeoutError):
+            self._client.away.add(current.address)  # until it answers to a heartbeat
+        self._suggested = MASTER_ID
+        self._client.routes.look_again(self._queue.topic)
+        self._failed.add(current.address)
+        away = self._client.away | self._failed
+        if any(replica.address not in away for replica in self._others):
+            return True
+        self._failed.clear()
+        return False
+
+
 SUSPEND_MS = 15_000
 PULL_TIMEOUT = 30.0
-RETRY = (1.0, 10.0)
-"""Seconds until a pull that a broker refused is tried again: the first, doubled up to the last."""
-CONNECT_RETRY = (0.1, 1.0)
+REFUSED_PAUSE, LONGEST_REFUSED_PAUSE = 1.0, 10.0
+"""Seconds until a pull that a broker refused is tried again."""
+LOST_PAUSE, LONGEST_LOST_PAUSE = 0.1, 1.0
 """The same without a connection, and where only a slave is there that will not do."""
 BUSY_DELAY = 0.02
 HOLD_DELAY = 0.05
@@ -79,7 +168,8 @@ class PullLoop:
 
     async def run(self, process: ProcessQueue) -> None:
         """Pulls until the queue is given up."""
-        refused, lost = RETRY[0], CONNECT_RETRY[0]
+        refused = Backoff(REFUSED_PAUSE, LONGEST_REFUSED_PAUSE)
+        lost = Backoff(LOST_PAUSE, LONGEST_LOST_PAUSE)
         source = PullSource(self._client, process.queue)
         while not process.dropped:
             await process.wait_for_room()
@@ -94,15 +184,12 @@ class PullLoop:
                     await trio.sleep(BUSY_DELAY)
                     continue
                 self._reports.waiting(process.queue, str(e))
-                if isinstance(e, ConnectError) or source.is_slave:
-                    await trio.sleep(lost)
-                    lost = min(2 * lost, CONNECT_RETRY[1])
-                else:
-                    await trio.sleep(refused)
-                    refused = min(2 * refused, RETRY[1])
+                away = isinstance(e, ConnectError) or source.is_slave
+                await trio.sleep((lost if away else refused).next())
                 continue
-            self._reports.settled(process.queue)
-            refused, lost = RETRY[0], CONNECT_RETRY[0]
+            self._reports.resolved(process.queue)
+            refused.reset()
+            lost.reset()
             if messages:
                 process.put(messages)
                 self._deliver(process, messages)
@@ -129,7 +216,7 @@ class PullLoop:
         if self._options.lite:
             code = RequestCode.LITE_PULL_MESSAGE
             fields["sysFlag"] = int(fields["sysFlag"]) | LITE_FLAG
-        process.last_pull = time.time_ns() // 1_000_000
+        process.pull_began()
         began = trio.current_time()
         answer = await channel.call(code, fields, timeout=PULL_TIMEOUT)
         pulled = read_pull(answer)

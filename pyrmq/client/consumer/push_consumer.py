@@ -14,16 +14,22 @@ from typing import TYPE_CHECKING, Any, Self
 
 import trio
 
+from pyrmq.client.checks import (
+    check_consumer_group,
+    check_subscriptions,
+    check_topic,
+    check_whole,
+    parse_subscription,
+)
 from pyrmq.client.consumer.allocate import Strategy, average
-from pyrmq.client.consumer.call_listener import MAX_LEVEL, Caller
-from pyrmq.client.consumer.consume_service import ConsumeService
-from pyrmq.client.consumer.consume_services import consume_service
-from pyrmq.client.consumer.consumer_options import Listener, PushConsumerOptions
-from pyrmq.client.consumer.expressions import check_expressions
-from pyrmq.client.consumer.iteration import MessageIterator
+from pyrmq.client.consumer.ask_brokers import check_expressions
+from pyrmq.client.consumer.consume_concurrently import ConsumeConcurrently
+from pyrmq.client.consumer.consume_orderly import ConsumeOrderly
+from pyrmq.client.consumer.consume_service import MAX_LEVEL, Caller, ConsumeService
 from pyrmq.client.consumer.local_offsets import LocalOffsets
-from pyrmq.client.consumer.member import Member, MemberOptions
-from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom, QueueEnds
+from pyrmq.client.consumer.member import Member, MemberEvents, MemberOptions, Profile
+from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom, QueueBounds
+from pyrmq.client.consumer.options import Listener, MessageModel, PushConsumerOptions, PushOptions
 from pyrmq.client.consumer.process_queue import (
     MAX_BYTES,
     MAX_MESSAGES,
@@ -31,22 +37,13 @@ from pyrmq.client.consumer.process_queue import (
     ProcessQueue,
 )
 from pyrmq.client.consumer.pull_loop import PullOptions
-from pyrmq.client.consumer.push_options import MessageModel, PushOptions
-from pyrmq.client.consumer.ready import Ready
+from pyrmq.client.consumer.ready import MessageIterator, Ready
 from pyrmq.client.consumer.rebalance import INTERVAL
-from pyrmq.client.consumer.requests import ConsumerRequests
 from pyrmq.client.consumer.send_back import BROKERS_CHOICE, SendBack
 from pyrmq.client.consumer.start_rule import StartRule
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Namespace
-from pyrmq.client.option_checks import check_whole
 from pyrmq.client.option_types import check_types
-from pyrmq.client.producer.refusals import (
-    check_consumer_group,
-    check_subscriptions,
-    check_topic,
-    parse_subscription,
-)
 from pyrmq.client.trace.consumer import consumer_tracer, observer_of
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
@@ -187,7 +184,6 @@ class PushConsumer:
         # In broadcasting the file of offsets has to be found again.
         name = instance_name or ("DEFAULT" if options.broadcasting else None)
         self._client = client = ClientInstance(namesrv, name, namespace_v2=namespace_v2)
-        client.consumers[wire_group] = self._heartbeat_data
         store: BrokerOffsets | LocalOffsets = BrokerOffsets(client, wire_group)
         if options.broadcasting:
             store = LocalOffsets(offset_folder, client.client_id, wire_group)
@@ -197,7 +193,10 @@ class PushConsumer:
         self._observer = observer_of(group, hooks, tracer)
         self._observed: dict[int, tuple[ReceivedMessage, Any]] = {}
         """Messages that loops have, by the message's id()."""
-        rule = StartRule(store, QueueEnds(client), consume_from, consume_timestamp or 0)
+        call: Caller | None = None
+        if listener is not None:
+            call = Caller(listener, group, batch=batch_size > 1, workers=concurrency)
+        rule = StartRule(store, QueueBounds(client), consume_from, consume_timestamp or 0)
         self._member = Member(
             client,
             wire_group,
@@ -205,7 +204,15 @@ class PushConsumer:
             self._subs,
             store,
             rule,
-            self._deliver,
+            MemberEvents(deliver=self._deliver, taken=self._taken),
+            Profile(
+                kind="CONSUME_PASSIVELY",
+                options=options.texts(),
+                consume_from=consume_from,
+                message_model=message_model.value,
+                orderly=orderly,
+                call=call,
+            ),
             MemberOptions(
                 limits=options.limits,
                 pulls=PullOptions(pull_batch_size, pull_interval),
@@ -217,21 +224,12 @@ class PushConsumer:
             ),
         )
         self._held = self._member.held
-        self._held.on_take = self._taken
         self._suspended = False
         self._aside: list[tuple[ProcessQueue, list[ReceivedMessage]]] = []
         self._tasks = self._member.tasks
         self._send_back = SendBack(client, wire_group, names, options.max_times)
         self._ready = Ready()
-        self._service: ConsumeService | None = None
-        call: Caller | None = None
-        if listener is not None:
-            call = Caller(listener, group, batch=batch_size > 1, workers=concurrency)
-            self._service = consume_service(
-                options, self._member, call, self._send_back, self._observer
-            )
-        info = self._running_info
-        ConsumerRequests(client, wire_group, names, self._held, info, call, orderly=orderly)
+        self._service = None if call is None else self._make_service(call)
 
     @property
     def assigned(self) -> list[MessageQueue]:
@@ -240,20 +238,17 @@ class PushConsumer:
         mine = [queue for queue in self._held.assigned() if queue.topic != self._retry_topic]
         return self._names.shown_queues(mine)
 
-    def _heartbeat_data(self) -> dict[str, Any]:
-        return {
-            "consumeFromWhere": self._options.consume_from.value,
-            "consumeType": "CONSUME_PASSIVELY",
-            "groupName": self._wire_group,
-            "messageModel": self._options.message_model.value,
-            "subscriptionDataSet": [s.to_json() for s in self._subs.values()],
-            "unitMode": False,
-        }
-
-    def _running_info(self, stacks: bool) -> dict[str, Any]:
-        options = self._options
-        return self._member.running_info(
-            options.texts(), "CONSUME_PASSIVELY", orderly=options.orderly, stacks=stacks
+    def _make_service(self, call: Caller) -> ConsumeService:
+        """What calls the listener with the messages of the member."""
+        options, member = self._options, self._member
+        back = None if options.broadcasting else self._send_back
+        if not options.orderly:
+            return ConsumeConcurrently(
+                member.tasks, call, back, member.statistics, options, self._observer
+            )
+        locked = (lambda process: True) if member.locks is None else member.locks.valid
+        return ConsumeOrderly(
+            member.tasks, call, back, member.statistics, locked, options, self._observer
         )
 
     async def __aenter__(self) -> Self:
@@ -335,7 +330,7 @@ class PushConsumer:
         return self._suspended
 
     def _taken(self, process: ProcessQueue) -> None:
-        process.paused = self._suspended
+        process.pause(self._suspended)
 
     # In a loop.
 

@@ -7,13 +7,12 @@ A broker gives a queue's lock to one client at a time and keeps it for a minute;
 from __future__ import annotations
 
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 
 import trio
 
-from pyrmq.client.consumer.process_queue import ProcessQueue, State
+from pyrmq.client.consumer.process_queue import NEVER, ProcessQueue, State
 from pyrmq.client.instance import ClientInstance
 from pyrmq.errors import ProtocolError, PyrmqError
 from pyrmq.escape import escape
@@ -30,20 +29,16 @@ VALID = 30.0
 LIFETIME = 60.0
 """Seconds that a broker keeps a lock: after that another member may have had it."""
 TIMEOUT = 1.0
-NEVER = float("-inf")
-"""When a queue was locked that is not."""
 
 
 class QueueLocks:
-    """The locks of one member. `lost` is called with a queue that another member may have had."""
+    """The locks of one member."""
 
     def __init__(self, client: ClientInstance, group: str) -> None:
-        self.lost: Callable[[ProcessQueue], None] = lambda process: None
-        self.processes: Callable[[], Iterable[ProcessQueue]] = lambda: ()
         self._client = client
         self._group = group
         self._renew_now = trio.Event()
-        self._turns: dict[str, trio.Lock] = defaultdict(trio.Lock)
+        self._asking: dict[str, trio.Lock] = defaultdict(trio.Lock)
         """By broker: what is given up must not be locked again by a renewal that is overtaken."""
         client.on_greeted.append(self._greeted)
 
@@ -60,23 +55,24 @@ class QueueLocks:
         asked = trio.current_time()
         if process.queue not in await self._lock([process.queue]):
             return False
-        _locked(process, asked)
+        process.locked(asked)
         return True
 
-    async def run(self) -> None:
-        """Renews all locks until it is cancelled."""
+    async def run(self, processes: Callable[[], Iterable[ProcessQueue]]) -> None:
+        """Renews the locks of `processes` until it is cancelled. A queue whose lock is not granted
+        any more is lost: another member may have had it."""
         while True:
             self._renew_now = trio.Event()
             with trio.move_on_after(RENEW):
                 await self._renew_now.wait()
             async with trio.open_nursery() as nursery:
-                for some in self._by_broker(self.processes()):
+                for some in self._by_broker(processes()):
                     nursery.start_soon(self._renew, some)
 
     async def _renew(self, processes: list[ProcessQueue]) -> None:
         """Those of one broker, also those that still run to their end. What fails is tried again at
-        the next turn; until then the locks count as long as they are valid."""
-        async with self._turns[processes[0].queue.broker_name]:
+        the next renewal; until then the locks count as long as they are valid."""
+        async with self._asking[processes[0].queue.broker_name]:
             await self._renew_those([p for p in processes if p.locked_at > NEVER])
 
     async def _renew_those(self, processes: list[ProcessQueue]) -> None:
@@ -91,20 +87,20 @@ class QueueLocks:
             return
         for process in processes:
             if process.queue in granted and asked - process.locked_at < LIFETIME:
-                _locked(process, asked)
+                process.locked(asked)
             elif process.state is State.HELD:
                 log.warning("%s was locked by another member", escape(process.queue))
-                process.locked_at, process.last_lock = NEVER, 0
-                self.lost(process)
+                process.unlocked()
+                process.lost()
 
     async def unlock(self, processes: Collection[ProcessQueue]) -> None:
         """Gives locks up; failures are logged, the broker's own time ends them then."""
 
         async def unlock(some: list[ProcessQueue]) -> None:
             try:
-                async with self._turns[some[0].queue.broker_name]:
+                async with self._asking[some[0].queue.broker_name]:
                     for process in some:
-                        process.locked_at = NEVER
+                        process.unlocked()
                     await self._ask(RequestCode.UNLOCK_BATCH_MQ, [p.queue for p in some])
             except PyrmqError as e:
                 log.warning(
@@ -141,8 +137,3 @@ class QueueLocks:
         }
         answer = await channel.request(code, {}, fastjson.dumps(body), timeout=TIMEOUT)
         return answer.body
-
-
-def _locked(process: ProcessQueue, when: float) -> None:
-    process.locked_at = when
-    process.last_lock = time.time_ns() // 1_000_000

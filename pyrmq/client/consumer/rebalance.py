@@ -12,8 +12,8 @@ from collections.abc import Callable
 import trio
 
 from pyrmq.client.consumer.allocate import Strategy
+from pyrmq.client.consumer.ask_brokers import Members
 from pyrmq.client.consumer.held_queues import HeldQueues
-from pyrmq.client.consumer.members import Members
 from pyrmq.client.consumer.reports import Reports
 from pyrmq.client.instance import ClientInstance
 from pyrmq.errors import ClientError, PyrmqError, TopicNotExistError
@@ -23,29 +23,27 @@ from pyrmq.model.names import RETRY_PREFIX
 from pyrmq.model.route import TopicRoute
 from pyrmq.model.topic import PERM_READ
 from pyrmq.net.address import Address
+from pyrmq.net.backoff import Backoff
 
 log = logging.getLogger(__name__)
 
 INTERVAL = 20.0
-RETRY = (0.05, 10.0)
-"""Seconds until the next try when something is missing: the first, doubled up to the last."""
-SETTLE = (0.0, 0.1)
-"""Seconds that a change of members waits for others: many consumers may start at once."""
-RETURN = 2.5
-"""Seconds after a broker came back in which its other clients are waited for: what it lists before
-that are those who were fastest. More than the longest pause of `registration.RETRY`."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 10.0
+"""Seconds until the next try when something is missing."""
+CHANGE_WAIT = (0.0, 0.1)
+"""Seconds, at random between these, that a change of members waits for further changes: many
+consumers may start at once."""
+RECONNECT_WAIT = 2.5
+"""After a broker came back, sharing waits so many seconds until other members have reconnected: the
+broker lists only those that have. More than the longest pause of `registration`."""
 REPORT_AFTER = 0.4
 """A reason for waiting is logged once the next try is this many seconds away: a topic that was
 made just now takes a moment to reach the name server."""
 
-Changed = Callable[[str, list[MessageQueue], list[MessageQueue]], None]
-"""Called with a topic, all of its queues and those that are this member's now."""
-
 
 class Rebalance:
     """`strategy` None: every member has all queues (broadcasting). `on_route` is called when the
-    brokers of a topic are known, `on_changed` when its queues, or this member's share of them, are
-    other ones than before."""
+    brokers of a topic are known."""
 
     def __init__(
         self,
@@ -57,7 +55,6 @@ class Rebalance:
         *,
         interval: float = INTERVAL,
         on_route: Callable[[], None] = lambda: None,
-        on_changed: Changed | None = None,
     ) -> None:
         self._client = client
         self._held = held
@@ -65,17 +62,14 @@ class Rebalance:
         self._strategy = strategy
         self._interval = interval
         self._on_route = on_route
-        self._on_changed = on_changed
         self._members = Members(client, group)
         self._events: dict[str, trio.Event] = {}
-        self._last: dict[str, tuple[list[MessageQueue], list[MessageQueue]]] = {}
         self._shared: dict[str, trio.Event] = {}
         """Set once a topic was shared, or does not exist."""
-        self._settled_at = float("-inf")
+        self._others_until = float("-inf")
         self._seen: set[Address] = set()
         client.incoming.on_ids_changed.append(self.wake)
         client.on_greeted.append(self._greeted)
-        held.on_wanted = self.wake
 
     def wake(self) -> None:
         """All topics are shared anew, now."""
@@ -84,7 +78,7 @@ class Rebalance:
 
     def _greeted(self, address: Address) -> None:
         if address in self._seen:
-            self._settled_at = trio.current_time() + RETURN
+            self._others_until = trio.current_time() + RECONNECT_WAIT
             self._held.doubt()
         self._seen.add(address)
         self.wake()
@@ -95,44 +89,45 @@ class Rebalance:
 
     async def run(self, topic: str) -> None:
         """Shares a topic until it is cancelled."""
-        fresh, retry = True, RETRY[0]
+        fresh, backoff = True, Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         shared = self._shared.setdefault(topic, trio.Event())
         while True:
             event = self._events[topic] = trio.Event()
             try:
-                await self._client.route(topic, fresh=fresh)
+                await self._client.routes.route(topic, fresh=fresh)
                 self._on_route()
-                await trio.sleep(max(self._settled_at - trio.current_time(), 0))
+                await trio.sleep(max(self._others_until - trio.current_time(), 0))
                 await self._once(topic)
             except PyrmqError as e:
                 why = str(e)
                 if isinstance(e, TopicNotExistError):
                     shared.set()
-                    if retry >= REPORT_AFTER:
-                        why = await self._client.why_no_route(e)
-                self._failed(topic, why, retry)
-                fresh, wait, retry = True, retry, min(2 * retry, RETRY[1])
+                    if backoff.upcoming >= REPORT_AFTER:
+                        why = await self._client.routes.why_missing(e)
+                self._failed(topic, why, backoff)
+                fresh, wait = True, backoff.next()
             except Exception as e:
                 log.exception("the strategy of topic %s failed", escape(topic))
-                self._failed(topic, f"{type(e).__name__}: {e}", retry)
-                fresh, wait, retry = False, retry, min(2 * retry, RETRY[1])
+                self._failed(topic, f"{type(e).__name__}: {e}", backoff)
+                fresh, wait = False, backoff.next()
             else:
-                self._reports.settled(f"topic {topic}")
+                self._reports.resolved(f"topic {topic}")
                 shared.set()
-                fresh, wait, retry = False, self._interval, RETRY[0]
+                backoff.reset()
+                fresh, wait = False, self._interval
             with trio.move_on_after(wait):
                 await event.wait()
-                retry = RETRY[0]
-                await trio.sleep(random.uniform(*SETTLE))
+                backoff.reset()
+                await trio.sleep(random.uniform(*CHANGE_WAIT))
 
-    def _failed(self, topic: str, why: str, retry: float) -> None:
+    def _failed(self, topic: str, why: str, backoff: Backoff) -> None:
         # A retry topic is made by the broker when it hears of the group, or never.
         level = logging.INFO if topic.startswith(RETRY_PREFIX) else logging.WARNING
-        if retry >= REPORT_AFTER:
+        if backoff.upcoming >= REPORT_AFTER:
             self._reports.waiting(f"topic {topic}", why, level)
 
     async def _once(self, topic: str) -> None:
-        route = await self._client.route(topic)
+        route = await self._client.routes.route(topic)
         queues = sorted(route.subscribe_queues(topic))
         mine, ids = queues, list[str]()
         if self._strategy is not None:
@@ -147,16 +142,13 @@ class Rebalance:
         self._report_unreadable(topic, route)
         self._held.assign(topic, mine)
         self._held.recheck(topic)
-        if self._on_changed is not None and self._last.get(topic) != (queues, mine):
-            self._last[topic] = (queues, mine)
-            self._on_changed(topic, queues, mine)
 
     def _report_unreadable(self, topic: str, route: TopicRoute) -> None:
         """Says once that nothing can come from some brokers of a topic."""
         subject = f"queues of topic {topic}"
         closed = sorted({q.broker_name for q in route.queues if not q.perm & PERM_READ})
         if not closed and any(q.read_queue_nums > 0 for q in route.queues):
-            self._reports.settled(subject)
+            self._reports.resolved(subject)
             return
         where = ", ".join(closed) or "any broker"
         self._reports.waiting(
@@ -170,7 +162,7 @@ class Rebalance:
     ) -> None:
         subject = f"a share of topic {topic}"
         if mine or not queues:
-            self._reports.settled(subject)
+            self._reports.resolved(subject)
             return
         why = f"its {len(queues)} queues are other members', of {members} in all"
         self._reports.waiting(subject, why, logging.INFO)

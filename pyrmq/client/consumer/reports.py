@@ -33,7 +33,7 @@ class Reports:
             what = subject if isinstance(subject, str) else _broker(subject)
             log.log(level, "group %s waits for %s: %s", self._group, escape(what), escape(why))
 
-    def settled(self, subject: str | MessageQueue) -> None:
+    def resolved(self, subject: str | MessageQueue) -> None:
         """The wait is over; the next reason is logged again."""
         self._last.pop(subject, None)
 

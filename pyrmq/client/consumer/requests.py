@@ -9,9 +9,9 @@ from typing import Any
 
 import trio
 
-from pyrmq.client.consumer.call_listener import Caller, ReconsumeLater, consumed
+from pyrmq.client.consumer.consume_service import Caller, ReconsumeLater, consumed
 from pyrmq.client.consumer.held_queues import HeldQueues
-from pyrmq.client.consumer.offset_table import decode_table, encode_table
+from pyrmq.client.consumer.offsets import decode_table, encode_table
 from pyrmq.client.consumer.pull_loop import restore_topic
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Namespace
@@ -70,7 +70,7 @@ class ConsumerRequests:
             offset = offsets.get(process.queue)
             if offset is not None:
                 log.info("offset of %s is reset to %d", escape(process.queue), offset)
-                self._held.renew(process, restart=offset)
+                process.reset(offset)
 
     async def _status(self, command: Command) -> Response:
         await trio.lowlevel.checkpoint()

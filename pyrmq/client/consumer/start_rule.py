@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import trio
 
-from pyrmq.client.consumer.offsets import ConsumeFrom, OffsetStore, QueueEnds
+from pyrmq.client.consumer.offsets import ConsumeFrom, OffsetStore, QueueBounds
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.message import MessageQueue
@@ -45,16 +45,16 @@ class StartRule:
     messages were sent back to this group."""
 
     def __init__(
-        self, store: OffsetStore, ends: QueueEnds, start_from: ConsumeFrom, timestamp: int
+        self, store: OffsetStore, bounds: QueueBounds, start_from: ConsumeFrom, timestamp: int
     ) -> None:
         self._store = store
-        self._ends = ends
+        self._bounds = bounds
         self._from = start_from
         self._timestamp = timestamp
         self._topics: dict[str, _Joined] = {}
 
-    def is_at_end(self, topic: str) -> bool:
-        """Whether a start that is found late may skip messages."""
+    def may_miss(self, topic: str) -> bool:
+        """Whether messages of a topic are missed if its queues' start offsets are found late."""
         return self._from is ConsumeFrom.LAST_OFFSET and not topic.startswith(RETRY_PREFIX)
 
     async def join(self, topic: str) -> None:
@@ -92,17 +92,17 @@ class StartRule:
         if joined is not None and joined.is_known:
             return await self._start_new(queue)
         if self._from is ConsumeFrom.TIMESTAMP:
-            return await self._ends.at(queue, self._timestamp)
+            return await self._bounds.offset_at(queue, self._timestamp)
         if joined is None or joined.entered is None:
-            return await self._ends.end(queue)
-        return await self._ends.at(queue, joined.entered - SKEW_MS)
+            return await self._bounds.max_offset(queue)
+        return await self._bounds.offset_at(queue, joined.entered - SKEW_MS)
 
     async def _start_new(self, queue: MessageQueue) -> int:
         await trio.sleep(SECOND_LOOK)
         stored = await self._store.read(queue)
         if stored is not None and stored >= 0:
             return stored
-        first = await self._ends.first(queue)
+        first = await self._bounds.min_offset(queue)
         log.info(
             "%s is new to the group, which has offsets in others of the topic: it is read from its "
             "first message, offset %d",

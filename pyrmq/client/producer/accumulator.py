@@ -66,7 +66,7 @@ class _Batch:
     offset_ids: list[str] = field(default_factory=list)
     failure: Exception | None = None
 
-    def end(self) -> None:
+    def wake_all(self) -> None:
         """Sets a result, or the failure, for every message."""
         for item in self.items:
             if item.waiter is not None:
@@ -112,7 +112,7 @@ class Accumulator:
             for group in self._groups.values():
                 if group.batch is not None:
                     group.batch.failure = ClientError(NOT_SENT)
-                    group.batch.end()
+                    group.batch.wake_all()
 
     def entry(self, message: Message) -> tuple[str, bytes] | None:
         """The id of a checked message, and its bytes in a batch; None if it must be sent alone."""
@@ -202,7 +202,7 @@ class Accumulator:
                 batch.failure = ClientError(UNKNOWN)
             self._held -= batch.bytes
             group.sending -= 1
-            batch.end()
+            batch.wake_all()
             group.wake.set()
             if not group.sending and not group.running:
                 self._groups.pop(kind, None)

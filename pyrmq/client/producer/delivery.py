@@ -1,23 +1,22 @@
-"""Attempts to send: which queue, how long, and what follows a failure.
+"""Attempts to send: how many at a time, to which queue, for how long, and what follows a failure.
 [DefaultMQProducerImpl.sendDefaultImpl]"""
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 import trio
 
+from pyrmq.client.checks import check_kind
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Selector
-from pyrmq.client.producer.faults import FaultTable, QueueChooser
-from pyrmq.client.producer.in_flight import InFlight
+from pyrmq.client.producer.faults import Detector, FaultTable, QueueChooser
 from pyrmq.client.producer.outgoing import Outgoing
-from pyrmq.client.producer.refusals import check_kind
-from pyrmq.client.recent_topics import keep
+from pyrmq.client.routes import keep
 from pyrmq.engine import Command
 from pyrmq.errors import ClientError, ConnectError, PyrmqError, RequestTimeoutError, ResponseError
 from pyrmq.escape import escape
@@ -28,10 +27,6 @@ from pyrmq.model.route import TopicRoute
 from pyrmq.net.client.channel import Channel
 from pyrmq.net.client.send import queue_text, stored_at
 
-if TYPE_CHECKING:
-    # Imported where it is used: most producers need none.
-    from pyrmq.client.producer.detector import Detector
-
 log = logging.getLogger(__name__)
 
 SLOW_LINK = 1 << 20
@@ -39,6 +34,63 @@ SLOW_LINK = 1 << 20
 ROUTE_CODES = (ResponseCode.NO_PERMISSION, ResponseCode.TOPIC_NOT_EXIST)
 """Answers after which a newer route may have other brokers."""
 _STATUS = {status.value: status for status in SendStatus}
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    size: int
+    event: trio.Event
+
+
+class InFlight:
+    """Admits so many messages with so many bytes at once; others wait in the order of their
+    arrival. A message larger than the limit goes alone."""
+
+    def __init__(self, messages: int, size: int) -> None:
+        if messages < 1 or size < 1:
+            raise ClientError("max_in_flight and max_in_flight_bytes must be at least 1")
+        self.messages = self.bytes = 0
+        self._most_messages = messages
+        self._most_bytes = size
+        self._waiting: deque[_Waiter] = deque()
+
+    def try_enter(self, size: int) -> bool:
+        """Whether there was room and nobody else waits for it; then call `leave` afterwards."""
+        return not self._waiting and self._enter(size)
+
+    def _enter(self, size: int) -> bool:
+        if self.messages and (
+            self.messages >= self._most_messages or self.bytes + size > self._most_bytes
+        ):
+            return False
+        self.messages += 1
+        self.bytes += size
+        return True
+
+    async def enter(self, size: int) -> None:
+        """Returns when there is room; then call `leave` afterwards."""
+        if self.try_enter(size):
+            return
+        waiter = _Waiter(size, trio.Event())
+        self._waiting.append(waiter)
+        try:
+            await waiter.event.wait()
+        except trio.Cancelled:
+            if waiter.event.is_set():
+                self.leave(size)
+            else:
+                self._waiting.remove(waiter)
+                self._let_in()
+            raise
+
+    def leave(self, size: int) -> None:
+        self.messages -= 1
+        self.bytes -= size
+        self._let_in()
+
+    def _let_in(self) -> None:
+        while self._waiting and self._enter(self._waiting[0].size):
+            self._waiting.popleft().event.set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +104,19 @@ class SendRules:
     retry_another_broker_when_not_store_ok: bool
     send_latency_fault: bool
     start_detector: bool = False
+
+    def check(self) -> None:
+        """ClientError for what cannot be meant."""
+        for name, seconds in (
+            ("send_timeout", self.timeout),
+            ("attempt_timeout", self.attempt_timeout),
+        ):
+            if seconds is not None and not 0 < seconds < float("inf"):
+                raise ClientError(f"{name} {seconds!r}: a number of seconds is needed")
+        if self.retry_times < 0:
+            raise ClientError("retry_times must be at least 0")
+        if self.start_detector and not self.send_latency_fault:
+            raise ClientError("start_detector needs send_latency_fault=True")
 
 
 @dataclass(slots=True)
@@ -101,14 +166,12 @@ class Delivery:
         self._faults = FaultTable(trio.current_time) if rules.send_latency_fault else None
         self._chooser = QueueChooser(self._faults)
         self.timeout = rules.timeout
-        client.topics.forgotten.append(self._forget)
+        client.routes.recent.forgotten.append(self._forget)
 
     def detector(self) -> Detector | None:
         """The detector of unreachable brokers, if the rules want one."""
         if self._faults is None or not self._rules.start_detector:
             return None
-        from pyrmq.client.producer.detector import Detector
-
         return Detector(self._client, self._faults, lambda: list(self._queues))
 
     def _forget(self, topics: set[str]) -> None:
@@ -120,10 +183,10 @@ class Delivery:
         """The queues that accept messages; waits for the first broker. Raises TopicNotExistError,
         ConnectError if no name server answers, and ClientError if there is no such queue."""
         try:
-            find = partial(self._client.publish_route, topic)
-            route = await self._client.first_broker.once_there(find)
+            find = partial(self._client.routes.publish, topic)
+            route = await self._client.routes.first_broker.once_there(find)
         except ConnectError as e:
-            raise ConnectError(f"{e}{self._client.no_answer()}") from e
+            raise ConnectError(f"{e}{self._client.routes.no_answer()}") from e
         queues = self._queues_of(topic, route)
         if not queues:
             raise ClientError(f"no broker takes messages of topic {topic}")
@@ -212,7 +275,7 @@ class Delivery:
     def _target_now(self, sending: _Sending) -> MessageQueue | None:
         """The target of the next attempt, if it is known at once."""
         topic = sending.request.topic
-        route = self._client.known_route(topic)
+        route = self._client.routes.known(topic)
         if route is None or sending.select is not None:
             return None
         queues = self._queues_of(topic, route)
@@ -226,7 +289,7 @@ class Delivery:
             target = await self.choose(topic, select, avoid)
         if target is None:
             raise RequestTimeoutError(
-                f"no route of topic {topic} in {sending.limit:g} s{self._client.no_answer()}"
+                f"no route of topic {topic} in {sending.limit:g} s{self._client.routes.no_answer()}"
             )
         return target
 
@@ -245,8 +308,8 @@ class Delivery:
                     channel = await self._channel_of(target, request.topic)
                 now = trio.current_time()
             if channel is None:
-                missing = self._client.first_broker.missing
-                why = self._client.no_answer() if missing else ""
+                missing = self._client.routes.first_broker.missing
+                why = self._client.routes.no_answer() if missing else ""
                 raise RequestTimeoutError(f"no connection to broker {broker} in time{why}")
             answer = await channel.call(
                 request.code,
@@ -289,7 +352,7 @@ class Delivery:
         now = trio.current_time()
         try:
             with trio.move_on_at(now + (sending.deadline - now) / (left + 1)):
-                await self._client.route(sending.request.topic, fresh=True)
+                await self._client.routes.route(sending.request.topic, fresh=True)
         except PyrmqError as e:
             log.info("routes not refreshed: %s", escape(e))
 

@@ -1,23 +1,36 @@
-"""Avoids brokers that answer late or not at all, for a while. [MQFaultStrategy,
-LatencyFaultToleranceImpl]"""
+"""Which brokers answer late, or not at all, and are left alone for a while; those that could not be
+reached are asked whether they are back. [MQFaultStrategy, LatencyFaultToleranceImpl]"""
 
 from __future__ import annotations
 
+import logging
 import random
 from bisect import bisect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from pyrmq.client.recent_topics import keep
+import trio
+
+from pyrmq.client.instance import ClientInstance
+from pyrmq.client.routes import keep
+from pyrmq.errors import PyrmqError
+from pyrmq.escape import escape
+from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.route import next_queue
+from pyrmq.net.tasks import Tasks
+
+log = logging.getLogger(__name__)
 
 LATENCY = (0.05, 0.1, 0.55, 1.8, 3.0, 5.0, 15.0)
 OFF = (0.0, 0.0, 2.0, 5.0, 6.0, 10.0, 30.0)
 """Seconds for which a broker is avoided after an answer that took so long or longer."""
 ISOLATED = 10.0
 """The latency that a failure counts as."""
+ASK_INTERVAL = 3.0
+ASK_TIMEOUT = 0.2
+"""Seconds that a broker that was asked has to answer, with connecting."""
 
 
 def off_for(latency: float) -> float:
@@ -84,22 +97,76 @@ class QueueChooser:
 
     def __init__(self, faults: FaultTable | None = None) -> None:
         self._faults = faults
-        self._turns: dict[str, count[int]] = {}
+        self._counts: dict[str, count[int]] = {}
 
     def forget(self, topics: set[str]) -> None:
         """Keeps only these topics."""
-        keep(self._turns, topics)
+        keep(self._counts, topics)
 
     def choose(self, queues: Sequence[MessageQueue], avoid: str | None = None) -> MessageQueue:
         """One of these queues of a topic, not on the broker `avoid` if there is another one."""
         topic = queues[0].topic
-        turn = self._turns.get(topic)
-        if turn is None or (avoid is not None and self._faults is not None):
-            turn = self._turns[topic] = count(random.randrange(1 << 30))
+        counter = self._counts.get(topic)
+        if counter is None or (avoid is not None and self._faults is not None):
+            counter = self._counts[topic] = count(random.randrange(1 << 30))
         if self._faults is not None:
             others = [q for q in queues if q.broker_name != avoid]
             for allowed in (self._faults.available, self._faults.reachable):
                 known = {name: allowed(name) for name in {q.broker_name for q in others}}
                 if good := [q for q in others if known[q.broker_name]]:
-                    return good[next(turn) % len(good)]
-        return next_queue(queues, turn, avoid)
+                    return good[next(counter) % len(good)]
+        return next_queue(queues, counter, avoid)
+
+
+class Detector:
+    """An async context manager. `topics` are the topics in use: the probe asks a broker of their
+    routes for the end of a queue of one of them. A broker that is in no route any more is
+    forgotten."""
+
+    def __init__(
+        self, client: ClientInstance, faults: FaultTable, topics: Callable[[], Iterable[str]]
+    ) -> None:
+        self._client = client
+        self._faults = faults
+        self._topics = topics
+        self._tasks = Tasks()
+
+    async def __aenter__(self) -> Detector:
+        await self._tasks.__aenter__()
+        self._tasks.start_soon(self._run)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._tasks.__aexit__(*error)
+
+    async def _run(self) -> None:
+        while True:
+            await trio.sleep(ASK_INTERVAL)
+            async with trio.open_nursery() as nursery:
+                for broker in self._faults.unreachable():
+                    nursery.start_soon(self._ask, broker)
+
+    async def _ask(self, broker: str) -> None:
+        found = self._topic_of(broker)
+        if found is None:
+            self._faults.forget(broker)
+            return
+        topic, address = found
+        try:
+            with trio.move_on_after(ASK_TIMEOUT):
+                channel = await self._client.channel(address)
+                fields: dict[str, str | int | bool] = {"topic": topic, "queueId": 0}
+                await channel.request(RequestCode.GET_MAX_OFFSET, fields, timeout=ASK_TIMEOUT)
+                log.info("broker %s is back", escape(broker))
+                self._faults.reached(broker)
+        except PyrmqError as e:
+            log.info("broker %s is still away: %s", escape(broker), escape(e))
+
+    def _topic_of(self, broker: str) -> tuple[str, str] | None:
+        """A topic of a broker, and the address of its master."""
+        for topic in self._topics():
+            route = self._client.routes.known(topic)
+            address = None if route is None else route.master_of(broker)
+            if address is not None:
+                return topic, address
+        return None

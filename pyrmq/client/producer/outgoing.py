@@ -1,16 +1,17 @@
-"""Turns messages into requests: checks, ids, compression. [DefaultMQProducerImpl.sendKernelImpl]"""
+"""Messages as requests: checked, with their ids, compressed, in batches that a broker takes.
+[DefaultMQProducerImpl.sendKernelImpl, MessageClientIDSetter]"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import trio
 
-from pyrmq.client.producer.refusals import check_kind, check_topic, encode_properties
-from pyrmq.client.producer.unique_key import key_address
+from pyrmq.client.checks import check_kind, check_topic, encode_properties
 from pyrmq.engine import MessageText, unique_key
 from pyrmq.errors import ClientError, UnsendableMessageError
 from pyrmq.model.codes import RequestCode
@@ -27,14 +28,30 @@ from pyrmq.model.properties import (
 )
 from pyrmq.model.record import encode_entry
 from pyrmq.model.transaction import PRODUCER_GROUP, TRAN_MSG
+from pyrmq.net.address import own_ip
 from pyrmq.net.client.send import send_code, send_text
 
 COMPRESS_HERE = 16 << 10
 """Bodies up to so many bytes are compressed on the event loop, which takes less time than a
 thread."""
 LEVELS = {CompressionType.ZLIB: (0, 9), CompressionType.LZ4: (0, 9), CompressionType.ZSTD: (1, 22)}
+BATCH_LIMIT = 4 << 20
 _LEVEL = re.compile(r"-?[0-9]{1,9}")
 """A delay level as text. Apache's brokers answer any other text with an error of another kind."""
+_OWN = len("UNIQ_KEY") + 56 + 2
+"""Most bytes of the id that a message is sent with."""
+_NAMESPACE = len("INSTANCE_ID") + 255 + 2
+
+
+def key_address() -> str:
+    """The address at the beginning of this machine's keys."""
+    return own_ip().partition("%")[0]
+
+
+def key_maker() -> Callable[[], str]:
+    """Makes keys of 32 hex digits, of 56 with an IPv6 address: IP, low half of the process id, a
+    random constant of the process, ms since the month began (local time), a counter."""
+    return partial(unique_key, key_address())
 
 
 @dataclass(slots=True)
@@ -228,3 +245,37 @@ def check_batchable(message: Message) -> None:
         raise UnsendableMessageError("the messages of a batch cannot be delayed")
     if message.properties.get(MESSAGE_TYPE) == REPLY:
         raise UnsendableMessageError("a reply goes into no batch")
+
+
+def batch_size(message: Message) -> int:
+    """Most bytes that a message needs in a batch."""
+    properties = message.all_properties()
+    text = "".join(f"{name}{value}" for name, value in properties.items())
+    size = len(text) if text.isascii() else len(text.encode(errors="replace"))
+    return 22 + len(message.body) + size + 2 * len(properties) + _OWN + _NAMESPACE
+
+
+def split_batches(messages: Iterable[Message], limit: int = BATCH_LIMIT) -> Iterator[list[Message]]:
+    """The messages in batches for `Producer.send_batch`, in their order.
+
+    A batch has one topic, one `wait_store_ok`, and at most `limit` bytes; a larger message is a
+    batch of its own. The iterable is read as you ask for batches.
+    """
+    if limit < 1:
+        raise ClientError("the limit of a batch must be at least 1 byte")
+    batch: list[Message] = []
+    size = 0
+    for message in messages:
+        check_kind("one of the messages", message, (Message,), "a Message")
+        own = batch_size(message)
+        if batch and (
+            size + own > limit
+            or message.topic != batch[0].topic
+            or message.wait_store_ok != batch[0].wait_store_ok
+        ):
+            yield batch
+            batch, size = [], 0
+        batch.append(message)
+        size += own
+    if batch:
+        yield batch

@@ -14,8 +14,8 @@ import trio
 from pyrmq.client.producer.outgoing import Outgoing
 from pyrmq.model.message import Message, SendResult
 
-TURN = 64
-"""So many messages that wait for nothing between two checkpoints."""
+CHECKPOINT_EVERY = 64
+"""Messages that wait for nothing between two checkpoints."""
 KEPT_CAUSES = 16
 _LOCK = threading.Lock()
 """For failures that several threads ask for."""
@@ -133,7 +133,7 @@ class Batch:
                 self._asked.discard(index)
             raise
 
-    def end(self, failures: Failures) -> None:
+    def complete(self, failures: Failures) -> None:
         """Sets `result` or `failure`. It leaves the messages as they are."""
         if self.failure is not None:
             count = 1 if self.request is not None else len(self.entries)
@@ -193,7 +193,7 @@ class PendingSend:
         batch, index = self._batch, self._index
         if not batch.ended:
             await batch.wait_for(index)
-        elif not index % TURN:
+        elif not index % CHECKPOINT_EVERY:
             await trio.lowlevel.checkpoint()
         return batch.result_of(index)
 

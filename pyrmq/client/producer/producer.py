@@ -2,43 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Coroutine, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
-import trio
-
-from pyrmq.client.deadlines import within
-from pyrmq.client.instance import ClientInstance
+from pyrmq.client.checks import check_group, check_queue, check_trace
+from pyrmq.client.hooks import SendHooks, SendMessageHook
+from pyrmq.client.instance import ClientInstance, within
 from pyrmq.client.namespaces import Namespace, Selector
 from pyrmq.client.option_types import ProducerOptions, check_types
-from pyrmq.client.producer.delivery import Delivery, SendRules
-from pyrmq.client.producer.in_flight import InFlight
-from pyrmq.client.producer.outgoing import Outgoing, Packer, Packing
-from pyrmq.client.producer.refusals import check_group, check_queue
+from pyrmq.client.producer.base import ProducerBase
+from pyrmq.client.producer.delivery import Delivery, InFlight, SendRules
+from pyrmq.client.producer.outgoing import Packer, Packing, split_batches
 from pyrmq.client.producer.request_reply import Requests
-from pyrmq.client.producer.select import select_by_hash
-from pyrmq.client.producer.split import split_batches
-from pyrmq.client.trace.options import check_trace, sender_group
 from pyrmq.errors import ClientError, PyrmqError
 from pyrmq.model.compression import CompressionType
 from pyrmq.model.message import Message, MessageQueue, SendResult
 from pyrmq.model.names import TRACE_TOPIC
-from pyrmq.model.properties import SHARDING_KEY
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.retry import RETRY_CODES
-from pyrmq.net.client.channel import Channel
-from pyrmq.net.client.send import queue_text
 
 if TYPE_CHECKING:
     # Imported where they are used: most producers need neither.
-    from pyrmq.client.hooks import SendMessageHook
     from pyrmq.client.producer.accumulator import Accumulator
     from pyrmq.client.producer.pending import PendingSend
-    from pyrmq.client.producer.send_hooks import SendHooks
     from pyrmq.client.producer.send_soon import SoonSender
-    from pyrmq.client.trace.trace import Tracer
+    from pyrmq.client.trace.tracer import Tracer
 
 SEND_TIMEOUT = 3.0
 RETRY_TIMES = 2
@@ -52,7 +42,7 @@ BATCH_BYTES = 32 << 10
 BATCH_TOTAL_BYTES = 32 << 20
 
 
-class Producer:
+class Producer(ProducerBase):
     """Sends messages; an async context manager on trio. One producer serves any number of tasks.
 
         async with Producer("group", namesrv="127.0.0.1:9876") as producer:
@@ -128,11 +118,16 @@ class Producer:
         self._names = Namespace(namespace)
         self._wire_group = self._names.wire(group)
         check_group(self._wire_group)
-        for name, seconds in (("send_timeout", send_timeout), ("attempt_timeout", attempt_timeout)):
-            if seconds is not None and not 0 < seconds < float("inf"):
-                raise ClientError(f"{name} {seconds!r}: a number of seconds is needed")
-        if retry_times < 0:
-            raise ClientError("retry_times must be at least 0")
+        rules = SendRules(
+            send_timeout,
+            attempt_timeout,
+            retry_times,
+            frozenset(retry_codes),
+            retry_another_broker_when_not_store_ok,
+            send_latency_fault,
+            start_detector,
+        )
+        rules.check()
         self._client = ClientInstance(namesrv, namespace_v2=namespace_v2)
         self._client.producer_groups.add(self._wire_group)
         packing = Packing(
@@ -144,17 +139,6 @@ class Producer:
             compress_level,
         )
         self._packer = Packer(packing)
-        rules = SendRules(
-            send_timeout,
-            attempt_timeout,
-            retry_times,
-            frozenset(retry_codes),
-            retry_another_broker_when_not_store_ok,
-            send_latency_fault,
-            start_detector,
-        )
-        if start_detector and not send_latency_fault:
-            raise ClientError("start_detector needs send_latency_fault=True")
         in_flight = InFlight(max_in_flight, max_in_flight_bytes)
         self._delivery = Delivery(
             self._client, rules, in_flight, self._channel_of, self._channel_now
@@ -180,15 +164,11 @@ class Producer:
             )
         elif limits != (BATCH_DELAY, BATCH_BYTES, BATCH_TOTAL_BYTES):
             raise ClientError("batch_delay, batch_bytes and batch_total_bytes need auto_batch=True")
-        self._hooks: SendHooks | None = None
-        if hooks:
-            from pyrmq.client.producer.send_hooks import SendHooks
-
-            self._hooks = SendHooks(group, hooks)
+        self._hooks = SendHooks(group, hooks) if hooks else None
         self._tracer: Tracer | None = None
         check_trace(trace, trace_topic)
         if trace:
-            from pyrmq.client.trace.trace import Tracer
+            from pyrmq.client.trace.tracer import Tracer, sender_group
 
             inner = Producer(
                 sender_group(self._wire_group, "PRODUCE"),
@@ -198,42 +178,6 @@ class Producer:
             )
             self._tracer = Tracer(inner, group, namespace=namespace, topic=trace_topic)
         self._leaving = AsyncExitStack()
-
-    async def __aenter__(self) -> Self:
-        async with AsyncExitStack() as stack:
-            await self._enter(stack)
-            self._leaving = stack.pop_all()
-        return self
-
-    async def __aexit__(self, *error: Any) -> None:
-        await self._leaving.__aexit__(*error)
-
-    async def _enter(self, stack: AsyncExitStack) -> None:
-        """Opens what closes, in reverse order, when the producer is closed."""
-        await stack.enter_async_context(self._client)
-        stack.push_async_callback(self._unregister)
-        if self._tracer is not None:
-            await stack.enter_async_context(self._tracer)
-        await self._enter_helpers(stack)
-
-    async def _enter_helpers(self, stack: AsyncExitStack) -> None:
-        detector = self._delivery.detector()
-        if detector is not None:
-            await stack.enter_async_context(detector)
-        if self._accumulator is not None:
-            await stack.enter_async_context(self._accumulator)
-        if self._soon is not None:
-            await stack.enter_async_context(self._soon)
-
-    def _deliver_batch(
-        self, request: Outgoing, queue: MessageQueue | None
-    ) -> Coroutine[Any, Any, SendResult]:
-        return self._deliver(request, queue, None, None)
-
-    async def _unregister(self) -> None:
-        self._client.producer_groups.discard(self._wire_group)
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + SEND_TIMEOUT):
-            await self._client.unregister(producerGroup=self._wire_group)
 
     @property
     def unsent(self) -> int:
@@ -251,7 +195,7 @@ class Producer:
         its queues accepts messages, and RequestTimeoutError.
         """
         limit = self._delivery.timeout if timeout is None else timeout
-        with within(limit, f"no route of topic {topic}", self._client.no_answer):
+        with within(limit, f"no route of topic {topic}", self._client.routes.no_answer):
             found = await self._delivery.queues(self._names.wire(topic))
         return self._names.shown_queues(list(found))
 
@@ -286,29 +230,6 @@ class Producer:
         return await self._hooks.around(
             [message], lambda: self._send(message, queue, select, sharding_key, timeout)
         )
-
-    async def _send(
-        self,
-        message: Message,
-        queue: MessageQueue | None,
-        select: Selector | None,
-        sharding_key: str | None,
-        timeout: float | None,
-    ) -> SendResult:
-        accumulator = self._accumulator
-        plain = select is None and sharding_key is None and timeout is None
-        if accumulator is not None and plain:
-            check_queue(queue)
-            entry = accumulator.entry(message)
-            if entry is not None:
-                return self._names.shown_result(await accumulator.send(message, entry, queue))
-        if sharding_key is None:
-            request = await self._packer.plain(message)
-        else:
-            self._packer.check(message)
-            properties, select = self._keyed(message, select, sharding_key)
-            request = await self._packer.single(message, properties)
-        return self._names.shown_result(await self._deliver(request, queue, select, timeout))
 
     async def send_soon(
         self, message: Message, *, queue: MessageQueue | None = None
@@ -441,60 +362,3 @@ class Producer:
         else:
             self._packer.check(message)
             await self._hooks.around([message], send, oneway=True)
-
-    async def _send_oneway(
-        self, message: Message, queue: MessageQueue | None, timeout: float | None
-    ) -> None:
-        limit = self._delivery.timeout if timeout is None else timeout
-        target = None
-
-        def why() -> str:
-            return self._client.no_answer() if target is None else ""
-
-        with within(limit, f"message to {message.topic} has not left", why):
-            request = await self._packer.plain(message)
-            target = self._names.wire_queue(queue) or await self._delivery.choose(request.topic)
-            channel = await self._channel_of(target, request.topic)
-            fields = request.fields + queue_text(target.queue_id, target.broker_name)
-            await channel.oneway(request.code, fields, request.body)
-
-    def _keyed(
-        self, message: Message, select: Selector | None, sharding_key: str | None
-    ) -> tuple[dict[str, str], Selector | None]:
-        """The properties of a message, and the function that chooses its queue."""
-        properties = self._packer.properties(message)
-        if sharding_key is None:
-            return properties, select
-        if select is not None:
-            raise ClientError("give either select or sharding_key, not both")
-        properties.setdefault(SHARDING_KEY, sharding_key)
-        return properties, select_by_hash(sharding_key)
-
-    def _deliver(
-        self,
-        request: Outgoing,
-        queue: MessageQueue | None,
-        select: Selector | None,
-        timeout: float | None,
-    ) -> Coroutine[Any, Any, SendResult]:
-        """Returns an awaitable send. Raises ClientError at once if an argument is invalid."""
-        if queue is not None or select is not None:
-            if queue is not None and select is not None:
-                raise ClientError("give either queue, or select or sharding_key, not both")
-            check_queue(queue)
-            queue, select = self._names.wire_queue(queue), self._names.wire_selector(select)
-        delivering = self._delivery.deliver(request, queue, select, timeout)
-        if self._tracer is not None:
-            return self._tracer.around(request, delivering, self._client)
-        return delivering
-
-    def _channel_now(self, queue: MessageQueue, topic: str) -> Channel | None:
-        """The same, if it is there already."""
-        return self._client.open_master(topic, queue.broker_name) if queue.topic == topic else None
-
-    async def _channel_of(self, queue: MessageQueue, topic: str) -> Channel:
-        """The connection that messages of `topic` for a queue go to."""
-        if queue.topic != topic:
-            raise ClientError(f"{queue} is not a queue of topic {topic}")
-        await self._client.first_broker.once_there(partial(self._client.publish_route, topic))
-        return await self._client.master(topic, queue.broker_name)

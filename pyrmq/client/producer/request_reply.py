@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
+from pyrmq.client.checks import check_kind
 from pyrmq.client.instance import ROUTE_INTERVAL, ClientInstance
-from pyrmq.client.producer.refusals import check_kind
 from pyrmq.engine import Command
 from pyrmq.errors import ClientError, ProtocolError, PyrmqError, RequestTimeoutError
 from pyrmq.escape import escape
@@ -20,9 +20,8 @@ from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import Message, SendResult
 from pyrmq.model.properties import MESSAGE_TYPE, REPLY, decode_properties
 from pyrmq.model.record import ReceivedMessage, received
-from pyrmq.net.client.answer import number
 from pyrmq.net.clock import now_ms
-from pyrmq.net.command import Response
+from pyrmq.net.command import Response, number
 
 log = logging.getLogger(__name__)
 

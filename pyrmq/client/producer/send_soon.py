@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 
 import trio
 
+from pyrmq.client.checks import check_queue
 from pyrmq.client.producer.accumulator import NOT_SENT, UNKNOWN, BatchLimits
 from pyrmq.client.producer.outgoing import Outgoing, Packer
 from pyrmq.client.producer.pending import (
-    TURN,
+    CHECKPOINT_EVERY,
     Batch,
     Failures,
     PendingSend,
 )
-from pyrmq.client.producer.refusals import check_queue
 from pyrmq.errors import ClientError, PyrmqError, SendsFailedError
 from pyrmq.escape import escape
 from pyrmq.model.message import Message, MessageQueue, SendResult
@@ -80,7 +80,7 @@ class SoonSender:
         self._shown = shown
         self._timeout = timeout
         self._running = False
-        self._turns = TURN
+        self._until_checkpoint = CHECKPOINT_EVERY
         self._held = 0
         self._waiting: deque[_Waiter] = deque()
         self._lanes: dict[_Kind, _Lane] = {}
@@ -108,7 +108,7 @@ class SoonSender:
             finally:
                 for batch in list(self._unanswered):
                     batch.failure = ClientError(NOT_SENT)
-                    self._end(batch)
+                    self._complete(batch)
                 self._lanes.clear()
                 count, cause = self._failures.take()
                 self._lost = count
@@ -130,13 +130,13 @@ class SoonSender:
     def take(self, message: Message, queue: MessageQueue | None) -> PendingSend | None:
         """Takes a usual message into an existing batch; None if more must be done."""
         # For most messages this is all that is done.
-        self._turns -= 1
+        self._until_checkpoint -= 1
         try:
             kind = (message.topic, queue, message.wait_store_ok or queue is not None)
             lane = self._lanes.get(kind)
         except (AttributeError, TypeError):  # no message, or no queue: `send` says so
             return None
-        if lane is None or self._turns < 0 or self._waiting:
+        if lane is None or self._until_checkpoint < 0 or self._waiting:
             return None
         batch = lane.open
         if batch is None or batch.head.wait_store_ok is not message.wait_store_ok:
@@ -158,9 +158,9 @@ class SoonSender:
         return PendingSend(batch, len(entries) - 1)
 
     async def send(self, message: Message, queue: MessageQueue | None) -> PendingSend:
-        """Takes any message. If it is cancelled, the message was not taken."""
-        if self._turns < 0:
-            self._turns = TURN
+        """Takes any message. A cancellation means that it was not taken."""
+        if self._until_checkpoint < 0:
+            self._until_checkpoint = CHECKPOINT_EVERY
             await trio.lowlevel.checkpoint()
         entry = self._packer.batch_entry(message)
         check_queue(queue)
@@ -253,7 +253,7 @@ class SoonSender:
         return batch
 
     def _close(self, lane: _Lane) -> None:
-        """Lets the collected batch leave when its lane is free."""
+        """What is collected is sent next: nothing is added to it."""
         if lane.open is not None:
             batch, lane.open = lane.open, None
             self._leave(lane, batch)
@@ -299,12 +299,12 @@ class SoonSender:
         finally:
             if batch.result is None and batch.failure is None:
                 batch.failure = ClientError(UNKNOWN)
-            self._end(batch)
+            self._complete(batch)
 
-    def _end(self, batch: Batch) -> None:
+    def _complete(self, batch: Batch) -> None:
         del self._unanswered[batch]
         self._held -= batch.bytes
-        batch.end(self._failures)
+        batch.complete(self._failures)
         if self._waiting:
             self._let_in()
 

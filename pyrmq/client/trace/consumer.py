@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pyrmq.client.trace.options import check_trace, sender_group
+from pyrmq.client.checks import check_trace
 
 if TYPE_CHECKING:
-    from pyrmq.client.consumer.consume_hooks import Observer
-    from pyrmq.client.hooks import ConsumeMessageHook
+    from pyrmq.client.hooks import ConsumeMessageHook, Observer
     from pyrmq.client.namespaces import Namespace
-    from pyrmq.client.trace.trace import Tracer
+    from pyrmq.client.trace.tracer import Tracer
 
 
 def observer_of(
@@ -20,7 +19,7 @@ def observer_of(
     """None without trace and hooks. Raises ClientError for an object that is not a hook."""
     if not hooks:
         return tracer
-    from pyrmq.client.consumer.consume_hooks import ConsumeHooks
+    from pyrmq.client.hooks import ConsumeHooks
 
     return ConsumeHooks(group, hooks, tracer)
 
@@ -40,7 +39,7 @@ def consumer_tracer(
         return None
     # Imported here: most consumers need neither.
     from pyrmq.client.producer.producer import Producer
-    from pyrmq.client.trace.trace import Tracer
+    from pyrmq.client.trace.tracer import Tracer, sender_group
 
     sender = Producer(
         sender_group(names.wire(group), "CONSUME"),

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from pyrmq.client.transaction.listener import Check, Execute, TransactionListener
-from pyrmq.client.transaction.result import TransactionSendResult
+from pyrmq.client.transaction.listener import (
+    Check,
+    Execute,
+    TransactionListener,
+    TransactionSendResult,
+)
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message, MessageQueue
 from pyrmq.model.record import ReceivedMessage

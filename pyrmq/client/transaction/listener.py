@@ -1,4 +1,5 @@
-"""The functions of a transaction: one runs it, one checks it afterwards. [TransactionListener]
+"""What runs in a transaction, what answers for it afterwards, and what became of it.
+[TransactionListener]
 
 Functions may be `async def` or plain `def`. Async ones run in the caller's task, plain ones in a
 worker thread, where they may block. The outcome is always a state: a missing or invalid result, or
@@ -9,15 +10,15 @@ from __future__ import annotations
 
 import inspect
 import logging
-import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import trio
 
+from pyrmq.client.user_functions import call_in_thread, is_async
 from pyrmq.escape import escape
-from pyrmq.model.message import Message, ReceivedMessage
+from pyrmq.model.message import Message, ReceivedMessage, SendResult
 from pyrmq.model.transaction import TransactionState
 
 log = logging.getLogger(__name__)
@@ -65,64 +66,6 @@ class Outcome:
         return text[:MAX_REMARK].encode(errors="replace").decode()
 
 
-def is_async(function: Callable[..., Any]) -> bool:
-    """Whether a call returns a coroutine; true also for objects with an async `__call__`."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - its kind matters, not that it is there
-    )
-
-
-def failure(error: BaseException, note: str = "") -> Exception:
-    """Turns an exception of a user's function into one that `except Exception` catches."""
-    if isinstance(error, Exception):
-        return error
-    found = RuntimeError(f"the function ended with {type(error).__name__}: {error}{note}")
-    found.__cause__ = error
-    return found
-
-
-def in_main_thread() -> bool:
-    """Whether a SystemExit that leaves the event loop ends the program. In another thread it would
-    end only the client, and nobody would notice."""
-    return threading.current_thread() is threading.main_thread()
-
-
-def _in_thread(
-    function: Callable[..., Any], args: tuple[Any, ...]
-) -> tuple[Any, BaseException | None]:
-    """The function's result, or its exception that is no Exception. The result is in a tuple,
-    because trio accepts no coroutine from a thread."""
-    try:
-        return function(*args), None
-    except (Exception, trio.Cancelled):
-        raise
-    except BaseException as e:
-        return None, e
-
-
-async def call_in_thread(
-    function: Callable[..., Any],
-    *args: Any,
-    limiter: trio.CapacityLimiter,
-    abandon: bool = False,
-    awaited: bool = False,
-) -> Any:
-    """Calls a plain function in a worker thread and returns its result. `abandon`: a cancellation
-    leaves the thread running. An exception that is no Exception, such as asyncio's CancelledError,
-    becomes a RuntimeError; SystemExit and KeyboardInterrupt are raised unchanged if they end the
-    program, or if user code has `awaited` this call."""
-    answer, ended = await trio.to_thread.run_sync(
-        _in_thread, function, args, limiter=limiter, abandon_on_cancel=abandon
-    )
-    if ended is not None:
-        exits = isinstance(ended, SystemExit | KeyboardInterrupt)
-        if exits and (awaited or in_main_thread()):
-            raise ended
-        note = " (in a thread of pyrmq's this does not end the program)" if exits else ""
-        raise failure(ended, note)
-    return answer
-
-
 async def outcome_of(
     function: Callable[..., Answer],
     *args: object,
@@ -148,3 +91,34 @@ async def outcome_of(
         log.exception("%s failed: the outcome of the transaction is UNKNOWN", escape(name))
         return Outcome(TransactionState.UNKNOWN, e)
     return Outcome(state)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSendResult(SendResult):
+    """Where the half was stored, the state of its local transaction, and that transaction's
+    error."""
+
+    local_state: TransactionState = TransactionState.UNKNOWN
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionStatistics:
+    """Counters since the start; `checks_waiting` and `checks_running` are current numbers.
+
+    `committed`, `rolled_back` and `unknown` count outcomes of local transactions, `ends_failed`
+    outcomes that no broker has confirmed. If a check was dropped or its answer failed, the broker
+    asks again.
+    """
+
+    halves_sent: int
+    committed: int
+    rolled_back: int
+    unknown: int
+    ends_failed: int
+    checks_answered: int
+    checks_dropped: int
+    checks_failed: int
+    checks_unreadable: int
+    checks_waiting: int
+    checks_running: int

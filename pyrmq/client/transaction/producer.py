@@ -15,16 +15,20 @@ from typing import Any, Self, Unpack, overload
 
 import trio
 
+from pyrmq.client.checks import check_topic
 from pyrmq.client.instance import ROUTE_INTERVAL
-from pyrmq.client.option_types import ProducerOptions, TransactionOptions, check_types
+from pyrmq.client.option_types import (
+    ProducerOptions,
+    TransactionOptions,
+    check_types,
+    with_options_of,
+)
 from pyrmq.client.producer.outgoing import Outgoing
 from pyrmq.client.producer.producer import Producer
-from pyrmq.client.producer.refusals import check_topic
 from pyrmq.client.registration import Registration
-from pyrmq.client.signatures import with_options_of
-from pyrmq.client.transaction.checks import CheckPool
 from pyrmq.client.transaction.function import TransactionFunction
 from pyrmq.client.transaction.halves import (
+    CheckPool,
     end_fields,
     half_of,
     listeners_properties,
@@ -35,9 +39,10 @@ from pyrmq.client.transaction.listener import (
     Execute,
     Outcome,
     TransactionListener,
+    TransactionSendResult,
+    TransactionStatistics,
     outcome_of,
 )
-from pyrmq.client.transaction.result import TransactionSendResult, TransactionStatistics
 from pyrmq.errors import (
     ClientError,
     PyrmqError,
@@ -71,8 +76,8 @@ CLOSE_GRACE = 3.0
 """Seconds that running checks have to end when the producer closes."""
 ENTER_TIMEOUT = 1.0
 """Seconds that opening waits for brokers that do not answer."""
-REGISTER_RETRY = (0.5, ROUTE_INTERVAL)
-"""Seconds until an unreachable broker is tried again: the first pause, doubled up to the last."""
+REGISTER_PAUSE = 0.5
+"""Seconds until a broker that could not be reached is tried again; up to ROUTE_INTERVAL."""
 
 
 class TransactionalProducer(Producer):
@@ -144,7 +149,10 @@ class TransactionalProducer(Producer):
         self._halves = self._ends_failed = 0
         self._tasks = Tasks()
         self._registration = Registration(
-            self._client, retry=REGISTER_RETRY, find=self._find_brokers
+            self._client,
+            first_pause=REGISTER_PAUSE,
+            longest_pause=ROUTE_INTERVAL,
+            find=self._find_brokers,
         )
 
     @overload
@@ -233,7 +241,7 @@ class TransactionalProducer(Producer):
                 await self._client.find_all_masters()
             for topic in self._topics or ():
                 with suppress(TopicNotExistError):  # nobody has halves of it
-                    await self._client.route(self._names.wire(topic))
+                    await self._client.routes.route(self._names.wire(topic))
         except PyrmqError as e:
             log.info("brokers of group %s not found: %s", self.group, escape(e))
             return False

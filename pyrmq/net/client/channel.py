@@ -14,7 +14,6 @@ from pyrmq.engine import Command
 from pyrmq.errors import ClientError, ConnectError, PyrmqError
 from pyrmq.escape import escape
 from pyrmq.net.address import Address, format_address, unreachable
-from pyrmq.net.client.answer import check_success
 from pyrmq.net.client.procedure import Pause, Procedure, Result
 from pyrmq.net.client.protocol import (
     ClientProtocol,
@@ -26,7 +25,7 @@ from pyrmq.net.client.protocol import (
     ServerRequest,
 )
 from pyrmq.net.client.signing import Credentials
-from pyrmq.net.command import Response, json_fields
+from pyrmq.net.command import Response, check_success, json_fields
 from pyrmq.net.tasks import Tasks
 
 log = logging.getLogger(__name__)

@@ -8,10 +8,10 @@ from pyrmq.engine import Command
 from pyrmq.errors import ConnectError, PyrmqError, ResponseError, TopicNotExistError
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import AUTO_CREATE_TOPIC
-from pyrmq.model.retry import NO_RETRY, RetryPolicy
 from pyrmq.model.route import ClusterInfo, TopicRoute, auto_create_route
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address
+from pyrmq.net.backoff import NO_RETRY, RetryPolicy
 from pyrmq.net.client.procedure import Invoke, Pause, Procedure
 from pyrmq.net.client.protocol import Ext
 

@@ -12,7 +12,7 @@ from pyrmq.model.codes import ResponseCode
 from pyrmq.model.route import MASTER_ID
 from pyrmq.model.subscription import TAG
 from pyrmq.model.topic import as_int
-from pyrmq.net.client.answer import number
+from pyrmq.net.command import number
 
 SUSPEND = 0x2
 """The broker may wait for a message."""

@@ -14,9 +14,8 @@ from pyrmq.errors import ProtocolError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import AUTO_CREATE_TOPIC
 from pyrmq.model.route import DEFAULT_QUEUES
-from pyrmq.net.client.answer import number
 from pyrmq.net.clock import now_ms
-from pyrmq.net.command import json_fields, json_text
+from pyrmq.net.command import json_fields, json_text, number
 
 
 def send_code(batch: bool) -> RequestCode:

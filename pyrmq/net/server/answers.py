@@ -1,7 +1,7 @@
-"""What processors return, for the server to act on.
+"""What processors return; the server acts on it.
 
-A processor decides and returns one of these; it sends nothing, keeps no connection waiting and
-closes none. None means that a request gets no answer at all.
+A processor decides and returns one of these. It sends nothing, keeps no connection waiting and
+closes none. None means that the request gets no answer at all.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from pyrmq.net.server.connection_state import Event
 log = logging.getLogger(__name__)
 
 LOG_INTERVAL = 1.0
-"""Seconds between two answers that are too long and logged."""
+"""Seconds between two log lines about answers that are too long."""
 _next_log = 0.0
 
 
 class Pull(Protocol):
-    """A pull that found nothing, as it was checked."""
+    """A checked pull that found nothing."""
 
     topic: str
     queue_id: int
@@ -36,21 +36,22 @@ class Pull(Protocol):
 
     @property
     def cost(self) -> int:
-        """Bytes that it takes while it waits, about."""
+        """About how many bytes it takes while it waits."""
 
     def read(self) -> Response:
         """Reads once and answers, whatever there is."""
 
     def read_on(self) -> Response | None:
-        """Reads what has come; None while nothing of it is wanted."""
+        """Reads the messages that have come; None if the pull wants none of them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Durable:
-    """The answer leaves once the log is confirmed up to `end` (0: at once). Its code is SUCCESS."""
+class WhenConfirmed:
+    """The answer leaves once the log is confirmed up to `log_end` (0: at once). Its code is
+    SUCCESS."""
 
     response: Response
-    end: int
+    log_end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +76,12 @@ class Resend:
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """`then` counts when `ready` has returned. What waits for one `key` is acted on in the order in
-    which it came; if `ready` fails, all of it is answered with `failed(error)`."""
+    """The server acts on `then` once `ready` has returned. Requests that wait for one `key` are
+    acted on in the order in which they came. If `ready` fails, all of them get `failed(error)`."""
 
     key: str
     ready: Callable[[], Awaitable[None]]
-    then: Durable | Resend | Response
+    then: WhenConfirmed | Resend | Response
     failed: Callable[[Exception], Response]
     busy: Callable[[], Response]
     """The answer when too many requests wait for this key."""
@@ -88,27 +89,27 @@ class After:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """`answer` is awaited, and bounded by its processor: it takes no place among the requests that
-    the server awaits at a time."""
+    """The server awaits `answer`. The processor bounds how many there are: they do not count among
+    the requests that the server awaits at a time."""
 
-    answer: Coroutine[Any, Any, Response | Durable | Park | Resend | After | None]
+    answer: Coroutine[Any, Any, Response | WhenConfirmed | Park | Resend | After | None]
 
 
 @dataclass(frozen=True, slots=True)
 class InTurns:
-    """`answer` is awaited and takes turns (`turns.Turns`), which is fair to each connection: it
-    takes no place among the requests that the server awaits at a time."""
+    """The server awaits `answer`, which works in turns (`turns.Turns`). That is fair to each
+    connection, so these do not count among the requests that the server awaits at a time."""
 
     answer: Coroutine[Any, Any, Response | None]
 
 
-Answer = Response | Durable | Park | Resend | After | Elsewhere | InTurns | None
+Answer = Response | WhenConfirmed | Park | Resend | After | Elsewhere | InTurns | None
 Processor = Callable[[Connection, Command], Answer | Awaitable[Answer]]
 
 
 def encoded(command: Command | ReplyTo, response: Response) -> list[bytes | Slice]:
-    """The buffers of an answer; none if it cannot be encoded, which is logged. An error in place of
-    one that no client would take, as it does not fit into a frame."""
+    """The buffers of an answer. None of them if it cannot be encoded, which is logged; those of an
+    error if the answer does not fit into a frame."""
     try:
         return encode_response(command, response)
     except AnswerTooLong as e:
@@ -121,7 +122,7 @@ def encoded(command: Command | ReplyTo, response: Response) -> list[bytes | Slic
 
 
 def _log_too_long(code: int, error: AnswerTooLong) -> None:
-    """Says so at most once a second: whoever asks may ask again at once."""
+    """Logs it at most once in LOG_INTERVAL, as the client may ask again at once."""
     global _next_log
     now = time.monotonic()
     if now >= _next_log:
@@ -130,8 +131,8 @@ def _log_too_long(code: int, error: AnswerTooLong) -> None:
 
 
 def send_answer(connection: Connection, command: Command | ReplyTo, response: Response) -> None:
-    """Sends an answer, unless the request was one-way. A connection whose answer cannot be encoded
-    is closed: its peer would wait for nothing."""
+    """Sends an answer, unless the request was one-way. Closes a connection whose answer cannot be
+    encoded, as its peer would wait in vain."""
     if command.flag & 2:
         return
     pieces = encoded(command, response)

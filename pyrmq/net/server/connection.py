@@ -27,22 +27,22 @@ log = logging.getLogger(__name__)
 MAX_PIECES = 512
 """Most buffers one sendmsg takes (IOV_MAX is 1024)."""
 MAX_WAITING_PIECES = 1024
-"""Pieces that wait to be sent, behind which no request is put."""
+"""While so many pieces wait to be sent, the broker asks the peer nothing."""
 MAX_WAITING_BYTES = 8 << 20
 """The same in bytes."""
 MAX_AWAITED = 64
-"""Requests of one connection that are answered later, after which it is not read on."""
+"""While more requests of a connection are answered later, the server does not read it."""
 MAX_AWAITED_BYTES = 8 << 20
-"""Bytes of such requests, after which it is not read on."""
+"""The same in bytes of those requests."""
 MAX_ELSEWHERE = 1024
-"""The same of those that their processor bounds: a client pulls many queues at a time."""
+"""As MAX_AWAITED, for requests that their processor bounds. A client pulls many queues at once."""
 
 
 class Connection:
-    """Sends at once what the socket takes and keeps the rest in order.
+    """Sends what the socket takes at once, and keeps the rest in order.
 
-    Whatever changes what it may do next calls `changed`, the server's; `events` is what the server
-    waits for.
+    It calls `changed` whenever its next step may have changed (`next_step`). `events` is what the
+    server waits for.
     """
 
     __slots__ = (
@@ -67,11 +67,11 @@ class Connection:
         self.out: deque[Piece] = deque()
         """What the socket does not take yet."""
         self.awaited = 0
-        """Requests that are answered later, or wait for their turn."""
+        """How many requests are answered later."""
         self.awaited_bytes = 0
-        """What is kept of them, bytes."""
+        """Bytes that are kept of them."""
         self.elsewhere = 0
-        """Of these, those that their processor bounds."""
+        """How many of them their processor bounds (`Elsewhere`)."""
         self.events = select.EPOLLIN
         self.last_active = now
         self._changed = changed
@@ -103,7 +103,7 @@ class Connection:
 
     @property
     def is_plain(self) -> bool:
-        """Whether all that it needs is to be read, fed and answered."""
+        """Whether the ready loop can serve it: it needs only to be read, fed and answered."""
         return self.events == select.EPOLLIN and not self.out and self.takes_answers
 
     @property
@@ -113,7 +113,7 @@ class Connection:
 
     @property
     def has_many_awaited(self) -> bool:
-        """Whether so many requests are answered later that it is not read on."""
+        """Whether so many requests are answered later that the server does not read on."""
         return (
             self.awaited - self.elsewhere > MAX_AWAITED
             or self.elsewhere > MAX_ELSEWHERE
@@ -144,17 +144,17 @@ class Connection:
         return step
 
     def call_on_close(self, callback: Callable[[Connection], None]) -> None:
-        """`callback(connection)` is called once when the connection is closed, however often it was
-        given."""
+        """Calls `callback(connection)` once when the connection is closed, also if it is given here
+        several times."""
         self._on_close[callback] = None
 
     def take_callbacks(self) -> list[Callable[[Connection], None]]:
-        """The callbacks, for the one who closes it."""
+        """The callbacks; whoever closes the connection calls them."""
         callbacks, self._on_close = list(self._on_close), {}
         return callbacks
 
     def begin_awaited(self, size: int = 0, *, elsewhere: bool = False) -> None:
-        """A request of this connection is answered later; `size` bytes of it are kept."""
+        """A request of this connection is answered later. `size`: bytes that are kept of it."""
         had_many = self.has_many_awaited
         self.awaited += 1
         self.awaited_bytes += size
@@ -163,7 +163,7 @@ class Connection:
             self._changed(self)
 
     def end_awaited(self, size: int = 0, *, elsewhere: bool = False) -> None:
-        """It has been answered."""
+        """A request that was answered later has its answer."""
         had_many = self.has_many_awaited
         self.awaited -= 1
         self.awaited_bytes -= size
@@ -172,7 +172,7 @@ class Connection:
             self._changed(self)
 
     def released(self) -> None:
-        """Unconfirmed answers of its session have left: it may go on."""
+        """Unconfirmed answers of its session were sent: the connection may go on."""
         if not self.events:
             self._changed(self)
 
@@ -200,19 +200,19 @@ class Connection:
             self._changed(self)
 
     def keep(self, rest: bytes) -> None:
-        """Keeps what the socket did not take of something that was sent elsewhere."""
+        """Keeps what the socket did not take of something that a native call sent."""
         self.out.append(rest)
         self._unsent.add(self, (rest,))
         self._changed(self)
 
     def give_up(self, why: str) -> None:
-        """Closes the connection: its peer does not take what it has asked for."""
+        """Closes the connection, as its peer does not take the answers to its requests."""
         log.warning("closing %s: %s", escape(self.peer), escape(why))
         with suppress(OSError):
             self.sock.shutdown(socket.SHUT_RDWR)  # whoever waits until it takes more is woken
         self.happened(Event.END)
 
-    def sent_elsewhere(self, rest: bytes | None, error: Exception | None) -> None:
+    def sent_natively(self, rest: bytes | None, error: Exception | None) -> None:
         """A native call has sent answers of the session: `rest` is what the socket did not take,
         `error` what failed."""
         if rest is not None:
@@ -231,7 +231,7 @@ class Connection:
         self.happened(Event.SEND_FAILED)
 
     def send_released(self, now: int, timeout: int) -> None:
-        """Sends the answers of its session that are settled."""
+        """Sends the answers of its session that need not wait any longer."""
         if self.out or not self.takes_answers:
             reply = self.session.release(now, timeout)
             if reply is not None:
@@ -240,9 +240,9 @@ class Connection:
         try:
             rest = self.session.send_released(self.fd, now, timeout)
         except (OSError, EngineError) as e:
-            self.sent_elsewhere(None, e)
+            self.sent_natively(None, e)
             return
-        self.sent_elsewhere(rest, None)
+        self.sent_natively(rest, None)
 
     def _keep(self, pieces: Sequence[Piece], sent: int) -> None:
         for piece in pieces:

@@ -1,8 +1,8 @@
-"""What a connection may do next: its states, and one pure function.
+"""The states of a connection, and what the server does next with it.
 
-`TRANSITIONS` says how events change the state; an event that a state has no entry for changes
-nothing. `next_step` says what the server waits for, from the state and from what the connection has
-under way.
+`TRANSITIONS` says how events change the state. An event that a state has no entry for changes
+nothing. `next_step` is a pure function: from the state and from what the connection has under way
+it says what the server waits for.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from enum import Enum, auto
 class State(Enum):
     OPEN = auto()
     MUTE = auto()
-    """The peer takes no more answers. What it sent before it left is still read: a client that
-    stops may have its last offsets on the way."""
+    """The peer takes no more answers. The server still reads what the peer sent before it left: a
+    client that stops may have its last offsets on the way."""
     CLOSING = auto()
-    """Nothing more is read; it is closed once what is under way has been answered."""
+    """The server reads nothing more, and closes the connection once all that is under way has been
+    answered."""
     CLOSED = auto()
 
 
 class Event(Enum):
     SEND_FAILED = auto()
-    """The socket took no bytes and never will."""
+    """The socket failed: it takes no more bytes."""
     PROTOCOL_ERROR = auto()
-    """The peer sent what is no frame."""
+    """The peer sent something that is not a frame."""
     ALL_ANSWERED = auto()
     END = auto()
     """The peer has closed its side, or the server gives the connection up."""
@@ -47,11 +48,11 @@ class Step(Enum):
 
     READ = auto()
     SEND = auto()
-    """The socket takes no more at the moment: nothing is read until it does (back-pressure)."""
+    """Until the socket takes the unsent bytes. Nothing is read meanwhile (back-pressure)."""
     FEED = auto()
-    """Frames that have arrived already come first."""
+    """Frames that have arrived already are fed first."""
     WAIT = auto()
-    """Nothing of the socket: something under way ends first."""
+    """Nothing from the socket: something under way has to end first."""
     CLOSE = auto()
 
 
@@ -66,8 +67,9 @@ def next_step(
     stopping: bool,
 ) -> Step:
     """`unsent`: bytes wait for the socket; `awaited`: requests that are answered later;
-    `unconfirmed`: answers that wait for the barrier; `full`: too many of either to read on;
-    `more`: whole frames wait in the session; `stopping`: the server reads nothing new."""
+    `unconfirmed`: answers that wait until the log is confirmed; `full`: too many of either, so that
+    nothing more is read; `more`: whole frames wait in the session; `stopping`: the server reads
+    nothing new."""
     if state is State.CLOSED:
         return Step.CLOSE
     if state is State.CLOSING and not (unsent or awaited or unconfirmed):

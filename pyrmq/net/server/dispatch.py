@@ -27,12 +27,12 @@ from pyrmq.net.server.admin_access import AdminAccess
 from pyrmq.net.server.answers import (
     After,
     Answer,
-    Durable,
     Elsewhere,
     InTurns,
     Park,
     Processor,
     Resend,
+    WhenConfirmed,
     send_answer,
 )
 from pyrmq.net.server.connection import Connection
@@ -47,24 +47,24 @@ log = logging.getLogger(__name__)
 ASYNC_LIMIT = 256
 """Processors that may be awaited at the same time."""
 _OWN = (EngineError, StoreDamagedError)
-"""Errors whose texts are about files and the program."""
+"""Errors whose texts name files, or are about the program itself."""
 MAX_WAITING = 1024
-"""Requests that wait for one key of `After`; their frames are in memory meanwhile."""
+"""Most requests that wait for one key of `After`. Their frames are in memory meanwhile."""
 MAX_HELD = 512 << 20
-"""Bytes of the requests of all connections that are answered later; one more that is large is
-refused."""
+"""Bytes of the requests of all connections that are answered later. Beyond that, large requests
+are refused."""
 MAX_HEADER = 1 << 20
 """Longest header of a request, bytes."""
 SMALL = 64 << 10
-"""Bytes of a request that is small: none of this concerns it. The number of those that wait is
-bounded for each connection."""
+"""Most bytes of a small request. Small requests are bounded by their number for each connection,
+not by the limits above."""
 
 
 class Dispatcher:
-    """Runs processors and acts on what they return; what one raises becomes the answer.
+    """Runs processors and acts on what they return. If one raises, the error becomes the answer.
 
     `nursery` is set while it serves. `parked` is None where nothing can be parked. `admins` says
-    from where requests that administrate are taken.
+    which addresses may send administrative requests.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Dispatcher:
         """Requests that wait for a key of `After`."""
         self._acts: dict[type, Callable[[Connection, Command | ReplyTo, Any], None]] = {
             Response: send_answer,
-            Durable: self._durable,
+            WhenConfirmed: self._when_confirmed,
             Park: self._park,
             Resend: self._resend,
             After: self._after,
@@ -102,11 +102,11 @@ class Dispatcher:
 
     @property
     def busy(self) -> bool:
-        """Whether something is awaited now, or is about to be."""
+        """Whether an answer is awaited now, or is about to be."""
         return bool(self._awaited or self._waiting)
 
     def process(self, connection: Connection, command: Command) -> None:
-        """Has one request answered, now or later."""
+        """Answers one request, now or later."""
         if command.flag & 1:
             self._questions.answered(connection, command)
             return
@@ -127,8 +127,8 @@ class Dispatcher:
             self._begin(connection, command, answer, self._limit)
 
     def _refused(self, command: Command) -> Response | None:
-        """The refusal of a large request that is larger than one of its kind can be, or that there
-        is no room for now. A body that no request of this kind has is forgotten."""
+        """The refusal of a large request: it is larger than any valid one of its code, or there is
+        no room for it now. Forgets a body that requests of this code do not have."""
         body = len(command.body)
         header = command.size - body
         if header > MAX_HEADER:
@@ -146,8 +146,8 @@ class Dispatcher:
         return None
 
     def act(self, connection: Connection, command: Command | ReplyTo, answer: object) -> None:
-        """Does what an `Answer` says. Where that fails, as in a processor, the failure is the
-        answer: it concerns this request and must not end the server."""
+        """Does what an `Answer` says. If that fails, the error becomes the answer, as for a
+        processor: it concerns this request only and must not end the server."""
         try:
             self._acts[type(answer)](connection, command, answer)
         except Exception as e:
@@ -202,7 +202,9 @@ class Dispatcher:
         self.act(connection, command, answer)
         connection.end_awaited(size, elsewhere=elsewhere)
 
-    def _durable(self, connection: Connection, command: Command | ReplyTo, answer: Durable) -> None:
+    def _when_confirmed(
+        self, connection: Connection, command: Command | ReplyTo, answer: WhenConfirmed
+    ) -> None:
         self._unconfirmed.answer(connection, command, answer)
         self.wake_parked()  # what was stored may be what somebody waits for
 
@@ -243,7 +245,7 @@ class Dispatcher:
             self.nursery.start_soon(self._when_ready, answer)
 
     async def _when_ready(self, first: After) -> None:
-        """Acts on all that waits for a key, in the order in which it came."""
+        """Acts on all requests that wait for a key, in the order in which they came."""
         error: Exception | None = None
         try:
             await first.ready()

@@ -19,7 +19,7 @@ from pyrmq.model.codes import ResponseCode
 from pyrmq.net.command import ReplyTo, Response
 from pyrmq.net.server.answers import Pull, send_answer
 from pyrmq.net.server.connection import Connection
-from pyrmq.net.server.turns import TURN
+from pyrmq.net.server.turns import TURN_SECONDS
 
 log = logging.getLogger(__name__)
 
@@ -63,9 +63,8 @@ class _Mine:
 class ParkedPulls:
     """Parked pulls by queue, and their deadlines.
 
-    A queue on which a pull waits is marked in the engine, which reports its next message once. The
-    report leads straight to the read and the answer. Many pulls are answered in turns of a
-    millisecond.
+    The engine marks each queue on which a pull waits, and reports its next message once. The report
+    leads straight to the read and the answer. Many pulls are answered in turns of TURN_SECONDS.
     """
 
     def __init__(
@@ -86,9 +85,9 @@ class ParkedPulls:
         self._sooner = trio.Event()
         self._flushed = False
         self._work: deque[tuple[Key | None, list[Parked], Callable[[Parked], None]]] = deque()
-        """Pulls that something is to be done with, in turns; the queue, if messages came there."""
+        """What is to be done, in turns: with which pulls, and the queue if messages came there."""
         self._waking: dict[Key, bool] = {}
-        """Queues whose pulls are read at the moment; whether more has come since."""
+        """Queues whose pulls are being read; True if messages have come since."""
 
     @property
     def count(self) -> int:
@@ -146,8 +145,8 @@ class ParkedPulls:
             self._work.append((key, list(self._parked[key]), self._read_on))
 
     def _do_some(self) -> None:
-        """Works for a millisecond; `run` does what is left."""
-        end = time.monotonic() + TURN
+        """Works for one turn; `run` does what is left."""
+        end = time.monotonic() + TURN_SECONDS
         while self._work:
             key, pulls, do = self._work[0]
             if not pulls:
@@ -208,7 +207,7 @@ class ParkedPulls:
         self._begin(keys, lambda parked: self._finish(parked, response(parked.pull.topic)))
 
     def _begin(self, keys: list[Key], do: Callable[[Parked], None]) -> None:
-        """Does something with all pulls of these queues; what takes longer, in turns."""
+        """Calls `do` with all pulls of these queues, in turns."""
         pulls = [parked for key in keys for parked in self._parked.get(key, ())]
         if pulls:
             self._work.appendleft((None, pulls, do))  # before what waits only for messages
@@ -230,7 +229,7 @@ class ParkedPulls:
         """Answers pulls whose time is over, until cancelled."""
         while True:
             self._sooner = trio.Event()
-            now, end = trio.current_time(), time.monotonic() + TURN
+            now, end = trio.current_time(), time.monotonic() + TURN_SECONDS
             while self._deadlines and self._deadlines[0][0] <= now and time.monotonic() < end:
                 _, number = heapq.heappop(self._deadlines)
                 if (parked := self._by_number.get(number)) is not None:

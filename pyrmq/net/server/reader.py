@@ -1,8 +1,11 @@
 """The one task that reads all connections of a server.
 
-It waits on one nested epoll that holds every connection. Those that need nothing but to be read,
-fed and answered are served by `Rounds`, natively. What it leaves, and the others, are served here
-one by one. What all connections of a round store is written at once, and then they are answered.
+The task waits on one nested epoll that holds every connection. The native `ReadyLoop` serves the
+connections that need nothing but to be read, fed and answered. The reader serves the others, and
+those that the loop returns, one by one. What all connections of one round store is written at once
+(group commit); then they are answered.
+
+A slice is the time that the reader works before it lets other tasks run. It has many rounds.
 """
 
 from __future__ import annotations
@@ -17,15 +20,15 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from pyrmq.engine import Listener, RecvBuffer, Rounds, Session, Space, Store
+from pyrmq.engine import Listener, ReadyLoop, RecvBuffer, Session, Space, Store
 from pyrmq.errors import EngineError
 from pyrmq.escape import escape
 from pyrmq.net.clock import clock_ms
 from pyrmq.net.server.connection import Connection
 from pyrmq.net.server.connection_state import Event, Step
 from pyrmq.net.server.dispatch import Dispatcher
+from pyrmq.net.server.group_commit import GroupCommit
 from pyrmq.net.server.linger import Linger
-from pyrmq.net.server.turn_writes import TurnWrites
 from pyrmq.net.server.unconfirmed import Unconfirmed
 from pyrmq.net.server.unsent import Unsent
 
@@ -41,7 +44,7 @@ EVENTS = 64
 EVENTS_SLOW = 32
 """The same on a slow disk: what they store is in memory until a thread has written it."""
 SLICE = 0.005
-"""Seconds that the reader works before it lets other tasks run."""
+"""Seconds of a slice."""
 GONE = select.EPOLLHUP | select.EPOLLERR
 
 
@@ -70,24 +73,26 @@ class Reader:
         self._epoll = select.epoll()
         self._buffer = RecvBuffer(BUFFER)
         self._store = store
-        self._several = False
-        """More than one connection is fed in this turn: what they store is written at its end."""
+        self._defer_write = False
+        """More than one connection is fed in this round: what they store is written behind them."""
         self._written_is_confirmed = store is not None and not store.is_sync
         """With ASYNC_FLUSH what is written is answered."""
-        self._writes = None
+        self._commit = None
         if store is not None:
-            self._writes = TurnWrites(name, store, unconfirmed)
-        self._rounds = Rounds(EVENTS)
+            self._commit = GroupCommit(name, store, unconfirmed)
+        self._ready_loop = ReadyLoop(
+            self._epoll.fileno(), EVENTS, BUFFER, store, unconfirmed.timeout
+        )
         self._linger = Linger()
         self._active = 0.0
-        """When this turn began."""
-        self._end = 0.0
-        """When it lets other tasks run."""
+        """When this slice began, by trio's clock."""
+        self._slice_end = 0.0
+        """When it ends, of the monotonic clock."""
         self._feed_next: dict[Connection, None] = {}
         """Connections with frames that have arrived already."""
         self._reading = False
         self._processed = False
-        """A command was processed in this turn."""
+        """A command was processed in this slice."""
         self._unsent = Unsent()
         self._event_fd = -1
         if store is not None:
@@ -123,11 +128,11 @@ class Reader:
         self._watch(connection)
 
     def _watch(self, connection: Connection) -> None:
-        """Has the rounds serve a connection while it is plain."""
+        """Has the ready loop serve a connection while it is plain."""
         if connection.is_plain and self.connections.get(connection.fd) is connection:
-            self._rounds.watch(connection.session)
+            self._ready_loop.watch(connection.session)
         else:
-            self._rounds.forget(connection.session)
+            self._ready_loop.forget(connection.session)
 
     def close(self, connection: Connection) -> None:
         """Closes a connection and calls those who asked to know."""
@@ -139,7 +144,7 @@ class Reader:
         self._epoll.unregister(connection.fd)
         connection.happened(Event.END)
         connection.session.give_up()
-        self._rounds.forget(connection.session)
+        self._ready_loop.forget(connection.session)
         connection.session.fd = -1
         connection.sock.close()
         for callback in connection.take_callbacks():
@@ -150,7 +155,7 @@ class Reader:
 
     def stalled_ms(self) -> int:
         """Milliseconds that a write of the log takes so far; 0 while none is waited for."""
-        return 0 if self._writes is None else self._writes.stalled_ms()
+        return 0 if self._commit is None else self._commit.stalled_ms()
 
     def stop_reading(self) -> None:
         """Reads nothing new on any connection."""
@@ -167,91 +172,75 @@ class Reader:
         """Serves the connections until cancelled."""
         while True:
             self._reading = False
-            if self._writes is not None and self._writes.left:
-                await self._writes.wait()
+            if self._commit is not None and self._commit.left:
+                await self._commit.wait()
             if self._feed_next:
                 await trio.lowlevel.checkpoint()
             else:
                 await trio.lowlevel.wait_readable(self._epoll.fileno())
             self._reading = True
-            self._turn()
+            self._serve_slice()
 
-    def _turn(self) -> None:
+    def _serve_slice(self) -> None:
         """Serves what is ready, for SLICE at most."""
-        store, rounds = self._store, self._rounds
+        store, ready_loop = self._store, self._ready_loop
         began = time.monotonic()
         self._active = trio.current_time()
         linger = self._linger.begins(began)
         if self._feed_next:
             linger = 0  # they are fed at once
-        self._end = end = began + SLICE
+        self._slice_end = end = began + SLICE
         self._processed = False
         while True:
             if store is not None and store.stall() != 0:
-                self._turn_slowly()
+                self._serve_slow_disk()
                 break
             waiting = bool(self._feed_next)
-            others, left, error = rounds.serve(
-                self._epoll.fileno(),
-                self._buffer,
-                store,
-                self._unconfirmed.timeout,
-                self._written_is_confirmed,
-                self._active,
-                int(end * 1e9),
-                linger,
-                waiting,
-            )
-            arrivals = rounds.arrivals
+            others, left, error = ready_loop.serve(self._active, int(end * 1e9), linger, waiting)
+            arrivals = ready_loop.arrivals
             if linger:
-                missed = rounds.idle and time.monotonic() < end
-                self._linger.lingered(served=rounds.served, missed=missed)
+                missed = ready_loop.idle and time.monotonic() < end
+                self._linger.lingered(served=ready_loop.served, missed=missed)
             if others or waiting:
                 arrivals = self._with_others(others)
             else:
-                self._care(left, error)
+                self._serve_left(left, error)
             if arrivals:
                 self._dispatcher.wake_parked()
-            if rounds.idle or time.monotonic() > end:
+            if ready_loop.idle or time.monotonic() > end:
                 break
             linger = 0  # what was done may have woken other tasks
         self._linger.ends(time.monotonic())
 
-    def _turn_slowly(self) -> None:
-        """Serves what is ready while the disk hangs: nothing is written here."""
-        self._several = True
+    def _serve_slow_disk(self) -> None:
+        """Serves what is ready while the disk is slow: another thread writes what is stored."""
+        self._defer_write = True
         events = self._epoll.poll(0, EVENTS_SLOW)
         fed = bool(self._feed_next) or any(ready != self._event_fd for ready, _ in events)
         arrivals = self._feed_waiting()
         arrivals |= self._serve_each(events)
-        if self._writes is not None and fed:
-            self._writes.leave()
+        if self._commit is not None and fed:
+            self._commit.leave()
         if arrivals:
             self._dispatcher.wake_parked()
 
     def _with_others(self, events: list[tuple[int, int]]) -> bool:
-        """Serves what the rounds leave to others, and then the round that waits for that; whether
-        queues have grown."""
-        rounds = self._rounds
-        self._several = len(events) + len(self._feed_next) + rounds.waiting > 1
+        """Serves what the ready loop does not watch, and then the round that the loop left waiting.
+        Returns whether queues have grown."""
+        ready_loop = self._ready_loop
+        self._defer_write = len(events) + len(self._feed_next) + ready_loop.waiting > 1
         arrivals = self._feed_waiting()
         arrivals |= self._serve_each(events)
-        if rounds.waiting:
-            left, error = rounds.finish(
-                self._buffer,
-                self._store,
-                self._unconfirmed.timeout,
-                self._written_is_confirmed,
-                self._active,
-            )
-            self._care(left, error)
-            return arrivals or rounds.arrivals
-        if self._writes is not None and self._several:
-            arrivals |= self._writes.write()
+        if ready_loop.waiting:
+            left, error = ready_loop.finish(self._active)
+            self._serve_left(left, error)
+            return arrivals or ready_loop.arrivals
+        if self._commit is not None and self._defer_write:
+            arrivals |= self._commit.write()
         return arrivals
 
     def _serve_each(self, events: list[tuple[int, int]]) -> bool:
-        """Serves one connection after the other; whether queues have grown."""
+        """Serves one connection after the other. Returns whether queues have grown."""
         arrivals = False
         now = clock_ms()
         for ready, event in events:
@@ -273,14 +262,14 @@ class Reader:
                 self.close(connection)
         return arrivals
 
-    def _care(self, left: list[Left], error: Exception | None) -> None:
-        """Does what a round has left to do."""
+    def _serve_left(self, left: list[Left], error: Exception | None) -> None:
+        """Does what a round of the ready loop left to do."""
         # First what their sockets did not take: whatever is sent from here on comes behind it.
         for fd, _, rest, failure in left:
             if rest is not None or failure is not None:
-                self.connections[fd].sent_elsewhere(rest, failure)
-        if self._writes is not None:
-            self._writes.written(error)
+                self.connections[fd].sent_natively(rest, failure)
+        if self._commit is not None:
+            self._commit.written(error)
         for fd, ended, _, failure in left:
             connection = self.connections.get(fd)
             if connection is None:
@@ -288,12 +277,13 @@ class Reader:
             if ended or isinstance(failure, EngineError):
                 connection.happened(Event.END)
             elif not connection.is_closed:
-                self._take_care(connection)
+                self._follow_up(connection)
             if connection.is_closed:
                 self.close(connection)
 
     def _feed_waiting(self) -> bool:
-        """Feeds what has arrived already, for the rest of the slice; whether queues have grown."""
+        """Feeds what has arrived already, for the rest of the slice. Returns whether queues have
+        grown."""
         arrivals = False
         now = clock_ms()
         for connection in list(self._feed_next):
@@ -302,7 +292,7 @@ class Reader:
                 arrivals |= self._feed(connection, now)
             if connection.is_closed:
                 self.close(connection)
-            if time.monotonic() > self._end:
+            if time.monotonic() > self._slice_end:
                 break
         return arrivals
 
@@ -311,7 +301,7 @@ class Reader:
         if session.large and (place := session.space()) is not None:
             return self._receive_large(connection, place, now)
         try:
-            reply = session.receive(connection.fd, self._buffer, now, self._several)
+            reply = session.receive(connection.fd, self._buffer, now, self._defer_write)
         except OSError:
             connection.happened(Event.END)
             return False
@@ -340,11 +330,11 @@ class Reader:
         return self._feed(connection, now)
 
     def _feed(self, connection: Connection, now: int) -> bool:
-        """Lets a session go on with what it has already; whether queues have grown."""
+        """Lets a session go on with what it has already. Returns whether queues have grown."""
         if connection.session.commands:
             return self._fed_with(connection, None)
         try:
-            reply = connection.session.feed(self._buffer, 0, now, self._several)
+            reply = connection.session.feed(self._buffer, 0, now, self._defer_write)
         except EngineError:
             self._end_broken(connection)
             return False
@@ -355,22 +345,22 @@ class Reader:
         connection.happened(Event.END)
 
     def _fed_with(self, connection: Connection, reply: bytes | None) -> bool:
-        """Does what a feed of the session has left to do; whether queues have grown."""
+        """Does what a feed of the session left to do. Returns whether queues have grown."""
         session = connection.session
         self._weigh(connection)
         if reply is not None:
             connection.send(reply)
         self._process(connection)
         if session.unconfirmed:
-            if self._several and self._written_is_confirmed and self._writes is not None:
-                self._writes.fed(connection)
+            if self._defer_write and self._written_is_confirmed and self._commit is not None:
+                self._commit.fed(connection)
             else:
                 self._unconfirmed.note(connection)
         self._go_on(connection)
         return session.arrivals
 
-    def _take_care(self, connection: Connection) -> None:
-        """Does what the native round has left to do, behind the write."""
+    def _follow_up(self, connection: Connection) -> None:
+        """Does what the ready loop left to do for one connection, behind the write."""
         session = connection.session
         self._weigh(connection)
         self._process(connection)
@@ -401,11 +391,11 @@ class Reader:
             self._heavy.pop(connection, None)
 
     def _process(self, connection: Connection) -> None:
-        """Processes the commands of a feed. Those for which this turn has no time are left for the
-        next one, and those of a peer that does not take its answers until it does."""
+        """Processes the commands of a feed. Commands for which this slice has no time wait for the
+        next one. Commands of a peer that does not take its answers wait until it does."""
         session = connection.session
         while session.commands:
-            if connection.out or (self._processed and time.monotonic() > self._end):
+            if connection.out or (self._processed and time.monotonic() > self._slice_end):
                 return
             command = session.next_command()
             if command is not None:
@@ -417,7 +407,7 @@ class Reader:
 
     def _give_up_heavy(self, current: Connection) -> None:
         """Closes connections whose large frames were begun before the one of `current`, the oldest
-        first, until memory is no longer short: who stalls takes none from those who send."""
+        first, until memory is no longer short: peers that stall take none from peers that send."""
         for connection in list(self._heavy):
             if connection is current or not self._listener.is_short_of_memory():
                 return

@@ -1,8 +1,8 @@
-"""Long work on the event loop, done in turns.
+"""Long work on the event loop, done in turns: other tasks run between two turns.
 
-Many small steps are done by `in_turns`. Other work is a generator that yields where it may be
-interrupted, often and at no other moment. A thread would be no help: what it does holds the GIL, so
-that the loop waits as well, and longer.
+`in_turns` does many small steps. Other work is a generator: it yields wherever it may be
+interrupted, which has to be often. A thread would not help, as it holds the GIL: the loop would
+wait as well, and longer.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import trio
 T = TypeVar("T")
 Steps = Generator[None, None, T]
 
-TURN = 0.001
-"""Seconds after which other tasks run."""
+TURN_SECONDS = 0.001
+"""Length of a turn: how long one work runs before other tasks do."""
 UNDER_WAY = 8
-"""Works that are under way at a time: each may have built much of a long answer."""
+"""Works that are under way at a time. Each may hold much of a long answer."""
 
 
 def finish(steps: Steps[T]) -> T:
-    """Does all of it at once."""
+    """Does the whole work at once."""
     while True:
         try:
             next(steps)
@@ -33,34 +33,34 @@ def finish(steps: Steps[T]) -> T:
 
 
 async def in_turns(items: Sequence[T], do: Callable[[T], None], look: int = 1) -> None:
-    """Calls `do` with each; other tasks run in between. It looks at the clock behind every `look`
+    """Calls `do` with each item; other tasks run in between. Looks at the clock behind every `look`
     items."""
-    end = time.monotonic() + TURN
+    end = time.monotonic() + TURN_SECONDS
     for start in range(0, len(items), look):
         for item in items[start : start + look]:
             do(item)
         if time.monotonic() >= end:
             await trio.lowlevel.checkpoint()
-            end = time.monotonic() + TURN
+            end = time.monotonic() + TURN_SECONDS
 
 
 class Turns:
-    """Does the works of one server in turns, everything else between two of them.
+    """Does the works of one server in turns.
 
-    Of those who asked for something each has one work under way at a time, the one that was asked
-    for first, and `most` of them at a time have one; their works take turns. So who asks for much
-    waits for himself, and works that wait take no memory.
+    Each client has one work under way at a time, the one that it asked for first. At most `most`
+    clients have one under way; their works take turns. So a client that asks for much waits for
+    itself, and works that wait take no memory.
     """
 
     def __init__(self, most: int = UNDER_WAY) -> None:
         self._turn = trio.Lock()
         self._places = trio.CapacityLimiter(most)
         self._mine: dict[object, tuple[trio.Lock, int]] = {}
-        """By who asked: his works take this lock, in order; how many there are."""
+        """By client: the lock that its works take in order, and how many works there are."""
 
     async def run(self, steps: Steps[T], of: object = None) -> T:
-        """Does the work; returns and raises what it does. `of`: who asked for it; None: nobody, it
-        waits for no other work."""
+        """Does the work; returns and raises what the work does. `of`: the client that asked for it;
+        None: it waits for no other work."""
         if of is None:
             return await self._run(steps)
         lock, works = self._mine.get(of) or (trio.Lock(), 0)
@@ -86,8 +86,8 @@ class Turns:
 
 
 def _one_turn(steps: Steps[T], done: list[T]) -> None:
-    """What comes of the work is put into `done`, once there is nothing left to do."""
-    end = time.monotonic() + TURN
+    """Works for one turn. Puts the result of the work into `done` once the work has ended."""
+    end = time.monotonic() + TURN_SECONDS
     try:
         while True:
             next(steps)

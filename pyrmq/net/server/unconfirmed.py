@@ -1,7 +1,7 @@
-"""Answers that wait for the barrier: which connections have some, and when they are released.
+"""Answers that wait until the log is confirmed: which connections have some, and who sends them.
 
-The answers themselves are in the sessions, those that the engine wrote and those of processors in
-one queue (native/crates/broker/src/wire/unconfirmed.rs).
+Each session keeps its own answers in one queue, those that the engine wrote and those of processors
+(native/crates/broker/src/wire/unconfirmed.rs).
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from pyrmq.engine import Command, Store, Turn
+from pyrmq.engine import AnswerSender, Command, Store
 from pyrmq.escape import escape
 from pyrmq.net.clock import clock_ms
 from pyrmq.net.command import ReplyTo
-from pyrmq.net.server.answers import Durable, encoded, send_answer
+from pyrmq.net.server.answers import WhenConfirmed, encoded, send_answer
 from pyrmq.net.server.connection import Connection
 from pyrmq.net.server.connection_state import Event
 
@@ -32,7 +32,7 @@ class Unconfirmed:
         self.timeout = timeout_ms
         self._connections: set[Connection] = set()
         self._failure_logged = False
-        self._turn = Turn(AT_ONCE)
+        self._sender = AnswerSender(AT_ONCE)
 
     def __bool__(self) -> bool:
         return bool(self._connections)
@@ -45,11 +45,13 @@ class Unconfirmed:
         """`connection` is closed."""
         self._connections.discard(connection)
 
-    def answer(self, connection: Connection, command: Command | ReplyTo, answer: Durable) -> None:
-        """Answers, now or when the barrier has passed `answer.end`."""
+    def answer(
+        self, connection: Connection, command: Command | ReplyTo, answer: WhenConfirmed
+    ) -> None:
+        """Answers, now or when the log is confirmed up to `answer.log_end`."""
         if command.flag & 2:
             return
-        if not answer.end:
+        if not answer.log_end:
             send_answer(connection, command, answer.response)
             return
         pieces = encoded(command, answer.response)
@@ -58,8 +60,7 @@ class Unconfirmed:
             return
         session = connection.session
         frame = b"".join(pieces)
-        end = answer.end
-        reply = session.answer(frame, command.codec, command.opaque, end, clock_ms())
+        reply = session.answer(frame, command.codec, command.opaque, answer.log_end, clock_ms())
         if reply is not None:
             connection.send(reply)
         if session.unconfirmed:
@@ -82,7 +83,8 @@ class Unconfirmed:
                 self._release(connection, now)
 
     def release(self) -> None:
-        """Sends what is settled: confirmed, waited too long, or failed with a write or a flush."""
+        """Sends all answers that need not wait any longer: what they acknowledge is confirmed, took
+        too long, or failed with a write or a flush."""
         assert self._store is not None
         failure = self._store.failure()
         if failure is not None and not self._failure_logged:
@@ -103,8 +105,8 @@ class Unconfirmed:
     def _release_all(self, connections: list[Connection], now: int) -> None:
         """As `_release`, in one native call for all of them."""
         sessions = [connection.session for connection in connections]
-        for index, _, rest, error in self._turn.release(sessions, now, self.timeout):
-            connections[index].sent_elsewhere(rest, error)
+        for index, _, rest, error in self._sender.release(sessions, now, self.timeout):
+            connections[index].sent_natively(rest, error)
         for connection in connections:
             if not connection.session.unconfirmed:
                 self.forget(connection)

@@ -1,7 +1,8 @@
-"""Answers that peers have not taken: how much memory they hold, and what happens beyond a bound.
+"""Answers that peers have not taken: how much memory they hold, and which connections are closed
+when it is too much.
 
-A connection is not read while an answer waits for its socket. What was begun before may still be
-answered: up to 64 awaited requests, and thousands of parked pulls.
+The server reads nothing from a connection while an answer waits for its socket. Requests that were
+begun before may still be answered: up to 64 awaited requests, and thousands of parked pulls.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from pyrmq.engine import Slice
 
 Piece = bytes | Slice | memoryview
 MAX_UNSENT = 64 << 20
-"""Bytes of one connection; with more it is closed."""
+"""Bytes of one connection. A connection with more is closed."""
 MAX_UNSENT_OF_ALL = 512 << 20
-"""Bytes of all connections of a server; with more the one that has most is closed."""
+"""Bytes of all connections of a server. Beyond that, the connection that has most is closed."""
 PIECE = 128
 """Bytes of a piece, about, beside its content."""
 
@@ -26,7 +27,7 @@ class Peer(Protocol):
 
 
 def cost(piece: Piece) -> int:
-    """Bytes of memory that a piece holds, about. A slice of the log's mapping holds none."""
+    """About how many bytes of memory a piece holds. A slice of the log's mapping holds none."""
     if isinstance(piece, memoryview):
         whole = piece.obj
         return PIECE + (len(whole) if isinstance(whole, bytes) else 0)
@@ -34,7 +35,7 @@ def cost(piece: Piece) -> int:
 
 
 class Unsent:
-    """By connection, of one server."""
+    """Bytes that wait to be sent, by connection of one server."""
 
     def __init__(self, most: int = MAX_UNSENT, most_of_all: int = MAX_UNSENT_OF_ALL) -> None:
         self.total = 0
@@ -46,10 +47,10 @@ class Unsent:
         return self._bytes.get(peer, 0)
 
     def add(self, peer: Peer, pieces: Iterable[Piece]) -> None:
-        """These wait from now on. May close connections."""
-        more = sum(map(cost, pieces))
-        self.total += more
-        now = self._bytes[peer] = self._bytes.get(peer, 0) + more
+        """These pieces wait from now on. May close connections."""
+        added = sum(map(cost, pieces))
+        self.total += added
+        now = self._bytes[peer] = self._bytes.get(peer, 0) + added
         if now > self._most:
             peer.give_up(f"it has not taken answers of {now} bytes: at most {self._most}")
         while self.total > self._most_of_all:
@@ -61,7 +62,7 @@ class Unsent:
             self.clear(worst)
 
     def sent(self, peer: Peer, pieces: Iterable[Piece], rest: Iterable[Piece]) -> None:
-        """Of `pieces`, `rest` is left."""
+        """`pieces` were sent but for `rest`."""
         less = sum(map(cost, pieces)) - sum(map(cost, rest))
         self.total -= less
         self._bytes[peer] -= less

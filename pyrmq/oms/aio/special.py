@@ -9,16 +9,15 @@ import asyncio
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from pyrmq.client.option_checks import check_function
-from pyrmq.client.transaction.listener import is_async
+from pyrmq.client.checks import check_function
+from pyrmq.client.user_functions import is_async
 from pyrmq.oms import producer as producers
 from pyrmq.oms import pull_consumer as pull_consumers
 from pyrmq.oms import push_consumer as push_consumers
-from pyrmq.oms.consumer import Consumer
+from pyrmq.oms.consumer import Consumer, OfConsumer
 from pyrmq.oms.message import BytesMessage
-from pyrmq.oms.producer import SendResult
+from pyrmq.oms.producer import OfProducer, SendResult
 from pyrmq.oms.push_consumer import LISTENER, Listener
-from pyrmq.oms.unsupported import OfConsumer, OfProducer
 from pyrmq.portal.awaiting import Client, bridge
 from pyrmq.portal.client import C
 

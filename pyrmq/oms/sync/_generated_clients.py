@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyrmq.oms.access_point import MessagingAccessPoint as TrioMessagingAccessPoint
-from pyrmq.oms.key_value import KeyValue, Value
+from pyrmq.oms.message import KeyValue, Value
 from pyrmq.oms.producer import Producer as TrioProducer
 from pyrmq.oms.pull_consumer import PullConsumer as TrioPullConsumer
 from pyrmq.oms.push_consumer import PushConsumer as TrioPushConsumer

@@ -1,12 +1,13 @@
 //! What a request means, without frames: messages, halves and batches become records, transactions
 //! end.
 //!
-//! `Round::send` stores one request, `Round::end_transaction` settles a half. Both answer with data,
+//! `Appender::send` stores one request, `Appender::end_transaction` settles a half. Both answer with data,
 //! and `NeedsDecision` says that the broker in Python has to decide first: `wire` reads requests from
 //! frames and writes these answers into frames, other callers need neither. `forms` holds the four
 //! ways in which a request is stored, `facts` what its properties say, `codes` RocketMQ's response
 //! codes. [SendMessageProcessor, EndTransactionProcessor]
 
+mod appender;
 pub mod codes;
 mod context;
 pub mod delay;
@@ -17,13 +18,12 @@ mod pull;
 mod pull_grants;
 mod request;
 mod room;
-mod round;
 #[cfg(test)]
 mod send_tests;
 pub mod txn;
 pub mod wire;
 
+pub use appender::{Appender, Ended};
 pub use context::Broker;
 pub use pull_grants::{Grant, PullGrants, Pulled};
 pub use request::{Decision, Refusal, Scratch, SendRequest, Sent, Stored};
-pub use round::{Ended, Round};

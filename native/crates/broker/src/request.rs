@@ -49,7 +49,7 @@ pub enum Sent<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Stored<'a> {
     /// Physical offset that must be confirmed before the sender may know; 0: it does not wait.
-    pub end: u64,
+    pub log_end: u64,
     pub queue_id: u32,
     /// Queue offset of the first message.
     pub queue_offset: i64,

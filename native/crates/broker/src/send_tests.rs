@@ -64,14 +64,14 @@ impl Rig {
         self.broker.store().topics().get(name).unwrap()
     }
 
-    /// Sends in a round of its own: (end, queue id, queue offset, unique key) of what is stored.
+    /// Sends with an appender of its own: (log end, queue id, queue offset, unique key) of what is stored.
     fn send(&self, rq: &SendRequest<'_>) -> std::result::Result<Done, Option<Refusal>> {
         let mut scratch = Scratch::default();
         let mut last = None;
-        let mut round = self.broker.round();
-        match round.send(rq, &mut last, &mut scratch) {
+        let mut appender = self.broker.appender();
+        match appender.send(rq, &mut last, &mut scratch) {
             Sent::Stored(s) => Ok(Done {
-                end: s.end,
+                end: s.log_end,
                 queue_id: s.queue_id,
                 queue_offset: s.queue_offset,
                 ids: String::from_utf8(s.message_ids.to_vec()).unwrap(),
@@ -267,13 +267,13 @@ fn a_half_waits_and_is_settled_once_it_is_written() {
     let rq = plain(props, b"body");
     let mut scratch = Scratch::default();
     let mut last = None;
-    let mut round = rig.broker.round();
-    let Sent::Stored(stored) = round.send(&rq, &mut last, &mut scratch) else {
+    let mut appender = rig.broker.appender();
+    let Sent::Stored(stored) = appender.send(&rq, &mut last, &mut scratch) else {
         panic!("it is stored");
     };
     let id = String::from_utf8(stored.message_ids.to_vec()).unwrap();
     let (offset, ids) = (stored.queue_offset, [&b"U"[..], b""]);
-    drop(round);
+    drop(appender);
     let (view, topic, text) = rig.record(&id);
     assert_eq!(topic, HALF_TOPIC);
     assert_eq!(properties::find(&text, b"REAL_TOPIC"), Some(TOPIC));
@@ -291,21 +291,21 @@ fn a_half_waits_and_is_settled_once_it_is_written() {
         from_check: false,
     };
     let ops = || rig.topic(OP_TOPIC).queue(0).unwrap().max_offset();
-    let mut round = rig.broker.round();
+    let mut appender = rig.broker.appender();
     assert!(matches!(
-        round.end_transaction(&end, false),
+        appender.end_transaction(&end, false),
         Ended::Settled { .. }
     ));
-    assert_eq!(ops(), 0, "one op record for all of the round");
-    assert_eq!(round.end_transaction(&end, true), Ended::NeedsDecision);
-    drop(round);
+    assert_eq!(ops(), 0, "one op record for all of the appender");
+    assert_eq!(appender.end_transaction(&end, true), Ended::NeedsDecision);
+    drop(appender);
     assert_eq!(ops(), 1);
     let delivered = rig.topic(TOPIC).queue(1).unwrap();
     assert_eq!(delivered.max_offset(), 1);
 }
 
 #[test]
-fn a_round_that_panics_appends_nothing_more() {
+fn an_appender_that_panics_appends_nothing_more() {
     let rig = Rig::new(true);
     let done = rig
         .send(&plain(
@@ -323,8 +323,8 @@ fn a_round_that_panics_appends_nothing_more() {
         from_check: false,
     };
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let mut round = rig.broker.round();
-        let ended = round.end_transaction(&end, false);
+        let mut appender = rig.broker.appender();
+        let ended = appender.end_transaction(&end, false);
         assert!(matches!(ended, Ended::Settled { .. }));
         panic!("a bug");
     }));
@@ -365,8 +365,8 @@ fn a_half_that_is_staged_only_is_left_to_a_decision() {
     let rig = Rig::new(true);
     let props = b"PGROUP\x01pg\x02TRAN_MSG\x01true\x02UNIQ_KEY\x01U\x02";
     let (rq, mut scratch) = (plain(props, b"body"), Scratch::default());
-    let mut round = rig.broker.round();
-    let Sent::Stored(stored) = round.send(&rq, &mut None, &mut scratch) else {
+    let mut appender = rig.broker.appender();
+    let Sent::Stored(stored) = appender.send(&rq, &mut None, &mut scratch) else {
         panic!("it is stored");
     };
     let (phys, offset) = (0, stored.queue_offset);
@@ -378,9 +378,9 @@ fn a_half_that_is_staged_only_is_left_to_a_decision() {
         ids: [b"U", b""],
         from_check: false,
     };
-    assert_eq!(round.end_transaction(&end, true), Ended::NeedsDecision);
-    round.keep_staged();
-    drop(round);
+    assert_eq!(appender.end_transaction(&end, true), Ended::NeedsDecision);
+    appender.keep_staged();
+    drop(appender);
     // Whoever decides has it written first.
     rig.broker
         .transactions()

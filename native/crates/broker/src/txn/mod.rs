@@ -7,7 +7,7 @@
 //!
 //! The plain cases of END_TRANSACTION are decided here (`settle`); everything else is decided by the
 //! table in pyrmq/txn/machine.py and only carried out here. The op record of a settled half is
-//! written before the put lock is given back: between the two the log gets only what the same round
+//! written before the put lock is given back: between the two the log gets only what the same appender
 //! stores, and a kill in between is found by recovery, which knows the committed records of the log's
 //! last part.
 //! [TransactionalMessageBridge, TransactionalMessageServiceImpl, EndTransactionProcessor]

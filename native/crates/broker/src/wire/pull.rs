@@ -41,7 +41,7 @@ const MAX_KEPT: usize = 512 << 10;
 const MAX_KEY: usize = 1 << 10;
 
 /// What is different in each pull.
-struct Turn {
+struct Wanted {
     offset: i64,
     max_count: i32,
     commit: Option<i64>,
@@ -134,7 +134,7 @@ impl Grants {
         if self.by_key.is_empty() || header.is_oneway() || is_full {
             return false;
         }
-        let Some(turn) = read(header, frame, key) else {
+        let Some(wanted) = read(header, frame, key) else {
             return false;
         };
         let Some(Kept { grant, learnt }) = self.by_key.get(&key[..]) else {
@@ -145,8 +145,8 @@ impl Grants {
             return false;
         }
         *answered += 1;
-        let (offset, count) = (turn.offset, turn.max_count);
-        let Some(got) = broker.pull(grant, offset, count, MAX_BYTES, turn.commit, learnt) else {
+        let (offset, count) = (wanted.offset, wanted.max_count);
+        let Some(got) = broker.pull(grant, offset, count, MAX_BYTES, wanted.commit, learnt) else {
             return false;
         };
         let to = To {
@@ -187,7 +187,7 @@ fn push_key(key: &mut Vec<u8>, code: i32, fields: &[Option<&[u8]>; ALIKE.len()])
 }
 
 /// Reads a pull; `key` is what it is found by. None if something is missing or written in an unusual way.
-fn read(header: &Header, frame: &[u8], key: &mut Vec<u8>) -> Option<Turn> {
+fn read(header: &Header, frame: &[u8], key: &mut Vec<u8>) -> Option<Wanted> {
     let mut alike: [Option<&[u8]>; ALIKE.len()] = [None; ALIKE.len()];
     let (mut offset, mut max_count, mut commit) = (None, None, None);
     for (name, value) in &header.ext {
@@ -208,7 +208,7 @@ fn read(header: &Header, frame: &[u8], key: &mut Vec<u8>) -> Option<Turn> {
     }
     push_key(key, header.code, &alike);
     let commits = parse_i64(alike[SYS_FLAG]?)? & COMMIT_OFFSET != 0;
-    Some(Turn {
+    Some(Wanted {
         offset: parse_i64(offset?)?,
         max_count: parse_i64(max_count?)?.try_into().ok()?,
         commit: match commits {

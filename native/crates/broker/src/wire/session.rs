@@ -12,7 +12,7 @@ use super::pull::{ALIKE, Grants, LITE_PULL_MESSAGE, PULL_MESSAGE, PullMemory};
 use super::reply::{self, SendAnswer, To};
 use super::send_fields::{SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2, Texts, send_request};
 use super::unconfirmed::Unconfirmed;
-use crate::{Broker, Decision, Ended, Grant, Refusal, Round, Scratch, Sent, codes};
+use crate::{Appender, Broker, Decision, Ended, Grant, Refusal, Scratch, Sent, codes};
 use pyrmq_format::host::Host;
 use pyrmq_store::Topic;
 use std::cell::RefCell;
@@ -125,25 +125,25 @@ impl Session {
         self.feed_one_of(data, now_ms, false, out)
     }
 
-    /// The same for one of several connections that are fed in a row. With `more` what is stored
+    /// The same for one of several connections that are fed in a row. With `defer_write` what is stored
     /// stays staged, and its answers are kept until somebody has called `Store::write_staged` and
     /// then `release`.
     pub fn feed_one_of(
         &mut self,
         data: &[u8],
         now_ms: i64,
-        more: bool,
+        defer_write: bool,
         out: &mut Vec<u8>,
     ) -> Result<(), WireError> {
         let context = self.context.clone();
         let result = MEMORY.with_borrow_mut(|memory| {
             let mut feed = Feed::new(context.as_deref(), memory, now_ms, out);
-            if let (Some(round), true) = (&mut feed.round, more) {
-                round.keep_staged();
+            if let (Some(appender), true) = (&mut feed.appender, defer_write) {
+                appender.keep_staged();
             }
             self.feed_with(&mut feed, data)
         });
-        if !more {
+        if !defer_write {
             self.release_written(now_ms, out);
         }
         self.count_partial()?;
@@ -215,7 +215,7 @@ impl Session {
     ) -> Result<(), WireError> {
         let header = &mut feed.memory.header;
         header.read(parts.codec, frame, parts.header_end)?;
-        let settled = match header.code {
+        let handled = match header.code {
             _ if header.is_response() => false,
             SEND_MESSAGE | SEND_MESSAGE_V2 | SEND_BATCH_MESSAGE => {
                 self.send(feed, frame, parts, None)
@@ -224,7 +224,7 @@ impl Session {
             PULL_MESSAGE | LITE_PULL_MESSAGE => self.pull(feed, frame, parts),
             _ => false,
         };
-        if !settled {
+        if !handled {
             self.commands.push_back(Command {
                 header: feed.memory.header.clone(),
                 frame: frame.to_vec(),
@@ -234,7 +234,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the send was settled; otherwise the broker has to decide.
+    /// Whether the send was stored or refused; otherwise the broker has to decide.
     fn send(
         &mut self,
         feed: &mut Feed<'_, '_>,
@@ -242,7 +242,7 @@ impl Session {
         parts: Parts,
         decision: Option<Decision<'_>>,
     ) -> bool {
-        let (Some(context), Some(round)) = (feed.context, &mut feed.round) else {
+        let (Some(context), Some(appender)) = (feed.context, &mut feed.appender) else {
             return false;
         };
         let Memory {
@@ -257,7 +257,7 @@ impl Session {
         };
         let host = self.born_host;
         let sent = match send_request(header, frame, &parts, host, decision, texts) {
-            Ok(request) => round.send(&request, &mut self.last_topic, scratch),
+            Ok(request) => appender.send(&request, &mut self.last_topic, scratch),
             Err(refusal) => Sent::Refused(refusal),
         };
         let start = feed.out.len();
@@ -270,27 +270,28 @@ impl Session {
                 self.keep_order(feed, to, start);
             }
             Sent::Stored(stored) => {
-                let end = stored.end;
+                let log_end = stored.log_end;
                 context.answer.push(feed.out, to, &stored);
-                self.keep_unconfirmed(feed, to, start, end);
+                self.keep_unconfirmed(feed, to, start, log_end);
             }
         }
         true
     }
 
-    /// Keeps the answer that begins at `start` of the output until `end` is confirmed.
-    fn keep_unconfirmed(&mut self, feed: &mut Feed<'_, '_>, to: To, start: usize, end: u64) {
-        if waits(feed.context, end) {
+    /// Keeps the answer that begins at `start` of the output until the log is confirmed up to `log_end`.
+    fn keep_unconfirmed(&mut self, feed: &mut Feed<'_, '_>, to: To, start: usize, log_end: u64) {
+        if waits(feed.context, log_end) {
             let answer = &feed.out[start..];
-            self.unconfirmed.push(to, end, feed.now_ms, answer);
+            self.unconfirmed.push(to, log_end, feed.now_ms, answer);
             feed.out.truncate(start);
         }
     }
 
-    /// Whether the transaction was settled; otherwise the broker has to decide.
+    /// Whether the transaction was settled or refused; otherwise the broker has to decide.
     fn end_transaction(&mut self, feed: &mut Feed<'_, '_>, frame: &[u8], parts: Parts) -> bool {
         let header = &feed.memory.header;
-        let (Some(end), Some(round)) = (end_transaction::read(header, frame), &mut feed.round)
+        let (Some(end), Some(appender)) =
+            (end_transaction::read(header, frame), &mut feed.appender)
         else {
             return false;
         };
@@ -299,12 +300,12 @@ impl Session {
             opaque: header.opaque,
         };
         let start = feed.out.len();
-        match round.end_transaction(&end, !header.is_oneway()) {
+        match appender.end_transaction(&end, !header.is_oneway()) {
             Ended::NeedsDecision => return false,
             _ if header.is_oneway() => {}
-            Ended::Settled { end } => {
+            Ended::Settled { log_end } => {
                 reply::push(feed.out, to, codes::SUCCESS, None, &[]);
-                self.keep_unconfirmed(feed, to, start, end);
+                self.keep_unconfirmed(feed, to, start, log_end);
             }
             Ended::Refused(Refusal { code, text }) => {
                 reply::push(feed.out, to, code, Some(&text), &[]);
@@ -387,11 +388,11 @@ impl Session {
         }
     }
 
-    /// Takes an answer of code 0 that the broker encoded. It waits with the others for `end`, or
+    /// Takes an answer of code 0 that the broker encoded. It waits with the others for `log_end`, or
     /// leaves by `out` where nothing waits.
-    pub fn answer(&mut self, answer: &[u8], to: To, end: u64, now_ms: i64, out: &mut Vec<u8>) {
-        if waits(self.context.as_deref(), end) {
-            self.unconfirmed.push(to, end, now_ms, answer);
+    pub fn answer(&mut self, answer: &[u8], to: To, log_end: u64, now_ms: i64, out: &mut Vec<u8>) {
+        if waits(self.context.as_deref(), log_end) {
+            self.unconfirmed.push(to, log_end, now_ms, answer);
         } else {
             out.extend_from_slice(answer);
         }
@@ -405,7 +406,7 @@ impl Session {
         };
         let barrier = context.broker.store().barrier();
         self.unconfirmed.release(
-            |end, since_ms| barrier.outcome(end, now_ms - since_ms, timeout_ms),
+            |log_end, since_ms| barrier.outcome(log_end, now_ms - since_ms, timeout_ms),
             || {
                 let why = barrier.failure().or_else(|| barrier.unwritten());
                 why.map_or_else(String::new, |e| e.to_string())
@@ -505,15 +506,15 @@ impl Drop for Session {
     }
 }
 
-/// Whether an answer that acknowledges what lies below `end` waits for the barrier.
-fn waits(context: Option<&Context>, end: u64) -> bool {
-    end > 0 && context.is_some_and(|c| !c.broker.store().barrier().is_confirmed(end))
+/// Whether an answer that acknowledges what lies below `log_end` waits for the barrier.
+fn waits(context: Option<&Context>, log_end: u64) -> bool {
+    log_end > 0 && context.is_some_and(|c| !c.broker.store().barrier().is_confirmed(log_end))
 }
 
 /// What one feed carries along.
 struct Feed<'f, 'b> {
     context: Option<&'b Context>,
-    round: Option<Round<'b>>,
+    appender: Option<Appender<'b>>,
     memory: &'f mut Memory,
     now_ms: i64,
     out: &'f mut Vec<u8>,
@@ -529,7 +530,7 @@ impl<'f, 'b> Feed<'f, 'b> {
         memory.pull.answered = 0;
         Feed {
             context,
-            round: context.map(|c| c.broker.round()),
+            appender: context.map(|c| c.broker.appender()),
             memory,
             now_ms,
             out,

@@ -15,8 +15,8 @@ pub const MAX_BYTES: usize = 4 << 20;
 const KEEP: usize = 64 << 10;
 
 struct Answer {
-    /// Physical offset that must be confirmed.
-    end: u64,
+    /// The log must be confirmed up to this physical offset.
+    log_end: u64,
     since_ms: i64,
     to: To,
     len: usize,
@@ -40,14 +40,14 @@ impl Unconfirmed {
     }
 
     /// Keeps an answer of code 0 that was encoded for `to`.
-    pub fn push(&mut self, to: To, end: u64, now_ms: i64, answer: &[u8]) {
+    pub fn push(&mut self, to: To, log_end: u64, now_ms: i64, answer: &[u8]) {
         if self.start > KEEP && self.start > self.bytes.len() / 2 {
             self.bytes.drain(..self.start);
             self.start = 0;
         }
         self.bytes.extend_from_slice(answer);
         self.answers.push_back(Answer {
-            end,
+            log_end,
             since_ms: now_ms,
             to,
             len: answer.len(),
@@ -55,7 +55,7 @@ impl Unconfirmed {
     }
 
     /// Appends to `out` all answers that wait no longer: as they are if they are confirmed,
-    /// otherwise under the code of what `outcome(end, since_ms)` says. `failure` is asked for the
+    /// otherwise under the code of what `outcome(log_end, since_ms)` says. `failure` is asked for the
     /// reason of `Outcome::Failed` and `Outcome::NotWritten`.
     pub fn release(
         &mut self,
@@ -65,7 +65,7 @@ impl Unconfirmed {
     ) {
         let mut confirmed = 0; // bytes of answers in a row that leave as they are
         while let Some(answer) = self.answers.front() {
-            let outcome = outcome(answer.end, answer.since_ms);
+            let outcome = outcome(answer.log_end, answer.since_ms);
             let Some(code) = codes::of_outcome(outcome) else {
                 break;
             };
@@ -177,7 +177,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain list: every answer leaves once, in order, when the front is settled.
+        /// Against a plain list: every answer leaves once, in order, when the front need not wait.
         #[test]
         fn as_a_list(steps in prop::collection::vec((0u64..20, 0u64..400), 1..200)) {
             let mut kept = Unconfirmed::default();

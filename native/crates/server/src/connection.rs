@@ -1,0 +1,192 @@
+//! A session with what belongs to its socket, for one thread at a time.
+
+use super::report::Report;
+use super::socket::{Socket, errno_unless_later};
+use super::transform::Transform;
+use parking_lot::Mutex;
+use pyrmq_broker::wire::{Session, WireError};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How a call of a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Ok,
+    /// The peer broke the protocol: `Connection::error` says how. What was put out is to be sent,
+    /// then the connection is to be closed.
+    Broken,
+    /// A bug: the call did not end, and the session is of no use any more.
+    Panicked,
+}
+
+/// What receiving once gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// So many bytes, which the session took.
+    Fed(usize, Status),
+    Nothing,
+    End,
+    /// The errno.
+    Failed(i32),
+}
+
+struct Inner {
+    session: Session,
+    transform: Transform,
+    error: String,
+}
+
+/// A connection without its socket. Calls of several threads wait for each other.
+pub struct Connection {
+    report: Report,
+    /// The bits of an f64.
+    active: AtomicU64,
+    inner: Mutex<Inner>,
+}
+
+impl Inner {
+    fn step(
+        &mut self,
+        report: &Report,
+        out: &mut Vec<u8>,
+        work: impl FnOnce(&mut Session, &mut Vec<u8>) -> Result<(), WireError>,
+    ) -> Status {
+        let session = &mut self.session;
+        // A session that panicked is not used again: whoever gets `Panicked` closes the connection.
+        let Ok(done) = catch_unwind(AssertUnwindSafe(|| work(session, out))) else {
+            return Status::Panicked;
+        };
+        note(report, &self.session);
+        match done {
+            Ok(()) => Status::Ok,
+            Err(e) => {
+                self.error = e.to_string();
+                Status::Broken
+            }
+        }
+    }
+}
+
+fn note(report: &Report, session: &Session) {
+    let store = session.context().map(|c| c.broker.store());
+    let (commands, unconfirmed) = (session.commands(), session.unconfirmed());
+    report.commands.store(commands as u32, Ordering::Relaxed);
+    report
+        .unconfirmed
+        .store(unconfirmed as u32, Ordering::Relaxed);
+    report.set_flags([
+        (&report.full, session.is_full()),
+        (&report.more, session.has_more()),
+        (&report.arrivals, store.is_some_and(|s| s.has_arrivals())),
+        (&report.large, session.wants_space()),
+        (&report.heavy, session.is_heavy()),
+    ]);
+}
+
+impl Connection {
+    pub fn new(session: Session) -> Self {
+        Connection {
+            report: Report::default(),
+            active: AtomicU64::new(0),
+            inner: Mutex::new(Inner {
+                session,
+                transform: Transform::default(),
+                error: String::new(),
+            }),
+        }
+    }
+
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// The time that the last `note_active` noted; 0 before.
+    pub fn active(&self) -> f64 {
+        f64::from_bits(self.active.load(Ordering::Relaxed))
+    }
+
+    pub fn note_active(&self, time: f64) {
+        self.active.store(time.to_bits(), Ordering::Relaxed);
+    }
+
+    /// How the peer broke the protocol.
+    pub fn error(&self) -> String {
+        self.inner.lock().error.clone()
+    }
+
+    /// Runs one call of the session, which appends what is to be sent to `out`, and reports.
+    pub fn step(
+        &self,
+        out: &mut Vec<u8>,
+        work: impl FnOnce(&mut Session, &mut Vec<u8>) -> Result<(), WireError>,
+    ) -> Status {
+        self.inner.lock().step(&self.report, out, work)
+    }
+
+    /// Uses the session for what changes no more than the number of its commands.
+    pub fn with_session<T>(&self, work: impl FnOnce(&mut Session) -> T) -> T {
+        let mut inner = self.inner.lock();
+        let done = work(&mut inner.session);
+        let commands = inner.session.commands() as u32;
+        self.report.commands.store(commands, Ordering::Relaxed);
+        done
+    }
+
+    /// Receives once into `buffer` and feeds the session with it. `defer_write`: as for
+    /// `Session::feed_one_of`.
+    pub fn receive(
+        &self,
+        socket: &impl Socket,
+        buffer: &mut [u8],
+        now_ms: i64,
+        defer_write: bool,
+        out: &mut Vec<u8>,
+    ) -> Received {
+        let n = match socket.receive(buffer) {
+            Ok(0) => return Received::End,
+            Ok(n) => n,
+            Err(e) => return errno_unless_later(&e).map_or(Received::Nothing, Received::Failed),
+        };
+        let mut inner = self.inner.lock();
+        let plain = inner.transform.open(&buffer[..n]);
+        let status = inner.step(&self.report, out, |session, out| {
+            session.feed_one_of(plain, now_ms, defer_write, out)
+        });
+        Received::Fed(n, status)
+    }
+
+    /// Puts out the answers that need not wait any longer.
+    pub fn release(&self, now_ms: i64, timeout_ms: i64, out: &mut Vec<u8>) -> Status {
+        self.step(out, |session, out| {
+            session.release(now_ms, timeout_ms, out);
+            Ok(())
+        })
+    }
+
+    /// Seals `plain` and sends it once, unless something `waits` to be sent already. Appends what
+    /// the socket does not take to `rest`, which is to be sent before anything else.
+    pub fn send(
+        &self,
+        socket: &impl Socket,
+        plain: &[u8],
+        waits: bool,
+        rest: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        let mut inner = self.inner.lock();
+        let sealed = inner.transform.seal(plain);
+        let sent = match waits {
+            true => 0,
+            false => match socket.send(sealed) {
+                Ok(n) => n,
+                Err(e) if errno_unless_later(&e).is_none() => 0,
+                Err(e) => return Err(e),
+            },
+        };
+        let left = &sealed[sent.min(sealed.len())..];
+        rest.try_reserve(left.len())
+            .map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        rest.extend_from_slice(left);
+        Ok(())
+    }
+}

@@ -1,0 +1,42 @@
+//! Serves connections: what their sockets received goes to their sessions, and what the sessions
+//! answer goes back.
+//!
+//! ```text
+//! socket  --receive-->  transform.open  --plain bytes-->  session.feed
+//! socket  <---send----  transform.seal  <--plain bytes--  session (behind the group commit)
+//! ```
+//!
+//! `ReadyLoop` does this for all sockets that one poll reports, `AnswerSender` sends answers that
+//! were kept until their records were confirmed. Both do only what is plain, and report the
+//! connections that need more. Whoever owns the sockets accepts, closes and waits.
+//!
+//! Nothing here makes a system call except `descriptor`: the loop takes its sockets, its poll with
+//! the clock, and its log as traits (`Socket`, `Poll`, `Log`), so that tests run it in memory.
+
+mod answer_sender;
+mod connection;
+mod descriptor;
+mod poll;
+mod ready_loop;
+mod report;
+mod socket;
+mod transform;
+mod visit;
+
+#[cfg(test)]
+mod descriptor_tests;
+#[cfg(test)]
+mod loop_tests;
+#[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod testing;
+
+pub use answer_sender::AnswerSender;
+pub use connection::{Connection, Received, Status};
+pub use descriptor::{Descriptor, Epoll};
+pub use poll::{Poll, Ready};
+pub use ready_loop::{Log, ReadyLoop, Served, Until, Written};
+pub use report::Report;
+pub use socket::Socket;
+pub use visit::{Visit, clear_out};

@@ -1,0 +1,112 @@
+//! What one round, or one release, did with one connection.
+
+use super::connection::{Connection, Received, Status};
+use super::socket::{Socket, errno_unless_later};
+
+/// A buffer of answers larger than this is given back after use.
+const KEEP: usize = 1 << 20;
+
+/// What became of one connection, and what is left to do for it.
+#[derive(Debug)]
+pub struct Visit {
+    /// Of the connection: its descriptor in a `ReadyLoop`, its index in an `AnswerSender`.
+    pub key: i32,
+    /// Of the last call of the session; Ok if there was none.
+    pub status: Status,
+    /// The session was called: its report is of this visit.
+    pub called: bool,
+    /// The stream has ended.
+    end: bool,
+    /// What the socket failed with; 0: it did not.
+    pub errno: i32,
+    /// What the socket did not take.
+    pub rest: Vec<u8>,
+}
+
+impl Visit {
+    pub fn new(key: i32) -> Self {
+        Visit {
+            key,
+            status: Status::Ok,
+            called: false,
+            end: false,
+            errno: 0,
+            rest: Vec::new(),
+        }
+    }
+
+    /// Nothing came and nothing will: the peer has closed its side, or receiving failed.
+    pub fn has_ended(&self) -> bool {
+        !self.called && (self.end || self.errno != 0)
+    }
+
+    /// Whether something is left to do for the connection that is not done here.
+    pub fn is_left(&self, connection: &Connection) -> bool {
+        self.errno != 0
+            || !self.rest.is_empty()
+            || self.status != Status::Ok
+            || match self.called {
+                true => connection.report().needs_others(),
+                false => self.end,
+            }
+    }
+
+    /// Receives once, feeds the session and sends what it answers at once.
+    pub(super) fn receive(
+        &mut self,
+        connection: &Connection,
+        socket: &impl Socket,
+        buffer: &mut [u8],
+        now_ms: i64,
+        defer_write: bool,
+        out: &mut Vec<u8>,
+    ) {
+        clear_out(out);
+        match connection.receive(socket, buffer, now_ms, defer_write, out) {
+            Received::Nothing => {}
+            Received::End => self.end = true,
+            Received::Failed(errno) => self.errno = errno,
+            Received::Fed(_, status) => {
+                (self.called, self.status) = (true, status);
+                if status != Status::Panicked {
+                    self.send(connection, socket, out);
+                }
+            }
+        }
+    }
+
+    /// Sends the answers of the session that need not wait any longer.
+    pub fn release(
+        &mut self,
+        connection: &Connection,
+        socket: &impl Socket,
+        now_ms: i64,
+        timeout_ms: i64,
+        out: &mut Vec<u8>,
+    ) {
+        clear_out(out);
+        self.called = true;
+        self.status = connection.release(now_ms, timeout_ms, out);
+        if self.status == Status::Ok {
+            self.send(connection, socket, out);
+        }
+    }
+
+    fn send(&mut self, connection: &Connection, socket: &impl Socket, out: &[u8]) {
+        if out.is_empty() || self.errno != 0 {
+            return;
+        }
+        let waits = !self.rest.is_empty();
+        if let Err(e) = connection.send(socket, out, waits, &mut self.rest) {
+            self.errno = errno_unless_later(&e).unwrap_or(libc::EIO);
+        }
+    }
+}
+
+/// Empties a buffer of answers, and gives it back if it is large.
+pub fn clear_out(out: &mut Vec<u8>) {
+    out.clear();
+    if out.capacity() > KEEP {
+        *out = Vec::new();
+    }
+}
