@@ -74,6 +74,7 @@ lint-style: engine ## The quick part of it: seconds
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/check_layers.py
+	$(BIN)/python scripts/portals.py --check
 	$(BIN)/python scripts/docs_modules.py --check
 	$(BIN)/python scripts/docs_tables.py --check
 

@@ -25,10 +25,10 @@ from typing import Any
 
 from sniffio import current_async_library
 
-from pyrmq.background import Background, Held
 from pyrmq.broker import BrokerConfig
 from pyrmq.errors import ClientError
 from pyrmq.namesrv.config import NamesrvConfig
+from pyrmq.portal.thread import Held, Portal
 from pyrmq.server import Running, serving
 
 SMALL_LOG = 16 << 20
@@ -45,13 +45,13 @@ class TestBroker:
 
     def __init__(self, server: AbstractAsyncContextManager[Running]) -> None:
         self._server = server
-        self._thread: Background | None = None
+        self._thread: Portal | None = None
         self._held: Held | None = None
 
     def __enter__(self) -> Running:
         if self._thread is not None:
             raise ClientError("this can be entered once only: make a new one")
-        self._thread = Background("pyrmq-broker")
+        self._thread = Portal("pyrmq-broker")
         self._thread.start()
         entered, self._held = self._thread.open(self._server)
         try:

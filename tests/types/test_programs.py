@@ -65,18 +65,18 @@ def test_the_options_are_those_of_the_client(client: Any, options: Any) -> None:
         if parameter.kind is parameter.KEYWORD_ONLY and name != "listener"
     }
     assert set(get_type_hints(options)) == there
-    for face in (sync, aio):
-        here = inspect.signature(getattr(face, client.__name__)).parameters
+    for portal in (sync, aio):
+        here = inspect.signature(getattr(portal, client.__name__)).parameters
         assert {n for n, p in here.items() if p.kind is p.KEYWORD_ONLY} - {"listener"} == there
         assert all(p.kind is not p.VAR_KEYWORD for p in here.values())
 
 
-@pytest.mark.parametrize("face", [sync, aio])
-def test_help_speaks_of_the_face(face: Any) -> None:
+@pytest.mark.parametrize("portal", [sync, aio])
+def test_help_speaks_of_what_the_client_is_for(portal: Any) -> None:
     for name in ("Producer", "PushConsumer", "LitePullConsumer", "TransactionalProducer", "Admin"):
-        kind = getattr(face, name)
+        kind = getattr(portal, name)
         texts = [kind.__doc__, *(inspect.getdoc(m) for _, m in inspect.getmembers(kind, callable))]
         for text in filter(None, texts[: 1 if name == "Admin" else None]):
             assert "trio" not in text, text
-            if face is sync:
+            if portal is sync:
                 assert not re.search(r"\b(await|asyncio|async with|async for)\b", text), text

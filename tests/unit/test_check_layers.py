@@ -74,6 +74,8 @@ def test_an_upward_import(tree: Tree, text: str) -> None:
     [
         ("model/x.py", "net"), ("errors.py", "model"), ("engine.py", "net"), ("net/x.py", "cli"),
         ("broker/x.py", "namesrv"), ("client/x.py", "broker"), ("broker/a/b.py", "server"),
+        ("client/x.py", "portal"), ("portal/x.py", "aio"), ("outbox/x.py", "portal"),
+        ("aio/x.py", "sync"), ("sync/x.py", "oms"), ("oms/x.py", "server"),
         ("server.py", "testing"), ("demo.py", "cli"),
     ],
 )  # fmt: skip
@@ -182,7 +184,7 @@ def test_a_submodule_is_no_import_of_the_init(tree: Tree, b: str) -> None:
         (tree.root / f"pyrmq/net/c.{suffix}").unlink()
 
 
-FACE = """
+LAZY = """
 from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyrmq.client.producer.producer import Producer as Producer
@@ -195,11 +197,11 @@ def __getattr__(name):
 
 def test_names_that_a_package_loads_lazily_are_no_imports_of_it(tree: Tree) -> None:
     text = "from pyrmq import __version__"
-    assert tree.files({"pyrmq/__init__.py": FACE, "pyrmq/client/producer/producer.py": text}) == []
+    assert tree.files({"pyrmq/__init__.py": LAZY, "pyrmq/client/producer/producer.py": text}) == []
 
 
 def test_a_name_that_is_loaded_lazily_is_an_import_of_the_file_that_defines_it(tree: Tree) -> None:
-    files = {"pyrmq/__init__.py": FACE, "pyrmq/client/producer/producer.py": ""}
+    files = {"pyrmq/__init__.py": LAZY, "pyrmq/client/producer/producer.py": ""}
     (fault,) = tree.files({**files, "pyrmq/net/x.py": "from pyrmq import Producer"})
     assert "net imports pyrmq.client.producer.producer.Producer" in fault
     (tree.root / "pyrmq/net/x.py").unlink()

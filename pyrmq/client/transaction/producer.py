@@ -17,7 +17,12 @@ import trio
 
 from pyrmq.client.checks import check_topic
 from pyrmq.client.instance import ROUTE_INTERVAL
-from pyrmq.client.option_types import ProducerOptions, TransactionOptions, check_types
+from pyrmq.client.option_types import (
+    ProducerOptions,
+    TransactionOptions,
+    check_types,
+    with_options_of,
+)
 from pyrmq.client.producer.outgoing import Outgoing
 from pyrmq.client.producer.producer import Producer
 from pyrmq.client.registration import Registration
@@ -46,7 +51,6 @@ from pyrmq.errors import (
     TransactionConflictError,
 )
 from pyrmq.escape import escape
-from pyrmq.face_docs import with_options_of
 from pyrmq.model.message import Message, MessageQueue, SendResult, SendStatus
 from pyrmq.model.properties import UNIQ_KEY
 from pyrmq.model.record import ReceivedMessage

@@ -1,24 +1,21 @@
-"""Trio in a thread of its own, for programs that do not run on trio.
+"""The portal: a thread that runs trio, and takes calls from programs that do not run on trio.
 
-What is opened lives in one task there, as trio's nurseries want it; calls run in tasks of their
-own. A fork takes no thread along: in the child whatever was open is of no use, and says so.
+A context manager that is opened in the portal lives in one task there, as trio's nurseries need it.
+Each call runs in a task of its own. A fork does not copy threads: in the child process everything
+that was open is of no use, and using it raises an error.
 """
 
 from __future__ import annotations
 
-import atexit
-import inspect
 import logging
 import os
 import sys
 import threading
-import warnings
-from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import Future, wait
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from functools import partial, wraps
-from typing import Any, Generic, ParamSpec, TypeVar
+from functools import partial
+from typing import TypeVar
 
 import trio
 
@@ -27,24 +24,18 @@ from pyrmq.escape import escape
 
 log = logging.getLogger(__name__)
 
-P = ParamSpec("P")
-R = TypeVar("R")
 T = TypeVar("T")
-C = TypeVar("C", bound=AbstractAsyncContextManager[Any])
-log = logging.getLogger(__name__)
 
 _ENDED = "the background thread has ended"
-_INHERITED = (
+INHERITED = (
     "this was opened before the process was forked, and belongs to the parent: make a new one in "
     "the child (multiprocessing: in its function, gunicorn: post_fork, Celery: worker_process_init)"
 )
 START_TIMEOUT = 30.0
 """Seconds in which the thread has to run, also on a busy machine."""
-EXIT_TIMEOUT = 5.0
-"""Seconds that the end of the program waits for clients that were not closed."""
 
 
-class Background:
+class Portal:
     """A thread that runs trio from `start` to `stop`."""
 
     def __init__(self, name: str = "pyrmq") -> None:
@@ -122,7 +113,7 @@ class Background:
 
         future.add_done_callback(lambda f: f.cancelled() and self._soon(scope.cancel))
         if not self._soon(start):
-            future.set_exception(ClientError(_INHERITED if self.inherited else _ENDED))
+            future.set_exception(ClientError(INHERITED if self.inherited else _ENDED))
         return future
 
     async def _work(
@@ -201,7 +192,7 @@ class Background:
 
 
 class Held:
-    """A context manager that was entered in the background."""
+    """A context manager that was entered in the portal."""
 
     ended: Future[None]
 
@@ -214,100 +205,17 @@ class Held:
         return self.ended.exception() if self.ended.done() and not self.ended.cancelled() else None
 
 
-@dataclass(eq=False)
-class Opened:
-    """A client on the shared thread. Kept until it is left, also when nobody has it any more."""
-
-    what: str
-    """For errors."""
-    client: Any
-    background: Background
-    held: Held
-    is_reported: bool = False
-    """It was said that it was not closed."""
-
-    @property
-    def unsent(self) -> int:
-        """Messages that were taken, and are not answered."""
-        count: int = getattr(self.client, "unsent", 0)
-        return count
-
-    def leave(self) -> Future[None]:
-        """Begins to leave."""
-        return self.background.close(self.held)
-
-    def warn(self, source: object = None) -> None:
-        if not self.is_reported:
-            self.is_reported = True
-            text = f"{self.what} was not closed"
-            warnings.warn(text, ResourceWarning, stacklevel=3, source=source)
-
-
-class Shared:
-    """One thread for all who use it: it starts with the first and ends with the last."""
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """As if nothing had been opened: in a forked child nothing has."""
-        self._lock = threading.Lock()
-        self._background: Background | None = None
-        self._open: dict[Opened, None] = {}
-
-    def open(self, client: AbstractAsyncContextManager[T], what: str) -> tuple[Future[T], Opened]:
-        """Begins to enter a client; `release` has to follow, also after a failure."""
-        with self._lock:
-            if self._background is None:
-                background = Background()
-                background.start()
-                self._background = background
-            entered, held = self._background.open(client)
-            opened = Opened(what, client, self._background, held)
-            self._open[opened] = None
-            return entered, opened
-
-    def release(self, opened: Opened) -> None:
-        with self._lock:
-            del self._open[opened]
-            ended = None if self._open else self._background
-            if ended is not None:
-                self._background = None
-        if ended is not None:
-            ended.stop()
-
-    def at_exit(self) -> None:
-        """The program ends: leaves what is open, within EXIT_TIMEOUT; says what was not sent."""
-        left = [(opened, opened.leave()) for opened in self._open]
-        wait((future for _, future in left), EXIT_TIMEOUT)
-        for opened, future in left:
-            opened.warn()
-            error = future.exception() if future.done() and not future.cancelled() else None
-            if error is not None:
-                log.error("%s could not be left: %s", escape(opened.what), escape(error))
-            if count := opened.unsent:
-                text = (
-                    f"{opened.what} was not closed when the program ended: {count} messages of "
-                    "send_soon were not sent, or nobody knows; use `with`, close() or flush()"
-                )
-                log.error("%s", escape(text))
-                warnings.warn(text, RuntimeWarning, stacklevel=1)  # where nobody reads logs
-
-
 _process = object()
 """Stands for this process: another one after a fork."""
-SHARED = Shared()
 
 
 def _in_forked_child() -> None:
     global _process
     _process = object()
-    SHARED.forget()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_forked_child)
-atexit.register(SHARED.at_exit)
 
 
 def check_threads() -> None:
@@ -323,80 +231,3 @@ def check_threads() -> None:
                 "worker (gunicorn: gthread or sync; Celery: prefork or threads), or a process of "
                 "its own that is not patched"
             )
-
-
-def as_async(method: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
-    """A method as one that is awaited, in the task of a call."""
-
-    @wraps(method)
-    async def call(*args: P.args, **options: P.kwargs) -> R:
-        await trio.lowlevel.checkpoint()
-        return method(*args, **options)
-
-    return call
-
-
-def complete(
-    face: type, client: type, wrap: Callable[[Callable[..., Any]], Any], leave_out: set[str]
-) -> None:
-    """Gives a face the public methods of its client that it does not define itself."""
-    for name, method in inspect.getmembers(client, inspect.isfunction):
-        if not (name.startswith("_") or name in leave_out or hasattr(face, name)):
-            plain = not inspect.iscoroutinefunction(method)
-            setattr(face, name, wrap(as_async(method) if plain else method))
-
-
-class Face(Generic[C]):
-    """What the faces of a client share: the client, and the thread while it is open."""
-
-    def __init__(self, client: C) -> None:
-        self._client = client
-        self._opened: Opened | None = None
-        self._was_opened = False
-
-    @property
-    def _running(self) -> Background:
-        if self._opened is None:
-            raise ClientError("not connected: use the client inside of its `with`")
-        if self._opened.background.inherited:
-            raise ClientError(_INHERITED)
-        if (error := self._opened.held.failure) is not None:
-            raise ClientError(
-                f"this client has ended by {type(error).__name__}: leave it and enter a new one"
-            ) from error
-        return self._opened.background
-
-    @property
-    def _inherited(self) -> bool:
-        """Whether it was opened before this process was forked. Leaving it is nothing then."""
-        return self._opened is not None and self._opened.background.inherited
-
-    def _submit(self, call: Callable[..., Awaitable[T]], *args: Any, **options: Any) -> Future[T]:
-        return self._running.submit(partial(call, *args, **options))
-
-    def _open(self) -> Future[C]:
-        """Begins to enter; `_closed` has to follow, also after a failure."""
-        if self._inherited:
-            raise ClientError(_INHERITED)
-        if self._was_opened:
-            raise ClientError("this can be entered once only: make a new one")
-        kind, group = type(self), getattr(self._client, "group", "")
-        what = f"{kind.__module__}.{kind.__qualname__}" + (f" of group {group}" if group else "")
-        entered, self._opened = SHARED.open(self._client, what)
-        self._was_opened = True
-        return entered
-
-    def _close(self) -> Future[None]:
-        """Begins to leave."""
-        assert self._opened is not None
-        return self._opened.leave()
-
-    def _closed(self) -> None:
-        opened, self._opened = self._opened, None
-        assert opened is not None
-        SHARED.release(opened)
-
-    def __del__(self) -> None:
-        opened = getattr(self, "_opened", None)
-        if opened is not None and not opened.background.inherited:
-            opened.warn(self)

@@ -1,5 +1,5 @@
 """What the clients for asyncio are made of: calls that are awaited, generators, calls back into the
-loop, the context manager."""
+asyncio loop, the context manager."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import partial, update_wrapper
+from functools import partial, update_wrapper, wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import trio
 
-from pyrmq.background import Background, C, Face
-from pyrmq.background_stream import reading
+from pyrmq.client.user_functions import failure
 from pyrmq.errors import ClientError
-from pyrmq.face_docs import ASYNCIO, in_words
+from pyrmq.portal.client import C, PortalClient
+from pyrmq.portal.streams import reading
+from pyrmq.portal.thread import Portal
+from pyrmq.portal.words import ASYNCIO, in_words
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,8 +29,8 @@ def awaited(
     """A client's method, awaited in asyncio."""
 
     async def call(self: Any, /, *args: P.args, **options: P.kwargs) -> R:
-        face: Face[Any] = self
-        return await asyncio.wrap_future(face._submit(method, face._client, *args, **options))
+        client: Client[Any] = self
+        return await client._call(method, client._client, *args, **options)
 
     update_wrapper(call, method)
     call.__doc__ = in_words(method.__doc__, ASYNCIO)
@@ -42,28 +44,26 @@ def streamed(
     (`contextlib.aclosing`)."""
 
     def call(self: Any, /, *args: P.args, **options: P.kwargs) -> AsyncGenerator[R, None]:
-        return _read(self._running, partial(method, self._client, *args, **options))
+        return _read(self._portal, partial(method, self._client, *args, **options))
 
     update_wrapper(call, method)
     call.__doc__ = in_words(method.__doc__, ASYNCIO)
     return call
 
 
-async def _read(
-    running: Background, make: Callable[[], AsyncIterator[R]]
-) -> AsyncGenerator[R, None]:
-    entered, held = running.open(reading(make))
+async def _read(portal: Portal, make: Callable[[], AsyncIterator[R]]) -> AsyncGenerator[R, None]:
+    entered, held = portal.open(reading(make))
     try:
         found = await asyncio.wrap_future(entered)
-        while values := await asyncio.wrap_future(running.submit(found.take)):
+        while values := await asyncio.wrap_future(portal.submit(found.take)):
             for value in values:
                 yield value
     finally:
-        running.close(held)
+        portal.close(held)
 
 
 class Calls:
-    """Calls functions of an asyncio program from the background thread, in the loop in which the
+    """Calls functions of an asyncio program from the portal, in the loop in which the
     client was entered."""
 
     def __init__(self) -> None:
@@ -98,12 +98,36 @@ class Calls:
         return future.result()
 
 
-class Client(Face[C]):
+def bridge(
+    function: Callable[..., Awaitable[R]], calls: Calls, *, awaited: bool = False
+) -> Callable[..., Coroutine[Any, Any, R]]:
+    """The function, called in the asyncio loop. If it raises something that is no Exception, that
+    becomes a RuntimeError, so that it does not end the tasks of the portal, unless user code has
+    `awaited` the call."""
+
+    @wraps(function)
+    async def call(*args: Any) -> R:
+        try:
+            return await calls(function, *args)
+        except trio.Cancelled:
+            raise
+        except BaseException as e:
+            if awaited or isinstance(e, Exception):
+                raise
+            raise failure(e) from e
+
+    return call
+
+
+class Client(PortalClient[C]):
     """A client as a context manager of asyncio; leaving it drains."""
 
     def __init__(self, client: C, calls: Calls | None = None) -> None:
         super().__init__(client)
         self._calls = calls or Calls()
+
+    async def _call(self, call: Callable[..., Awaitable[R]], *args: Any, **options: Any) -> R:
+        return await asyncio.wrap_future(self._submit(call, *args, **options))
 
     async def start(self) -> Self:
         """The same as entering an `async with`: connects. Call `close` afterwards."""

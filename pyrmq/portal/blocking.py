@@ -1,17 +1,18 @@
-"""What the clients for plain code are made of: calls that block, generators, entering."""
+"""What the clients for threads are made of: calls that block, generators, the context manager."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from pyrmq.background import Background, C, Face
-from pyrmq.background_stream import reading
 from pyrmq.errors import ClientError
-from pyrmq.face_docs import PLAIN, in_words
+from pyrmq.portal.client import C, PortalClient
+from pyrmq.portal.streams import reading
+from pyrmq.portal.thread import Portal
+from pyrmq.portal.words import PLAIN, in_words
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,8 +24,8 @@ def blocking(
     """A client's method that returns when it is done."""
 
     def call(self: Any, /, *args: P.args, **options: P.kwargs) -> R:
-        face: Face[Any] = self
-        return face._running.call(partial(method, face._client, *args, **options))
+        client: Client[Any] = self
+        return client._call(method, client._client, *args, **options)
 
     update_wrapper(call, method)
     call.__doc__ = in_words(method.__doc__, PLAIN)
@@ -38,26 +39,29 @@ def streamed(
     leave that to Python."""
 
     def call(self: Any, /, *args: P.args, **options: P.kwargs) -> Iterator[R]:
-        return _read(self._running, partial(method, self._client, *args, **options))
+        return _read(self._portal, partial(method, self._client, *args, **options))
 
     update_wrapper(call, method)
     call.__doc__ = in_words(method.__doc__, PLAIN)
     return call
 
 
-def _read(running: Background, make: Callable[[], AsyncIterator[R]]) -> Iterator[R]:
-    entered, held = running.open(reading(make))
+def _read(portal: Portal, make: Callable[[], AsyncIterator[R]]) -> Iterator[R]:
+    entered, held = portal.open(reading(make))
     try:
         found = wait(entered)
-        while values := running.call(found.take):
+        while values := portal.call(found.take):
             yield from values
     finally:
         with suppress(ClientError):  # the thread has ended
-            wait(running.close(held))
+            wait(portal.close(held))
 
 
-class Client(Face[C]):
+class Client(PortalClient[C]):
     """A client as a plain context manager; leaving it drains."""
+
+    def _call(self, call: Callable[..., Awaitable[R]], *args: Any, **options: Any) -> R:
+        return self._portal.call(partial(call, *args, **options))
 
     def start(self) -> Self:
         """The same as entering a `with`: connects. Call `close` afterwards."""

@@ -1,20 +1,22 @@
-"""`pyrmq.outbox.Outbox` for blocking code."""
+"""`pyrmq.outbox.Outbox` for threads.
+
+Written by scripts/portals.py: change that, or what it reads.
+"""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-from pyrmq.client.transaction.listener import TransactionSendResult
-from pyrmq.client.transaction.producer import TransactionalProducer
-from pyrmq.face_docs import PLAIN, in_words
+from pyrmq.client import TransactionalProducer, TransactionSendResult
 from pyrmq.model.message import Message, MessageQueue
 from pyrmq.outbox.outbox import Outbox as TrioOutbox
-from pyrmq.sync_face import Client
+from pyrmq.portal.blocking import Client
+from pyrmq.portal.words import PLAIN, in_words
 
 
 class Outbox(TrioOutbox):
-    __doc__ = TrioOutbox.__doc__
+    __doc__ = in_words(TrioOutbox.__doc__, PLAIN)
+    __module__ = "pyrmq.sync"
 
     def send(  # type: ignore[override]
         self,
@@ -26,8 +28,14 @@ class Outbox(TrioOutbox):
         timeout: float | None = None,
         check_immunity: int | None = None,
     ) -> TransactionSendResult:
-        options = {"queue": queue, "timeout": timeout, "check_immunity": check_immunity}
-        call = partial(super().send, producer._client, message, arg, **options)
-        return producer._running.call(call)
+        return producer._call(
+            super().send,
+            producer._client,
+            message,
+            arg,
+            queue=queue,
+            timeout=timeout,
+            check_immunity=check_immunity,
+        )
 
     send.__doc__ = in_words(TrioOutbox.send.__doc__, PLAIN)
