@@ -12,26 +12,25 @@ from types import MappingProxyType
 
 import trio
 
-from pyrmq.broker import store_name
-from pyrmq.broker.announced import with_addresses
+from pyrmq.broker import identity
 from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.broker.config.live import LiveConfig
 from pyrmq.broker.config.updates import ConfigUpdates
 from pyrmq.broker.delay import DelayOffsets, DelayService
-from pyrmq.broker.housekeeping import Housekeeping
+from pyrmq.broker.housekeeping import Housekeeping, PageCache
+from pyrmq.broker.identity import with_addresses
 from pyrmq.broker.opening import open_store
-from pyrmq.broker.page_cache import PageCache
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.replication import role
 from pyrmq.broker.replication.master import ha_listeners
 from pyrmq.broker.replication.peers import Peers
-from pyrmq.broker.replication.promotion import Promotion
 from pyrmq.broker.replication.replicating import Replicating
+from pyrmq.broker.replication.role import Promotion
 from pyrmq.broker.replication.slave_sync import SlaveSync
 from pyrmq.broker.replication.sole_master import SoleMaster
+from pyrmq.broker.requests.group_admin import RequestModes
 from pyrmq.broker.requests.processors import processors
 from pyrmq.broker.requests.pull import pull_of_no_topic
-from pyrmq.broker.requests.request_modes import RequestModes
 from pyrmq.broker.requests.transactions import (
     ProducerChoice,
     TransactionMetrics,
@@ -40,13 +39,12 @@ from pyrmq.broker.requests.transactions import (
     rules,
 )
 from pyrmq.broker.stats.broker_stats import BrokerStats
-from pyrmq.broker.tables.clients import ClientTable
+from pyrmq.broker.tables.clients import ClientTable, Notices
 from pyrmq.broker.tables.consumer_filters import ConsumerFilters
 from pyrmq.broker.tables.deleted_unread import DeletedUnread
 from pyrmq.broker.tables.groups import GroupTable
-from pyrmq.broker.tables.notices import Notices
 from pyrmq.broker.tables.offsets import OffsetTable
-from pyrmq.broker.tables.tables import PersistentTable
+from pyrmq.broker.tables.persistent import PersistentTable
 from pyrmq.broker.tables.topic_delete import TopicDeletion
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Listener, PullGrants
@@ -113,7 +111,7 @@ class Broker:
         config = live.now
         folder = config.store_path_root_dir / "config"
         self.topics = TopicTable(folder / "topics.json", config, self.store)
-        store_name.write(folder, config.broker_name, self.topics.topics.values())
+        identity.write_name(folder, config.broker_name, self.topics.topics.values())
         host, port = self.address
         port = ha_sockets[0].getsockname()[1] if ha_sockets else port + 1
         ha_address = config.broker_ip2 or host, port

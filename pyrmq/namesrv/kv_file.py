@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from pyrmq.config import durable_file
+from pyrmq.config import files
 from pyrmq.engine import json_members
 from pyrmq.errors import ConfigError, ProtocolError
 from pyrmq.escape import escape
@@ -114,9 +114,9 @@ def save(path: Path, rows: Mapping[str, bytes], others: Sequence[bytes]) -> None
     fresh = path.with_name(path.name + ".tmp")
     make_folder(path)
     with _naming(path):
-        durable_file.write(fresh, (b'{"configTable":{', b",".join(parts), tail))
+        files.write(fresh, (b'{"configTable":{', b",".join(parts), tail))
         os.replace(fresh, path)
-        durable_file.sync_folder(path.parent)
+        files.sync_folder(path.parent)
 
 
 def make_folder(path: Path) -> None:

@@ -8,7 +8,7 @@ import socket
 
 import trio
 
-from pyrmq.config.properties_file import parse_properties
+from pyrmq.config.files import parse_properties
 from pyrmq.config.table import keys_of, values_of
 from pyrmq.engine import Command, Listener
 from pyrmq.errors import ConfigError, InvalidParameterError, NoPermissionError

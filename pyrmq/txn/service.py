@@ -17,8 +17,7 @@ from pyrmq.engine import Store, Transactions
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.net.clock import now_ms
-from pyrmq.txn.asking import Producers
-from pyrmq.txn.checking import Checker, Decide
+from pyrmq.txn.checking import Checker, Decide, Producers
 from pyrmq.txn.ending import Ender, Taking
 from pyrmq.txn.machine import Rules
 

@@ -9,14 +9,8 @@ import pytest
 from pyrmq.broker.config import broker_config as module
 from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.broker.config.keys import OTHER_KEYS
-from pyrmq.config.properties_file import load_file, parse_properties
-from pyrmq.config.table import (
-    FixedKey,
-    OtherKeys,
-    RenamedKey,
-    UnusedKey,
-    keys_of,
-)
+from pyrmq.config.files import load_file, parse_properties
+from pyrmq.config.table import FixedKey, OtherKeys, RenamedKey, UnusedKey, keys_of
 from pyrmq.errors import ConfigError
 from pyrmq.namesrv import config as namesrv
 from pyrmq.namesrv.config import NamesrvConfig

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from pyrmq.broker.bounds import LoopTime
 from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.loop_time import LoopTime
 from pyrmq.broker.tables import consumer_filters, filter_data
 from pyrmq.broker.tables.consumer_filters import ConsumerFilters, bitmap_len
 from pyrmq.engine import Store

@@ -13,12 +13,11 @@ from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.broker.config.live import LiveConfig
 from pyrmq.broker.delay import DelayOffsets
 from pyrmq.broker.housekeeping import Housekeeping
-from pyrmq.broker.requests.request_modes import RequestModes
+from pyrmq.broker.requests.group_admin import RequestModes
 from pyrmq.broker.tables import config_file
 from pyrmq.broker.tables.groups import Group, GroupTable
 from pyrmq.broker.tables.offsets import OffsetTable
-from pyrmq.broker.tables.rows import Rows
-from pyrmq.broker.tables.tables import PersistentTable
+from pyrmq.broker.tables.persistent import PersistentTable, Rows
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.model.topic import TopicConfig

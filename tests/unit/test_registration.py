@@ -12,7 +12,7 @@ import trio
 from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.broker.config.live import LiveConfig
 from pyrmq.broker.registration import Registration
-from pyrmq.broker.tables import rows
+from pyrmq.broker.tables import persistent
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.model.topic import MULTI_TAG, DataVersion, TopicConfig
@@ -86,7 +86,7 @@ async def test_a_broker_that_lacks_a_permission(make: Make, perm: int, told: int
 
 async def test_topics_that_change_meanwhile(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bodies for several name servers, made while topics change: each is of one moment."""
-    monkeypatch.setattr(rows, "TURN", 0)
+    monkeypatch.setattr(persistent, "TURN", 0)
     topics, registration = make()
     known = {}
 

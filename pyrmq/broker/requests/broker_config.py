@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
+from pyrmq.broker.bounds import Bounded
 from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.broker.config.keys import OTHER_KEYS
 from pyrmq.broker.config.updates import ConfigUpdates
-from pyrmq.broker.requests.bounded import Bounded
-from pyrmq.config.properties_file import format_properties, parse_properties
+from pyrmq.config.files import format_properties, parse_properties
 from pyrmq.config.table import FixedKey, check_value, values_of
 from pyrmq.engine import Command
 from pyrmq.errors import (

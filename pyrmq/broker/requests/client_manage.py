@@ -9,9 +9,9 @@ import trio
 from pyrmq.broker.config.live import LiveConfig
 from pyrmq.broker.requests import fields
 from pyrmq.broker.tables.clients import MAX_CLIENT_ID, Client, ClientTable
+from pyrmq.broker.tables.filter_data import check_kind, sql_filter
 from pyrmq.broker.tables.groups import Group, GroupTable
-from pyrmq.broker.tables.sql_filters import check_kind, sql_filter
-from pyrmq.broker.tables.subscribed import (
+from pyrmq.broker.tables.subscriptions import (
     CONSUMING,
     MAX_TAGS,
     PRODUCING,

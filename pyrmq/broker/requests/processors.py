@@ -1,4 +1,4 @@
-"""Which processor takes which request of a broker."""
+"""The table of a broker's requests: which processor answers which request code."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ from pyrmq.broker.config.live import LiveConfig
 from pyrmq.broker.config.updates import ConfigUpdates
 from pyrmq.broker.delay import DelayService
 from pyrmq.broker.registration import Registration
-from pyrmq.broker.replication.replicating import Replicating
-from pyrmq.broker.replication.slave_refusals import slave_refusals
+from pyrmq.broker.replication.replicating import HaStatus, Replicating
+from pyrmq.broker.requests.admin_queries import AdminTables, ConsumeQueryProcessor
+from pyrmq.broker.requests.ask_clients import ClientQuestions
 from pyrmq.broker.requests.broker_config import ConfigProcessor
 from pyrmq.broker.requests.client_manage import ClientManageProcessor
-from pyrmq.broker.requests.group_admin import GroupProcessor
-from pyrmq.broker.requests.operator_requests import operator_processors
+from pyrmq.broker.requests.group_admin import GroupProcessor, RequestModes
 from pyrmq.broker.requests.pull import PullProcessor
 from pyrmq.broker.requests.query import QueryProcessor
 from pyrmq.broker.requests.queues import QueueProcessor
+from pyrmq.broker.requests.refusals import refused_requests, slave_refusals
 from pyrmq.broker.requests.reply import ReplyProcessor
-from pyrmq.broker.requests.request_modes import RequestModes
 from pyrmq.broker.requests.reset_offsets import ResetOffsetProcessor
 from pyrmq.broker.requests.runtime import RuntimeInfo, refusal
 from pyrmq.broker.requests.send import SendProcessor
 from pyrmq.broker.requests.send_back import SendBackProcessor
 from pyrmq.broker.requests.suggest import Suggestion
 from pyrmq.broker.requests.transactions import TransactionProcessor
-from pyrmq.broker.stats.broker_stats import BrokerStats
+from pyrmq.broker.stats.broker_stats import BrokerStats, StatsProcessor
 from pyrmq.broker.stats.consume_stats import ConsumeStatsProcessor
-from pyrmq.broker.stats.view import StatsProcessor
 from pyrmq.broker.tables.clients import ClientTable
 from pyrmq.broker.tables.consumer_filters import ConsumerFilters
 from pyrmq.broker.tables.deleted_unread import DeletedUnread
@@ -44,6 +43,49 @@ from pyrmq.net.server.answers import Processor
 from pyrmq.net.server.questions import Questions
 from pyrmq.net.server.server import RemotingServer
 from pyrmq.txn import TransactionService
+
+
+def operator_processors(
+    broker_name: str,
+    address: Address,
+    *,
+    store: Store,
+    topics: TopicTable,
+    groups: GroupTable,
+    clients: ClientTable,
+    offsets: OffsetTable,
+    delays: DelayService,
+    deletion: TopicDeletion,
+    questions: Questions,
+    replicating: Replicating,
+) -> dict[int, Processor]:
+    """By request code."""
+    ask = ClientQuestions(broker_name, store, topics, groups, clients, questions)
+    tables = AdminTables(topics, offsets, delays)
+    server = replicating.server
+    ha = HaStatus(
+        store, server.master if server else None, replicating.replication, replicating.since
+    )
+    query = ConsumeQueryProcessor(broker_name, address, store, topics, clients, offsets)
+    return {
+        RequestCode.DELETE_TOPIC_IN_BROKER: deletion.delete,
+        RequestCode.CLEAN_UNUSED_TOPIC: deletion.clean_unused,
+        RequestCode.GET_ALL_TOPIC_CONFIG: tables.topics,
+        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: tables.system_topics,
+        RequestCode.GET_ALL_CONSUMER_OFFSET: tables.offsets,
+        RequestCode.GET_ALL_DELAY_OFFSET: tables.delays,
+        RequestCode.GET_BROKER_HA_STATUS: ha.status,
+        RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: query.consumed_by,
+        RequestCode.QUERY_TOPICS_BY_CONSUMER: query.topics_of,
+        RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: query.subscription,
+        RequestCode.QUERY_CONSUME_TIME_SPAN: query.time_span,
+        RequestCode.QUERY_CORRECTION_OFFSET: query.correction,
+        RequestCode.QUERY_CONSUME_QUEUE: query.queue_entries,
+        RequestCode.GET_CONSUMER_RUNNING_INFO: ask.running_info,
+        RequestCode.CONSUME_MESSAGE_DIRECTLY: ask.consume_directly,
+        RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: ask.consumer_status,
+        **refused_requests(),
+    }
 
 
 class Parts(Protocol):

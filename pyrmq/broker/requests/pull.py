@@ -10,24 +10,19 @@ from functools import partial
 
 import trio
 
+from pyrmq.broker.bounds import LoopTime
 from pyrmq.broker.config.live import LiveConfig
-from pyrmq.broker.loop_time import LoopTime
 from pyrmq.broker.requests import fields
 from pyrmq.broker.requests.suggest import Suggestion
 from pyrmq.broker.stats.broker_stats import BrokerStats
 from pyrmq.broker.tables.clients import BROADCASTING, ClientTable
 from pyrmq.broker.tables.consumer_filters import ConsumerFilters
+from pyrmq.broker.tables.filter_data import check_kind, sql_filter
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.offsets import OffsetTable, QueueOfGroup
-from pyrmq.broker.tables.sql_filters import check_kind, sql_filter
 from pyrmq.broker.tables.topics import TopicTable, no_topic
 from pyrmq.engine import Command, GetResult, PullGrants, Slice, SqlFilter, Store
-from pyrmq.errors import (
-    InvalidParameterError,
-    NoPermissionError,
-    PyrmqError,
-    SubscriptionError,
-)
+from pyrmq.errors import InvalidParameterError, NoPermissionError, PyrmqError, SubscriptionError
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import TRANSACTION_GROUP
 from pyrmq.model.subscription import SQL92, TAG, Subscription

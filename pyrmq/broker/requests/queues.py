@@ -7,8 +7,8 @@ from collections.abc import Callable, Coroutine
 
 import trio
 
+from pyrmq.broker.bounds import OneByOne
 from pyrmq.broker.requests import fields
-from pyrmq.broker.requests.one_by_one import OneByOne
 from pyrmq.broker.tables.clients import MAX_CLIENT_ID
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.locks import QueueLocks

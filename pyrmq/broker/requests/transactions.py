@@ -14,7 +14,7 @@ from pyrmq.broker.opening import HOUR
 from pyrmq.broker.requests import fields
 from pyrmq.broker.tables.clients import ClientTable
 from pyrmq.broker.tables.offsets import OffsetTable
-from pyrmq.broker.tables.tables import PersistentTable
+from pyrmq.broker.tables.persistent import PersistentTable
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Command, Store, Transactions
 from pyrmq.errors import InvalidParameterError, ResponseError, TransactionConflictError
@@ -30,7 +30,7 @@ from pyrmq.net.server.answers import Durable
 from pyrmq.net.server.connection import Connection
 from pyrmq.net.server.connection_state import State
 from pyrmq.txn import Rules, TransactionService
-from pyrmq.txn.asking import BUSY, PickedProducer
+from pyrmq.txn.checking import BUSY, PickedProducer
 from pyrmq.txn.ending import EndTransaction
 
 log = logging.getLogger(__name__)

@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from pyrmq.broker.bounds import Creations
 from pyrmq.broker.config.live import LiveConfig
-from pyrmq.broker.requests.creations import Creations
 from pyrmq.broker.tables import config_file
-from pyrmq.broker.tables.rows import Rows
-from pyrmq.broker.tables.tables import PersistentTable
+from pyrmq.broker.tables.persistent import PersistentTable, Rows
 from pyrmq.errors import InvalidParameterError, ResponseError
 from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode

@@ -12,8 +12,7 @@ from typing import Any
 import trio
 
 from pyrmq.broker.tables import config_file
-from pyrmq.broker.tables.rows import Rows
-from pyrmq.broker.tables.tables import PersistentTable
+from pyrmq.broker.tables.persistent import PersistentTable, Rows
 from pyrmq.engine import PullGrants
 from pyrmq.errors import NoPermissionError, SystemBusyError
 from pyrmq.escape import escape

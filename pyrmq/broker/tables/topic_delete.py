@@ -8,19 +8,15 @@ from collections.abc import Callable, Sequence, Set
 
 import trio
 
+from pyrmq.broker.bounds import Bounded
 from pyrmq.broker.config.live import LiveConfig
 from pyrmq.broker.requests import fields
-from pyrmq.broker.requests.bounded import Bounded
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.offsets import OffsetTable
-from pyrmq.broker.tables.tables import PersistentTable
+from pyrmq.broker.tables.persistent import PersistentTable
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Command, Store
-from pyrmq.errors import (
-    InvalidParameterError,
-    PyrmqError,
-    ServiceNotAvailableError,
-)
+from pyrmq.errors import InvalidParameterError, PyrmqError, ServiceNotAvailableError
 from pyrmq.escape import escape
 from pyrmq.model.names import RETRY_PREFIX, check_topic
 from pyrmq.net.command import Response

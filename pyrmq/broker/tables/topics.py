@@ -9,13 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pyrmq.broker.bounds import Creations
 from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.requests.creations import Creations
 from pyrmq.broker.tables import config_file
 from pyrmq.broker.tables.deleted_topics import DeletedTopics
-from pyrmq.broker.tables.rows import Rows
+from pyrmq.broker.tables.persistent import PersistentTable, Rows
 from pyrmq.broker.tables.system_topics import CHECKPOINT_TOPIC, system_topics
-from pyrmq.broker.tables.tables import PersistentTable
 from pyrmq.broker.tables.topic_attributes import changed
 from pyrmq.engine import Store
 from pyrmq.errors import (
