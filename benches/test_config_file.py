@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.tables import config_file
 from pyrmq.broker.tables.offsets import OffsetTable

@@ -13,8 +13,7 @@ from types import MappingProxyType
 import trio
 
 from pyrmq.broker import identity
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.config.updates import ConfigUpdates
 from pyrmq.broker.delay import DelayOffsets, DelayService
 from pyrmq.broker.housekeeping import Housekeeping, PageCache

@@ -9,8 +9,7 @@ from functools import partial
 
 import trio
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.replication.slave import Master
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.broker.trouble import Trouble

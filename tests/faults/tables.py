@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.tables import config_file
 from pyrmq.broker.tables.deleted_topics import DeletedTopics
 from pyrmq.broker.tables.groups import GroupTable

@@ -12,8 +12,7 @@ import pytest
 import trio
 import trio.testing
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.stats.consume_stats import ConsumeStatsProcessor
 from pyrmq.broker.tables import deleted_unread
 from pyrmq.broker.tables.clients import ClientTable

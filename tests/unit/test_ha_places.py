@@ -11,8 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.replication.master import GRACE, MAX_SLAVES, HaPlaces, HaServer
 from pyrmq.broker.replication.peers import REMEMBERED, Peers
 from pyrmq.broker.replication.same_log import places

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.delay import DelayOffsets
 from pyrmq.broker.housekeeping import Housekeeping
 from pyrmq.broker.requests.group_admin import RequestModes

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.requests.group_admin import GroupProcessor
 from pyrmq.broker.requests.queues import QueueProcessor
 from pyrmq.broker.tables import config_file

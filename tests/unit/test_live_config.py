@@ -11,8 +11,7 @@ import trio
 from trio.testing import MockClock
 
 import pyrmq
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.config.table import keys_of
 
 LIVE = {field for field, row in keys_of(BrokerConfig).values() if row.live}

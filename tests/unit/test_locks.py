@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.requests.queues import QueueProcessor
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.locks import LIFETIME, QueueLocks

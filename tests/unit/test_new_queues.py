@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.tables import new_queues
 from pyrmq.broker.tables.new_queues import YOUNG, NewQueues
 from pyrmq.broker.tables.offsets import OffsetTable

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.tables import config_file, offsets
 from pyrmq.broker.tables.groups import PREDEFINED, GroupTable
 from pyrmq.broker.tables.offsets import OffsetTable

@@ -14,8 +14,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store

@@ -8,8 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.replication import role
 from pyrmq.broker.replication.replicating import Replicating
 from pyrmq.broker.replication.slave import Master, State

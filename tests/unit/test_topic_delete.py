@@ -17,8 +17,7 @@ import trio
 import trio.testing
 
 from pyrmq.broker import housekeeping
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.housekeeping import Housekeeping
 from pyrmq.broker.tables import config_file, groups, topic_delete
 from pyrmq.broker.tables.clients import Client, ClientTable

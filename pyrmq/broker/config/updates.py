@@ -16,17 +16,9 @@ from pathlib import Path
 
 import trio
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.keys import OTHER_KEYS
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import OTHER_KEYS, BrokerConfig, LiveConfig
 from pyrmq.broker.tables import config_file
-from pyrmq.config.table import (
-    UnusedKey,
-    check_value,
-    keys_of,
-    parsed,
-    values_of,
-)
+from pyrmq.config.table import UnusedKey, check_value, keys_of, parsed, values_of
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
 from pyrmq.model.topic import DataVersion

@@ -20,8 +20,7 @@ from pathlib import Path
 
 import trio
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.keys import OTHER_KEYS
+from pyrmq.broker.config.broker_config import OTHER_KEYS, BrokerConfig
 from pyrmq.broker.replication.replicating import Replicating
 from pyrmq.broker.replication.slave import State
 from pyrmq.broker.replication.sole_master import SoleMaster

@@ -19,7 +19,7 @@ from typing import Any
 
 import trio
 
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.replication.peers import Peers
 from pyrmq.broker.replication.same_log import has_history
 from pyrmq.engine import Store

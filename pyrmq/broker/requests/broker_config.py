@@ -6,8 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from pyrmq.broker.bounds import Bounded
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.keys import OTHER_KEYS
+from pyrmq.broker.config.broker_config import OTHER_KEYS, BrokerConfig
 from pyrmq.broker.config.updates import ConfigUpdates
 from pyrmq.config.files import format_properties, parse_properties
 from pyrmq.config.table import FixedKey, check_value, values_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import trio
 
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.requests import fields
 from pyrmq.broker.tables.clients import MAX_CLIENT_ID, Client, ClientTable
 from pyrmq.broker.tables.filter_data import check_kind, sql_filter

@@ -11,7 +11,7 @@ from functools import partial
 import trio
 
 from pyrmq.broker.bounds import LoopTime
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.requests import fields
 from pyrmq.broker.requests.suggest import Suggestion
 from pyrmq.broker.stats.broker_stats import BrokerStats

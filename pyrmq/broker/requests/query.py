@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyrmq.broker.bounds import Bounded
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.requests import fields
 from pyrmq.engine import Command, Store
 from pyrmq.errors import QueryNotFoundError, ResponseError

@@ -7,7 +7,7 @@ import logging
 
 import trio
 
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.requests import fields
 from pyrmq.broker.tables.clients import ClientTable
 from pyrmq.broker.tables.topics import TopicTable, check_sendable

@@ -8,7 +8,7 @@ from functools import partial
 
 import trio
 
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.requests import fields
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.locks import QueueLocks

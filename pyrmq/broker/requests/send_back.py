@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import trio
 
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.requests import fields
 from pyrmq.broker.stats.broker_stats import BrokerStats
 from pyrmq.broker.tables.groups import Group, GroupTable

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.engine import Store
 from pyrmq.errors import SystemBusyError

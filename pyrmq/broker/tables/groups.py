@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pyrmq.broker.bounds import Creations
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.tables import config_file
 from pyrmq.broker.tables.persistent import PersistentTable, Rows
 from pyrmq.errors import InvalidParameterError, ResponseError

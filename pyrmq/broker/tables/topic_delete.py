@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence, Set
 import trio
 
 from pyrmq.broker.bounds import Bounded
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.requests import fields
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.offsets import OffsetTable
