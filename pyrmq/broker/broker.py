@@ -42,6 +42,7 @@ from pyrmq.broker.tables.clients import ClientTable, Notices
 from pyrmq.broker.tables.consumer_filters import ConsumerFilters
 from pyrmq.broker.tables.deleted_unread import DeletedUnread
 from pyrmq.broker.tables.groups import GroupTable
+from pyrmq.broker.tables.leading_offsets import bring_back_to_store
 from pyrmq.broker.tables.offsets import OffsetTable
 from pyrmq.broker.tables.persistent import PersistentTable
 from pyrmq.broker.tables.topic_delete import TopicDeletion
@@ -151,7 +152,7 @@ class Broker:
         self.clients = ClientTable(self.notices.changed, self._subscribed)
         self.notices.consumers = self.clients.consumers
         if not config.is_slave:  # a slave's are those of its master, which may be ahead
-            self._bring_back_offsets()
+            bring_back_to_store(self.offsets, self.topics, self.store)
         engine = open_transactions(config, self.store, self.offsets)
         self.transactions = TransactionService(
             self.store,
@@ -221,20 +222,6 @@ class Broker:
             admins=AdminAccess(config.admin_address_allow_list),
         )
         live.watch(self._configured)
-
-    def _bring_back_offsets(self) -> None:
-        """No group continues behind what its queues have. What no slave is known to have counts:
-        consumers that were further wait at their place."""
-        ends = {
-            (topic, queue): self.store.queue_end(topic, queue)
-            for topic, queue, _, _ in self.store.queues()
-        }
-
-        def end_of(topic: str, queue: int) -> int | None:
-            unused = 0 if self.topics.get(topic) is not None else None
-            return ends.get((topic, queue), unused)
-
-        self.offsets.bring_back(end_of)
 
     def _subscribed(self, group: str, wanted: dict[str, Subscription]) -> None:
         self.grants.revoke()

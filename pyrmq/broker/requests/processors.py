@@ -14,7 +14,7 @@ from pyrmq.broker.requests.ask_clients import ClientQuestions
 from pyrmq.broker.requests.broker_config import ConfigProcessor
 from pyrmq.broker.requests.client_manage import ClientManageProcessor
 from pyrmq.broker.requests.group_admin import GroupProcessor, RequestModes
-from pyrmq.broker.requests.pull import PullProcessor
+from pyrmq.broker.requests.pull import PullProcessor, Suggestion
 from pyrmq.broker.requests.query import QueryProcessor
 from pyrmq.broker.requests.queues import QueueProcessor
 from pyrmq.broker.requests.refusals import refused_requests, slave_refusals
@@ -23,7 +23,6 @@ from pyrmq.broker.requests.reset_offsets import ResetOffsetProcessor
 from pyrmq.broker.requests.runtime import RuntimeInfo, refusal
 from pyrmq.broker.requests.send import SendProcessor
 from pyrmq.broker.requests.send_back import SendBackProcessor
-from pyrmq.broker.requests.suggest import Suggestion
 from pyrmq.broker.requests.transactions import TransactionProcessor
 from pyrmq.broker.stats.broker_stats import BrokerStats, StatsProcessor
 from pyrmq.broker.stats.consume_stats import ConsumeStatsProcessor
