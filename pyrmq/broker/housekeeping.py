@@ -16,7 +16,7 @@ from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.tables.clients import ClientTable
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.offsets import OffsetTable
-from pyrmq.broker.tables.topic_delete import TopicDeletion
+from pyrmq.broker.tables.topic_removal import TopicDeletion
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.errors import PyrmqError

@@ -15,7 +15,7 @@ import pyrmq.sync
 import pyrmq.testing
 from pyrmq.broker import identity
 from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.tables.system_topics import system_topics
+from pyrmq.broker.tables.topics import system_topics
 from pyrmq.errors import CheckpointError, SegmentOptionError
 from pyrmq.model.broker_name import told
 from pyrmq.model.topic import TopicConfig

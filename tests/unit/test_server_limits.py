@@ -93,7 +93,6 @@ async def test_notices_of_many_members_are_sent_in_turns() -> None:
         clients: Any = {Member(): Client("c", 0, 0, 0.0) for _ in range(50)}
         group.clients = clients
     notices = Notices()
-    notices.consumers = groups
     async with trio.open_nursery() as nursery:
         nursery.start_soon(notices.run)
         for _ in range(3):

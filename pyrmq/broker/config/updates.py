@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,8 +113,6 @@ class ConfigUpdates:
         self._config = config
         self._pinned = pinned
         self._one = trio.Lock()
-        self.change_role: Callable[[Mapping[str, str], str], Awaitable[str]] | None = None
-        """Changes brokerRole, and says what it did: by whom it was asked is its second argument."""
         self.version, found = load(self._path)
         """Version of the configuration."""
         updated = with_updates(config, found, pinned)

@@ -43,8 +43,7 @@ class Replicating:
         self._known = master
         self.since = since
         """When it became what it is by an operator's word, ms; 0: it is as configured."""
-        self.on_changed: Callable[[], None] = lambda: None
-        """Called when a slave has got or lost its master."""
+        self._watchers: list[Callable[[], None]] = []
         self.server: HaServer | None = None
         self.replication: Replication | None = None
         if config.is_slave:
@@ -53,7 +52,7 @@ class Replicating:
                 heartbeat_interval=config.ha_send_heartbeat_interval,
                 housekeeping_interval=config.ha_housekeeping_interval,
             )
-            self.replication = Replication(store, slave, self._master, lambda: self.on_changed())
+            self.replication = Replication(store, slave, self._master, self._changed)
         else:
             if config.broker_role == SYNC_MASTER and not config.waits_for_slaves:
                 log.warning(
@@ -74,6 +73,19 @@ class Replicating:
             )
             places = HaPlaces(peers, config.ha_address_allow_list)
             self.server = HaServer(sockets, masters, places)
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """From now on `watcher` is called when a slave has got or lost its master."""
+        self._watchers.append(watcher)
+
+    def _changed(self) -> None:
+        for watcher in self._watchers:
+            watcher()
+
+    def leave_slaves(self) -> None:
+        """Ends the connections of slaves: those that still follow this master look for another."""
+        if self.server is not None:
+            self.server.master.stop()
 
     async def _master(self) -> Master:
         """haMasterAddress goes before what the name servers say of the HA port. Without name

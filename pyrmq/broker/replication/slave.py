@@ -88,6 +88,25 @@ class Master:
     ha: Address
 
 
+class KnownMaster:
+    """A slave's master, as the name server said that answered last."""
+
+    def __init__(self) -> None:
+        self.latest: Master | None = None
+        self._known = trio.Event()
+
+    async def get(self) -> Master:
+        """Waits for the first name server that knows it."""
+        await self._known.wait()
+        assert self.latest is not None
+        return self.latest
+
+    def note(self, master: Master) -> None:
+        """A name server says so."""
+        self.latest = master
+        self._known.set()
+
+
 class Replication:
     """Follows the master that `master` waits for and returns. `state` and `why` say how it stands;
     `on_changed` is called when a connection has opened or ended."""

@@ -17,7 +17,6 @@ from pyrmq.broker.tables.clients import ClientTable
 from pyrmq.broker.tables.groups import Group, GroupTable, is_own
 from pyrmq.broker.tables.offsets import OffsetTable
 from pyrmq.broker.tables.persistent import PersistentTable
-from pyrmq.broker.tables.topic_attributes import check_group_attributes
 from pyrmq.engine import Command
 from pyrmq.errors import (
     InvalidParameterError,
@@ -61,6 +60,19 @@ MAX_MODE_BODY = 4096
 MAX_MODES = 100_000
 MODES_WAITING = 16
 _MODES = "messageRequestModeMap"
+
+
+def check_group_attributes(changes: Any) -> None:
+    """A group has none that could be set or removed. [SubscriptionGroupAttributes]"""
+    if not changes:
+        return
+    if not isinstance(changes, dict):
+        raise InvalidParameterError("attributes must be an object")
+    name = str(next(iter(changes))).lstrip("+-")
+    raise ResponseError(
+        f"group attribute {name[:64]!r} is not supported: as in RocketMQ, groups have none",
+        ResponseCode.SYSTEM_ERROR,
+    )
 
 
 class GroupProcessor:

@@ -12,7 +12,8 @@ from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.requests import fields
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.locks import QueueLocks
-from pyrmq.broker.tables.topics import TopicTable, check_sendable, no_topic
+from pyrmq.broker.tables.topic_creation import Topics
+from pyrmq.broker.tables.topics import check_sendable, no_topic
 from pyrmq.engine import Command
 from pyrmq.errors import MessageIllegalError, NoPermissionError, ResponseError
 from pyrmq.model.codes import RequestCode, ResponseCode
@@ -50,11 +51,12 @@ class SendProcessor:
     frame again, with what was decided, once the topic is in its file."""
 
     def __init__(
-        self, live: LiveConfig, topics: TopicTable, groups: GroupTable, locks: QueueLocks
+        self, live: LiveConfig, topics: Topics, groups: GroupTable, locks: QueueLocks
     ) -> None:
         self._live = live
         self._config = live.now
-        self._topics = topics
+        self._topics = topics.table
+        self._creation = topics.creation
         self._groups = groups
         self._locks = locks
 
@@ -87,7 +89,7 @@ class SendProcessor:
             return self._send_back(connection, command, topic, properties)
         self._refuse_special(command, properties)
         if self._topics.get(topic) is None:
-            created = self._topics.create_in_send(
+            created = self._creation.create_in_send(
                 topic,
                 # A sender that names no template wants no topic made.
                 fields.send_text(command, "defaultTopic", ""),
@@ -165,9 +167,9 @@ class SendProcessor:
         self._refuse_special(command, properties)
         self._groups.require(name, connection)
         target = (
-            self._topics.create_send_back(DLQ_PREFIX + name, 1)
+            self._creation.create_send_back(DLQ_PREFIX + name, 1)
             if dead
-            else self._topics.create_send_back(topic, group.retry_queue_nums)
+            else self._creation.create_send_back(topic, group.retry_queue_nums)
         )
         assert command.frame is not None
         then = Resend(command.frame, target.topic_name, dead)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -273,17 +273,15 @@ class ClientTable:
 
 class Notices:
     """Tells in turns of a millisecond, each group once for all that has happened meanwhile: a
-    heartbeat may change a thousand groups with hundreds of members each. `consumers`: the groups
-    that have members."""
+    heartbeat may change a thousand groups with hundreds of members each."""
 
     def __init__(self) -> None:
-        self.consumers: Mapping[str, ConsumerGroup] = {}
-        self._changed: dict[str, None] = {}
+        self._changed: dict[str, ConsumerGroup] = {}
         self._news = trio.Event()
 
     def changed(self, group: ConsumerGroup) -> None:
         """Its members are others now, or its topics."""
-        self._changed[group.name] = None
+        self._changed[group.name] = group
         self._news.set()
 
     async def run(self) -> None:
@@ -294,10 +292,7 @@ class Notices:
             end = time.monotonic() + TURN
             while self._changed:
                 name = next(iter(self._changed))
-                del self._changed[name]
-                group = self.consumers.get(name)
-                if group is None:
-                    continue
+                group = self._changed.pop(name)
                 frame = encode_request(
                     RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, 0, {"consumerGroup": name}, oneway=True
                 )

@@ -41,7 +41,7 @@ class NewQueues:
         self._offsets = offsets
         self._clock = clock
         self._young: dict[tuple[str, str], _Began] = {}
-        offsets.on_first = self._began
+        offsets.watch_first(self._began)
 
     def _began(self, topic: str, group: str) -> None:
         """A client commits the first offset of its group in a topic."""

@@ -42,14 +42,6 @@ def _is_number(value: Any) -> bool:
     return as_int(value, 0) == as_int(value, 1)
 
 
-def _not_counted(topic: str, group: str, pulls: int, messages: int, nbytes: int) -> None:
-    pass
-
-
-def _not_told(topic: str, group: str) -> None:
-    pass
-
-
 class OffsetTable(PersistentTable):
     """Next offset to consume by (topic, group) and queue."""
 
@@ -58,10 +50,8 @@ class OffsetTable(PersistentTable):
         read or changed here."""
         super().__init__(path)
         self._grants = grants
-        self.on_granted: Granted = _not_counted
-        """Told of the pulls that the engine has answered."""
-        self.on_first: Callable[[str, str], None] = _not_told
-        """Told of a topic and a group that commits its first offset in it."""
+        self._granted_watchers: list[Granted] = []
+        self._first_watchers: list[Callable[[str, str], None]] = []
         self._step = max(version_step, 1)
         self._updates = 0
         self.offsets: dict[tuple[str, str], dict[int, int]] = {}
@@ -162,6 +152,15 @@ class OffsetTable(PersistentTable):
             queues = self.offsets[key] = {}
         return queues
 
+    def watch_granted(self, watcher: Granted) -> None:
+        """From now on `watcher` hears of the pulls that the engine has answered."""
+        self._granted_watchers.append(watcher)
+
+    def watch_first(self, watcher: Callable[[str, str], None]) -> None:
+        """From now on `watcher` hears of a topic and a group that commits its first offset in
+        it."""
+        self._first_watchers.append(watcher)
+
     def take_granted(self) -> None:
         """Takes what the engine's answers to pulls have committed. Everything in this table comes
         after it."""
@@ -170,7 +169,8 @@ class OffsetTable(PersistentTable):
         for topic, group, queue_id, following, commit, *counts in self._grants.drain():
             self._pulled[topic, group, queue_id] = following
             self._pullers.add(group)
-            self.on_granted(topic, group, *counts)
+            for granted in self._granted_watchers:
+                granted(topic, group, *counts)
             if commit is not None and self._has_room(topic, group, queue_id):
                 self._keep_unless_reset(topic, group, queue_id, commit)
 
@@ -313,7 +313,8 @@ class OffsetTable(PersistentTable):
 
     def _keep_unless_reset(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         if (topic, group) not in self.offsets:
-            self.on_first(topic, group)
+            for began in self._first_watchers:
+                began(topic, group)
         key = (topic, group, queue_id)
         if not self.resets or key not in self.resets:
             self.keep(*key, offset)

@@ -114,13 +114,12 @@ class PersistentTable:
     encodes takes the GIL from the loop just the same.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, on_changed: Callable[[], None] | None = None) -> None:
+        """`on_changed` is called behind every change."""
         self.path = path
         self._changed = False
         self._lock = trio.Lock()
-        self.on_changed: Callable[[], None] | None = None
-        """Called behind every change."""
-
+        self._on_changed = on_changed
         self._others: dict[Any, fastjson.Raw] = {}
         """Members of the file that are no part of the table."""
         self._version: dict[Any, Any] = {}
@@ -139,8 +138,8 @@ class PersistentTable:
 
     def changed(self) -> None:
         self._changed = True
-        if self.on_changed is not None:
-            self.on_changed()
+        if self._on_changed is not None:
+            self._on_changed()
 
     def to_json(self) -> dict[str, Any]:
         """The content of the file as it is in this moment, with frozen `Rows` as members."""
