@@ -62,7 +62,7 @@ class Producers(Protocol):
         """Whether a group has a producer, busy or not."""
 
     def pick(self, group: str, turn: int) -> PickedProducer:
-        """Whom to ask; producers take turns."""
+        """The producer to ask; producers take turns."""
 
 
 def check_frame(
@@ -89,7 +89,7 @@ def check_frame(
 
 @dataclass(slots=True)
 class Pass:
-    """What one pass has met."""
+    """What happened in one pass."""
 
     unreachable: int = 0
     """Halves that nobody could be asked about."""
