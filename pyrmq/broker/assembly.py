@@ -31,6 +31,7 @@ from pyrmq.broker.requests.pull import pull_of_no_topic
 from pyrmq.broker.requests.transactions import (
     ProducerChoice,
     TransactionMetrics,
+    keep_progress,
     make_overflow_topic,
     open_transactions,
     rules,
@@ -47,7 +48,6 @@ from pyrmq.broker.tables.tables import Tables
 from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.broker.tables.topic_removal import TopicDeletion
 from pyrmq.engine import Listener, PullGrants, Store, Transactions
-from pyrmq.model.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.address import Address, message_id
 from pyrmq.net.server.admin_access import AdminAccess
@@ -59,7 +59,7 @@ from pyrmq.txn import TransactionService
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a broker is made of, from outside."""
+    """What a broker is made from."""
 
     role: Role
     """The configuration, with the role that counts."""
@@ -75,7 +75,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a broker consists of."""
+    """The parts of a running broker."""
 
     address: Address
     store: Store
@@ -293,12 +293,6 @@ def _server(
 def _transactions(
     config: BrokerConfig, address: Address, store: Store, tables: Tables, engine: Transactions
 ) -> TransactionService:
-    offsets, topics = tables.offsets, tables.topics
-
-    def keep_progress(half: int, op: int) -> None:
-        offsets.keep(HALF_TOPIC, TRANSACTION_GROUP, 0, half)
-        offsets.keep(OP_TOPIC, TRANSACTION_GROUP, 0, op)
-
     return TransactionService(
         store,
         engine,
@@ -306,9 +300,9 @@ def _transactions(
         producers=ProducerChoice(tables.clients),
         broker_name=config.broker_name,
         message_id=partial(message_id, address),
-        keep_progress=keep_progress,
-        overflow=partial(make_overflow_topic, topics),
-        taking=topics.table.taking,
+        keep_progress=partial(keep_progress, tables.offsets),
+        overflow=partial(make_overflow_topic, tables.topics),
+        taking=tables.topics.table.taking,
     )
 
 

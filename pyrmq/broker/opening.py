@@ -67,7 +67,7 @@ def _alike(path: Path, root: Path) -> tuple[Path, str, Iterable[Path]]:
 
 
 def _lengths(files: Iterable[Path]) -> list[int]:
-    """Of those that are named after an offset, and not empty."""
+    """The lengths of files that are named after an offset and not empty."""
     named = (file for file in files if file.name.isdecimal() and len(file.name) == 20)
     try:
         return [size for file in islice(named, LOOKED_AT) if (size := file.stat().st_size)]

@@ -1,4 +1,6 @@
-"""Keeping the name servers informed. [BrokerOuterAPI, BrokerController.registerBrokerAll]"""
+"""Registers the broker and its topics at the name servers.
+[BrokerOuterAPI, BrokerController.registerBrokerAll]
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ class _NameServer:
     known: bool = False
     """Whether the last request that told it something was answered."""
     trouble: Trouble = field(default_factory=Trouble)
-    """That it cannot be told anything."""
+    """Requests to it that failed, to be logged."""
 
     @property
     def name(self) -> str:

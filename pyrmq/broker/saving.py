@@ -38,7 +38,7 @@ class Saving:
             tables.offsets,
             tables.filters,
         ]
-        await _save(found if self._config.now.is_slave else [*found, self._metrics])
+        await save_all(found if self._config.now.is_slave else [*found, self._metrics])
 
     async def run(self) -> None:
         """Writes topics and groups soon after a change, offsets and filters every
@@ -54,7 +54,7 @@ class Saving:
                     written = trio.current_time()
                     tables.filters.look_again()
                     changed += [tables.offsets, tables.filters]
-                await _save(changed)
+                await save_all(changed)
             except OSError as e:
                 log.error("configuration not written, next try follows: %s", escape(e))
                 await trio.sleep(RETRY)
@@ -69,7 +69,9 @@ class Saving:
                 log.error("transactionMetrics not written, next try follows: %s", escape(e))
 
 
-async def _save(tables: Iterable[PersistentTable]) -> None:
+async def save_all(tables: Iterable[PersistentTable]) -> None:
+    """Writes those that changed. If some cannot be written, the first error is raised behind the
+    others."""
     errors = []
     for table in tables:
         try:

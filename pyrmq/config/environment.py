@@ -49,7 +49,7 @@ class FromEnvironment:
 def from_environment(
     cls: Any, others: OtherKeys, naming: Naming, environ: Mapping[str, str]
 ) -> FromEnvironment:
-    """What the environment sets of the keys of `cls`."""
+    """The keys of `cls` that the environment sets."""
     words = {field.upper(): key for key, (field, _) in keys_of(cls).items()}
     words |= {_upper_snake(other.name): other.name for other in others}
     found = FromEnvironment()

@@ -10,7 +10,7 @@ from pathlib import Path
 from pyrmq.errors import ConfigError
 
 _UNDECODABLE = re.compile("[\udc80-\udcff]")
-"""What Python makes of bytes that are no UTF-8."""
+"""Characters that Python makes of bytes that are not UTF-8."""
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 

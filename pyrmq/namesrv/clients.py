@@ -41,7 +41,7 @@ class RouteProcessor:
         self._turns = turns
         self._started = -math.inf
         self._cluster: tuple[int, bytes] = (-1, b"")
-        """What the clusters are, encoded, and the number of changes before it."""
+        """The encoded clusters, and the number of changes before them."""
         self._cluster_at = -math.inf
         """When encoding it began."""
         self._encoding = trio.Lock()

@@ -56,7 +56,7 @@ class NamesrvConfig:
     bind_address: str = key("0.0.0.0", "Address to listen on.")
     scan_not_active_broker_interval: int = key(
         5000,
-        "ms between two rounds that remove expired brokers.",
+        "ms between two passes that remove expired brokers.",
         low=10,
         high=86_400_000,
         live=True,

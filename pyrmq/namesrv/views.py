@@ -1,4 +1,4 @@
-"""What is answered from the route tables. [RouteInfoManager, ZoneRouteRPCHook]"""
+"""Answers that are made from the route tables. [RouteInfoManager, ZoneRouteRPCHook]"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One life of a broker: what pyrmq.broker.broker wires, without sockets, over a real store."""
+"""One life of a broker: what pyrmq.broker.assembly makes, without sockets, over a real store."""
 
 from __future__ import annotations
 

@@ -262,7 +262,7 @@ class ServiceConfig(ReplicationConfig):
         live=True,
     )
     transaction_check_interval: int = key(
-        30_000, "ms between two rounds of checks.", low=10, high=_DAY, live=True
+        30_000, "ms between two check passes.", low=10, high=_DAY, live=True
     )
     transaction_op_msg_max_size: int = key(
         4096, "Most bytes of an op message.", low=32, high=1 << 20

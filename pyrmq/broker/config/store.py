@@ -101,12 +101,12 @@ class StoreConfig(ServiceConfig):
     )
     clean_file_forcibly_enable: bool = key(True, "Whether diskSpaceCleanForciblyRatio applies.")
     clean_resource_interval: int = key(
-        10_000, "ms between two rounds of deletion.", low=1, high=_DAY
+        10_000, "ms between two passes that delete files.", low=1, high=_DAY
     )
     delete_commit_log_files_interval: int = key(
         100, "ms between two log files that are deleted.", high=60_000
     )
-    delete_file_batch_max: int = key(10, "Most log files of a round.", low=1, high=10_000)
+    delete_file_batch_max: int = key(10, "Most log files that a pass deletes.", low=1, high=10_000)
 
     flush_disk_type: str = key(
         "ASYNC_FLUSH",

@@ -35,7 +35,7 @@ _OTHERS = {row.name: row for row in OTHER_KEYS}
 class Update:
     value: str
     configured: str
-    """What the key was without it."""
+    """The key's value without the update."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def _changed(config: BrokerConfig, updates: Mapping[str, Update]) -> BrokerConfi
 
 
 def load(path: Path) -> tuple[DataVersion, dict[str, Update]]:
-    """The content of the file. Raises ConfigError for invalid content."""
+    """The content of the file. ConfigError if a row is invalid."""
     content = config_file.load(path)
     table = content.get("updates", {})
     if not isinstance(table, dict):

@@ -90,7 +90,7 @@ class HaPlaces:
 
 
 def refusal(host: str) -> str:
-    """What the log says of a host without a place."""
+    """The line of the log about a host without a place."""
     return (
         f"no name server lists a slave of this brokerName and brokerClusterName at {host}: the "
         "slave's brokerIP1 has to be the address that it connects from, or name that one in "
@@ -165,7 +165,7 @@ class HaServer:
                 self._end_strangers()
 
     def _end_strangers(self) -> None:
-        """Those that came before any name server had answered get their time to be registered."""
+        """Connections that came before any name server answered get time to be registered."""
         now = trio.current_time()
         self._certain_since = since = now if self._certain_since is None else self._certain_since
         for one in self._served:

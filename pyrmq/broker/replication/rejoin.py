@@ -1,4 +1,4 @@
-"""Making a log that went apart from its master's the beginning of that again.
+"""Cuts a log that went apart from its master's, so that it is the beginning of that again.
 
 A broker that was master and comes back has records that the one which replaced it never got. They
 are put aside, never deleted, and the log is cut behind the last record that both have. The next

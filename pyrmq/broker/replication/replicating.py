@@ -147,16 +147,16 @@ class HaStatus:
         `masterSince` (ms): since when it is one by an operator's word, 0: by its configuration;
         `takesOffsets`: slaves hand over what was committed there (UPDATE_CONSUMER_OFFSET);
         and `behindMillis` of each slave: how long ago it had all of the log."""
-        end = self._store.stats()["maxPhyOffset"]
+        log_end = self._store.stats()["maxPhyOffset"]
         slaves = self._master.replicas() if self._master is not None else []
         is_master = self._replication is None
         return {
-            "haClientRuntimeInfo": self._of_slave(end),
+            "haClientRuntimeInfo": self._of_slave(log_end),
             "haConnectionInfo": [
                 {
                     "addr": row["peer"],
-                    "behindMillis": _behind(row, end),
-                    "diff": end - row["ackOffset"],
+                    "behindMillis": _behind(row, log_end),
+                    "diff": log_end - row["ackOffset"],
                     "inSync": row["inSync"],
                     "slaveAckOffset": row["ackOffset"],
                     "transferFromWhere": row["transferFrom"],
@@ -166,11 +166,11 @@ class HaStatus:
             ],
             "inSyncSlaveNums": sum(row["inSync"] for row in slaves),
             "master": is_master,
-            "masterCommitLogMaxOffset": end if is_master else 0,
+            "masterCommitLogMaxOffset": log_end if is_master else 0,
             **({"masterSince": self._since, "takesOffsets": True} if is_master else {}),
         }
 
-    def _of_slave(self, end: int) -> dict[str, object]:
+    def _of_slave(self, log_end: int) -> dict[str, object]:
         replication = self._replication
         if replication is None:
             return {
@@ -189,7 +189,7 @@ class HaStatus:
             "lastWriteTimestamp": status["reportedAt"],
             **({"masterAddr": format_address(master.ha)} if master is not None else {}),
             "masterFlushOffset": status["masterEnd"],
-            "maxOffset": end,
+            "maxOffset": log_end,
             "state": replication.state.name,
             "transferredByteInSecond": self._rate(status["received"]),
             "why": replication.why,
@@ -205,5 +205,5 @@ class HaStatus:
         return rate
 
 
-def _behind(row: dict[str, Any], end: int) -> int:
-    return 0 if row["ackOffset"] >= end else max(now_ms() - int(row["caughtUpAt"]), 0)
+def _behind(row: dict[str, Any], log_end: int) -> int:
+    return 0 if row["ackOffset"] >= log_end else max(now_ms() - int(row["caughtUpAt"]), 0)

@@ -135,7 +135,7 @@ def save(configured: BrokerConfig, role: Mapping[str, str], since: int) -> None:
 
 class Promotion:
     """`configured`: without the changes of operators; `now`: with them. `restart` is called once
-    the change is kept. `end` says where the log ends."""
+    the change is kept. `log_end` says where the log ends."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class Promotion:
         replicating: Replicating,
         sole: SoleMaster,
         restart: Callable[[], None],
-        end: Callable[[], int],
+        log_end: Callable[[], int],
     ) -> None:
         self._configured = configured
         self._now = now
@@ -153,7 +153,7 @@ class Promotion:
         self._replicating = replicating
         self._sole = sole
         self._restart = restart
-        self._end = end
+        self._log_end = log_end
 
     async def change(self, values: Mapping[str, str], by: str) -> str:
         """Changes the role, and says what it did. `values`: brokerRole, and brokerId with it.
@@ -223,10 +223,10 @@ class Promotion:
 
     async def _check_slaves(self, channels: Channels) -> None:
         """NoPermissionError while another slave of this name is further than this one."""
-        own = self._end()
-        for address, end in (await self._sole.ends_of_slaves(channels)).items():
-            if end > own:
+        own = self._log_end()
+        for address, log_end in (await self._sole.log_ends_of_slaves(channels)).items():
+            if log_end > own:
                 raise NoPermissionError(
                     f"nothing was changed: the slave {format_address(address)} has the log up to "
-                    f"{end}, this one up to {own}: promote that one, or stop it first"
+                    f"{log_end}, this one up to {own}: promote that one, or stop it first"
                 )

@@ -35,7 +35,7 @@ ONE_BY_ONE = 8
 async def why_not_fitting(channel: Channel, store: Store) -> str | None:
     """Why the store's log is not the beginning of the log of the master at the other end of
     `channel`, and what to do; None if it is. ConnectError, RequestTimeoutError, ResponseError."""
-    end = store.stats()["maxPhyOffset"]
+    log_end = store.stats()["maxPhyOffset"]
     newest = await trio.to_thread.run_sync(newest_record, store.native)
     if newest is not None:
         offset = newest[0]
@@ -45,12 +45,12 @@ async def why_not_fitting(channel: Channel, store: Store) -> str | None:
             if why is not None:
                 return why
             offset += len(own)
-            own = await _own(store, offset) if offset < end else None
-        if offset < end and await _at_master(channel, offset) is not None:
+            own = await _own(store, offset) if offset < log_end else None
+        if offset < log_end and await _at_master(channel, offset) is not None:
             return _text(f"behind {offset} this log has no record, and its master has")
-    masters_end = await _end_of_master(channel)
-    if masters_end is not None and masters_end < end:
-        return _text(f"this log ends at {end}, its master's at {masters_end}")
+    masters_end = await _log_end_of_master(channel)
+    if masters_end is not None and masters_end < log_end:
+        return _text(f"this log ends at {log_end}, its master's at {masters_end}")
     return None
 
 
@@ -78,7 +78,7 @@ async def _at_master(channel: Channel, offset: int) -> bytes | None:
     return bytes(check_success(answer).body)
 
 
-async def _end_of_master(channel: Channel) -> int | None:
+async def _log_end_of_master(channel: Channel) -> int | None:
     """Where the master's log ends; None if it does not say. [GET_BROKER_RUNTIME_INFO]"""
     answer = await channel.request(RequestCode.GET_BROKER_RUNTIME_INFO, timeout=TIMEOUT)
     table = fastjson.loads_object(answer.body).get("table")
@@ -94,17 +94,17 @@ def _text(why: str) -> str:
     )
 
 
-def places(first: int, end: int, file_size: int) -> Iterator[int]:
-    """Physical offsets at which to compare a log from `first` to `end`."""
-    newest, oldest = (end - 1) // file_size, first // file_size
+def places_to_compare(first: int, log_end: int, file_size: int) -> Iterator[int]:
+    """Physical offsets at which to compare a log from `first` to `log_end`."""
+    newest, oldest = (log_end - 1) // file_size, first // file_size
     number, step, left = newest, 1, ONE_BY_ONE
-    while end > 0 and number > oldest:
+    while log_end > 0 and number > oldest:
         yield number * file_size
         left -= 1
         if left <= 0:
             step *= 2
         number -= step
-    if end > 0:
+    if log_end > 0:
         yield oldest * file_size
 
 
@@ -113,7 +113,7 @@ async def has_history(channel: Channel, store: Store, file_size: int, timeout: f
     in all, then the answer is no. ConnectError, RequestTimeoutError."""
     stats = store.stats()
     with trio.move_on_after(timeout):
-        for offset in places(stats["minPhyOffset"], stats["maxPhyOffset"], file_size):
+        for offset in places_to_compare(stats["minPhyOffset"], stats["maxPhyOffset"], file_size):
             own = await trio.to_thread.run_sync(store.record_at, offset)
             if own is not None and own == await _at(channel, offset, timeout):
                 return True

@@ -1,7 +1,7 @@
 """A slave's tables follow its master's: topics, groups, offsets, delay offsets, request modes.
 [SlaveSynchronize]
 
-Each round asks for all of them and changes what differs, nothing else. What the master has not
+Each pass asks for all of them and changes what differs, nothing else. What the master has not
 goes, but for what is every broker's own. Offsets are the master's, except those that consumers
 committed here, as the master was away, while these are further and the master has not moved on
 since. They are handed over to the master, also after a restart of the slave; the master takes them
@@ -43,7 +43,7 @@ from pyrmq.net.client.channel import Channel, Channels
 log = logging.getLogger(__name__)
 
 PERIOD = 3.0
-"""Seconds between two rounds, and after one that failed."""
+"""Seconds between two passes, and after one that failed."""
 LONG_PERIOD = 10.0
 """The same where the tables are large."""
 MAX_TIME = 1 << 53
@@ -51,11 +51,11 @@ MAX_TIME = 1 << 53
 MAX_OFFSET = 1 << 62
 """No queue gets this far."""
 LARGE = 1 << 20
-"""Bytes of a round's answers."""
+"""Bytes of a pass's answers."""
 TIMEOUT = 10.0
 """Seconds that the master may take to answer a request."""
 MAX_HANDED_OVER = 2000
-"""Offsets that are handed over in one round."""
+"""Offsets that are handed over in one pass."""
 MAX_LEFT_OUT = 64
 """Names that are logged, of rows that are not followed."""
 AT_ONCE = 200
@@ -68,7 +68,7 @@ Offsets = dict[tuple[str, str], dict[int, int]]
 class SlaveSync:
     """`master` waits until a master is known, and names the one that the log follows. While the log
     follows none (`follows`), the tables do not either: a master that came back without its disk has
-    none. `wake` has a round begin at once."""
+    none. `wake` begins a pass at once."""
 
     def __init__(
         self,
@@ -94,44 +94,44 @@ class SlaveSync:
         """How often something was handed over."""
         self._refused = ""
         self._seen: Offsets = {}
-        """The master's offsets, as the round before had them."""
+        """The master's offsets, as the pass before had them."""
         self._versions: dict[str, object] = {}
         """Of the tables that were taken over, and of what was written to files."""
         self._left_out: set[tuple[str, str]] = set()
         self._wake = trio.Event()
         self._failure = ""
         self._bytes = 0
-        self.rounds = 0
+        self.passes = 0
 
     def wake(self) -> None:
         self._wake.set()
 
     async def run(self) -> None:
-        """Rounds until cancelled."""
+        """Makes passes until cancelled."""
         self._here |= self._offsets.found_here
         self._offsets.here = self._here
         async with Channels() as channels:
             while True:
                 master = await self._master()
-                done = await self._round(channels, master)
+                done = await self._pass(channels, master)
                 is_large = done and self._bytes > LARGE
                 with trio.move_on_after(LONG_PERIOD if is_large else PERIOD):
                     await self._wake.wait()
                 self._wake = trio.Event()
 
-    async def _round(self, channels: Channels, master: Master) -> bool:
+    async def _pass(self, channels: Channels, master: Master) -> bool:
         """Whether all went well. What failed is logged once."""
         try:
             if not self._follows():
                 raise ServiceNotAvailableError("this slave's log does not follow it")
             channel = await channels.get(master.broker)
             await self.once(channel)
-        except Exception as e:  # whatever a master answers, the next round tries again
+        except Exception as e:  # whatever a master answers, the next pass tries again
             if not isinstance(e, PyrmqError | OSError):
                 log.exception("what the master answers cannot be used")
             why = f"{format_address(master.broker)}: {e}"
             if not self._failure:
-                # Messages may have come to topics that no round has seen.
+                # Messages may have come to topics that no pass has seen.
                 self._topics.creation.adopt_stored()
             if why != self._failure:
                 # Why the log does not follow is what the log's own connection says.
@@ -140,11 +140,11 @@ class SlaveSync:
             self._failure = why
             return False
         self._failure = ""
-        self.rounds += 1
+        self.passes += 1
         return True
 
     async def once(self, channel: Channel) -> None:
-        """One round. PyrmqError, OSError."""
+        """Makes one pass. PyrmqError, OSError."""
         self._bytes = 0
         status: Mapping[Any, Any] = {}
         with suppress(ResponseError):  # a broker before 5.0

@@ -1,4 +1,4 @@
-"""That there is one master of a broker name.
+"""Sees to it that a broker name has one master.
 
 A master looks for another one before it starts, and all the time: after a partition, or where an
 old master comes back that a slave has replaced. The one that became master earlier then takes no
@@ -6,7 +6,7 @@ messages. Brokers of other makes do not say since when they are masters: then an
 who has to decide.
 
 Anybody can register at a name server, so what another one says counts only while a name server
-lists it and it answers, and if it has this log's history (`log_history`). Without that it is a
+lists it and it answers, and if it has this log's history (`same_log`). Without that it is a
 stranger, or another broker that was given this name: this one goes on, and says so.
 """
 
@@ -193,30 +193,30 @@ class SoleMaster:
         except PyrmqError:
             return False
 
-    async def ends_of_slaves(self, channels: Channels) -> dict[Address, int]:
+    async def log_ends_of_slaves(self, channels: Channels) -> dict[Address, int]:
         """Where the logs of the other slaves of this name end that answer, but for those that have
         another history than this one."""
         await self._peers.look(channels)
         found: dict[Address, int] = {}
 
         async def ask(address: Address) -> None:
-            end = await self._end_of_slave(channels, address)
-            if end is not None and await self._has_history(channels, address) is not False:
-                found[address] = end
+            log_end = await self._log_end_of_slave(channels, address)
+            if log_end is not None and await self._has_history(channels, address) is not False:
+                found[address] = log_end
 
         async with trio.open_nursery() as nursery:
             for address in self._peers.slaves[:MAX_OTHERS]:
                 nursery.start_soon(ask, address)
         return found
 
-    async def _end_of_slave(self, channels: Channels, address: Address) -> int | None:
+    async def _log_end_of_slave(self, channels: Channels, address: Address) -> int | None:
         try:
             status = await self._status(channels, address)
         except (PyrmqError, trio.TooSlowError):
             return None
         client = status.get("haClientRuntimeInfo")
-        end = client.get("maxOffset") if isinstance(client, dict) else None
-        return end if status.get("master") is False and isinstance(end, int) else None
+        log_end = client.get("maxOffset") if isinstance(client, dict) else None
+        return log_end if status.get("master") is False and isinstance(log_end, int) else None
 
     async def _status(self, channels: Channels, address: Address) -> dict[Any, Any]:
         with trio.fail_after(ANSWER):

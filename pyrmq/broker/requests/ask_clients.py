@@ -1,4 +1,4 @@
-"""What operators ask of consumers, through the broker: how they run, how far they are, and to
+"""Passes questions of operators on to consumers: how they run, how far they are, and to
 consume one message. [AdminBrokerProcessor.callConsumer, Broker2Client.getConsumeStatus]"""
 
 from __future__ import annotations

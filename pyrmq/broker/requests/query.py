@@ -12,8 +12,8 @@ from pyrmq.net.command import Response
 from pyrmq.net.server.answers import Elsewhere
 from pyrmq.net.server.connection import Connection
 
-ROUNDS = 20
-"""Rounds of retention that one command runs at most. [executeDeleteFilesManually]"""
+PASSES = 20
+"""Passes of retention that one command runs at most. [executeDeleteFilesManually]"""
 QUERIES, QUERIES_WAITING = 4, 64
 """Look-ups by key at a time, as one may read much of a cold disk; how many more may wait."""
 VIEWS, VIEWS_WAITING = 4, 256
@@ -80,7 +80,7 @@ class QueryProcessor:
         return self._cleaning.begin(self._delete())
 
     async def _delete(self) -> Response:
-        for _ in range(ROUNDS):
+        for _ in range(PASSES):
             deleted = await self._cleaning.run(lambda: self._store.clean(manual=True))
             if not any(deleted.values()):
                 break

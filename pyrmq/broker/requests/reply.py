@@ -191,7 +191,7 @@ class ReplyProcessor:
 
 
 def _check_fields(command: Command) -> None:
-    """What a send needs, though not all of it is used here."""
+    """Checks the fields that a send needs, though not all of them are used here."""
     for name in ("sysFlag", "bornTimestamp", "flag"):
         fields.send_number(command, name)
     for name in ("defaultTopicQueueNums", "reconsumeTimes"):

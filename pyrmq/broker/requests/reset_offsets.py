@@ -100,7 +100,7 @@ class ResetOffsetProcessor:
         return await trio.to_thread.run_sync(look, limiter=self._readers)
 
     async def _of_clients(self, topic: TopicConfig, group: str, time: int, force: bool) -> Offsets:
-        """What the clients are told: without `force` no offset moves forward."""
+        """The offsets that clients are told: without `force` none moves forward."""
         name = topic.topic_name
         queues = list(range(topic.write_queue_nums))
         had = {q: self._offsets.query(name, group, q) for q in queues}

@@ -135,7 +135,7 @@ class RuntimeInfo:
         }
 
     def _disk(self) -> dict[str, object]:
-        """What has to be asked of the disk: not for the event loop."""
+        """Figures that are asked of the disk, in a thread."""
         root, logs = self._config.store_path_root_dir, self._config.commit_log_dirs
         ratios = {path: _used(path) for path in logs}
         table: dict[str, object] = {f"commitLogDiskRatio_{p}": r for p, r in ratios.items()}

@@ -1,6 +1,6 @@
-"""Transactions in the broker: requests, whom to ask, and what is kept in files.
+"""Transactions in the broker: their requests, the producers to ask, and what files keep of them.
 
-What is decided, and when, is pyrmq/txn's; here it meets connections and tables.
+`pyrmq.txn` decides; this module gives it the broker's connections and tables.
 """
 
 from __future__ import annotations
@@ -52,7 +52,14 @@ def open_transactions(config: BrokerConfig, store: Store, offsets: OffsetTable) 
     )
 
 
+def keep_progress(offsets: OffsetTable, half: int, op: int) -> None:
+    """Keeps how far all transactions are settled: the next offsets in the half and op topics."""
+    offsets.keep(HALF_TOPIC, TRANSACTION_GROUP, 0, half)
+    offsets.keep(OP_TOPIC, TRANSACTION_GROUP, 0, op)
+
+
 def rules(config: BrokerConfig) -> Rules:
+    """The times by which halves are judged, of a configuration."""
     kept = config.file_reserved_time * HOUR
     return Rules(
         transaction_time_out=config.transaction_time_out,
@@ -64,7 +71,8 @@ def rules(config: BrokerConfig) -> Rules:
 
 
 class ProducerChoice:
-    """Whom to ask in a group: its producers take turns. [ProducerManager.getAvailableChannel]"""
+    """Picks the producer of a group to ask: its producers take turns.
+    [ProducerManager.getAvailableChannel]"""
 
     def __init__(self, clients: ClientTable) -> None:
         self._clients = clients
@@ -109,7 +117,7 @@ class TransactionProcessor:
                 f"commitOrRollback {asked} is unknown: 0, 8 or 12 expected",
                 ResponseCode.SYSTEM_ERROR,
             ) from None
-        end = self._service.ender.end(
+        durable = self._service.ender.end(
             EndTransaction(
                 producer_group=fields.text(command, "producerGroup"),
                 tran_state_table_offset=fields.int64(command, "tranStateTableOffset"),
@@ -120,7 +128,7 @@ class TransactionProcessor:
                 transaction_id=command.ext.get("transactionId", ""),
             )
         )
-        return None if end is None else WhenConfirmed(Response(), end)
+        return None if durable is None else WhenConfirmed(Response(), durable)
 
     def resume(self, connection: Connection, command: Command) -> WhenConfirmed:
         """RESUME_CHECK_HALF_MESSAGE: a message that was discarded is asked about again."""
@@ -128,8 +136,7 @@ class TransactionProcessor:
         phys = offset_of_message_id(text)
         if phys is None:
             raise InvalidParameterError(f"msgId {text[:64]!r} is no offset id of 32 or 56 digits")
-        end = self._service.ender.resume(phys)
-        return WhenConfirmed(Response(), end)
+        return WhenConfirmed(Response(), self._service.ender.resume(phys))
 
 
 async def make_overflow_topic(topics: Topics) -> None:

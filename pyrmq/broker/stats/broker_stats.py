@@ -194,7 +194,7 @@ class BrokerStats:
         return self.figures("GROUP_GET_NUMS", f"{topic}@{group}", MINUTE).tps
 
     def totals(self) -> Totals:
-        """What was put is as of the last sampling."""
+        """Puts are those counted at the last sampling."""
         put, plain_put, got, plain_got = (self._broker.total(self._cluster, n) for n in range(4))
         return Totals(put, self._put_bytes, plain_put, self._found, self._missed, got, plain_got)
 

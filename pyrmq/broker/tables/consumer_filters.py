@@ -76,7 +76,7 @@ class ConsumerFilters(PersistentTable):
         self._time = LoopTime(0.05, 1.0)
         """For what heartbeats bring."""
         self._later: dict[str, dict[str, Subscription]] = {}
-        """What there was no time for, by group and topic."""
+        """Filters that there was no time to compile, by group and topic."""
         self._kept: dict[str, dict[str, Any]] = {}
         """Rows of the file that are not understood, by topic and group."""
         self._is_full = False
@@ -92,7 +92,7 @@ class ConsumerFilters(PersistentTable):
         return sql_filter(expression)
 
     def subscribed(self, group: str, subscriptions: Mapping[str, Subscription]) -> None:
-        """What a group wants from now on; nothing: it has no members."""
+        """A group wants this from now on; nothing: it has no members."""
         if not self._evaluates:
             return
         self._later.pop(group, None)

@@ -22,7 +22,7 @@ from pyrmq.model.topic import as_int
 
 log = logging.getLogger(__name__)
 
-UNKNOWN_END = 1 << 62
+UNKNOWN_LOG_END = 1 << 62
 MAX_DELETED = 65_536
 """Topics that are kept; of more the oldest are forgotten."""
 
@@ -31,7 +31,7 @@ MAX_DELETED = 65_536
 class Deleted:
     """One topic. It may have been made again since."""
 
-    end: int
+    log_end: int
     """Where the log ended: what is behind it is not of the deleted topic."""
     batch: bool
     """Whether its queues hold inner batches; those of the topic to come do, then."""
@@ -43,7 +43,7 @@ class Deleted:
     def to_json(self) -> dict[str, Any]:
         return {
             "batch": self.batch,
-            "logEnd": self.end,
+            "logEnd": self.log_end,
             "queues": {str(queue): offset for queue, offset in self.queues.items()},
             "unfinished": self.unfinished,
         }
@@ -71,7 +71,7 @@ class DeletedTopics(PersistentTable):
         super().__init__(path)
         self._store = store
         self.topics: OrderedDict[str, Deleted] = OrderedDict()
-        """Those that were deleted last are last."""
+        """In the order of their deletion."""
         self._rows = Rows(self._row)
         table = config_file.load(path).get("deletedTopics")
         found = {
@@ -79,7 +79,7 @@ class DeletedTopics(PersistentTable):
             for topic, value in (table if isinstance(table, dict) else {}).items()
             if isinstance(value, dict)
         }
-        for topic in sorted(found, key=lambda topic: found[topic].end):
+        for topic in sorted(found, key=lambda topic: found[topic].log_end):
             self._change(topic, found[topic])
         if self._hide():
             config_file.save(path, self.to_json())
@@ -121,7 +121,7 @@ class DeletedTopics(PersistentTable):
     def begin(self, topic: str, batch: bool) -> None:
         """A topic is being deleted."""
         known = self.topics.get(topic)
-        self._change(topic, Deleted(UNKNOWN_END, batch, known.queues if known else {}))
+        self._change(topic, Deleted(UNKNOWN_LOG_END, batch, known.queues if known else {}))
         self.changed()
 
     def finish(self, ends: Mapping[str, Iterable[tuple[int, int]]]) -> None:
@@ -141,14 +141,14 @@ class DeletedTopics(PersistentTable):
         that are too many."""
         while self.topics:
             oldest, deleted = next(iter(self.topics.items()))
-            if deleted.end > first:
+            if deleted.log_end > first:
                 if len(self.topics) <= MAX_DELETED:
                     break
                 log.error("messages of the deleted topic %s may come back", escape(oldest))
             self._forget(oldest)
 
-    def settle(self, topics: Iterable[str]) -> None:
-        """These are there: a deletion of one that did not end did not begin, either."""
+    def undo_unfinished(self, topics: Iterable[str]) -> None:
+        """These topics are there: if a deletion of one did not finish, it did not begin either."""
         left = {}
         for topic in topics:
             known = self.topics.get(topic)

@@ -50,7 +50,7 @@ class DeletedUnread:
         return self._groups.get(group, 0)
 
     async def run(self) -> None:
-        """What was deleted before is not counted."""
+        """Counts until cancelled. Messages that were deleted before are not counted."""
         begins = self._begins()
         await self.look(count=False)
         since = max(LOOKS) + 1

@@ -85,7 +85,7 @@ class _Member:
 
 
 class Agreement:
-    """What each member of a group has stated last."""
+    """The subscriptions that each member of a group stated last."""
 
     def __init__(self, group: str) -> None:
         self._group = group
@@ -120,7 +120,7 @@ class Agreement:
                 del self._kinds[member.kind.wishes]
 
     def shown(self, connection: Connection) -> dict[str, str] | None:
-        """What a member wants, by topic; None if it has not said so."""
+        """The expression of a member by topic; None if it has stated nothing."""
         member = self._members.get(connection)
         if member is None:
             return None
@@ -212,15 +212,15 @@ class Subscribed:
     def check(self, connection: Connection, sizes: Mapping[SubscribedBy, int]) -> None:
         """Whether these groups may take so much: InvalidParameterError, SystemBusyError."""
         had = self._taken.get(connection, {})
-        more = sum(size - had.get(group, 0) for group, size in sizes.items())
-        if more > 0:
-            mine = sum(had.values()) + more
+        added = sum(size - had.get(group, 0) for group, size in sizes.items())
+        if added > 0:
+            mine = sum(had.values()) + added
             if mine > MAX_BYTES_PER_CONNECTION:
                 raise InvalidParameterError(
                     f"groups and subscriptions of a connection would take {mine} bytes: at most "
                     f"{MAX_BYTES_PER_CONNECTION}"
                 )
-            if self._total + more > MAX_BYTES:
+            if self._total + added > MAX_BYTES:
                 raise SystemBusyError(
                     f"[OVERLOAD]groups and subscriptions of all clients take {self._total} "
                     "bytes already"

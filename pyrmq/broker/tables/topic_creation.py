@@ -62,7 +62,7 @@ class TopicCreation:
         written) get one, so that what was acknowledged can be read. Those that were deleted are
         deleted again: the crash came in between, or messages that were delayed came behind."""
         topics, deleted = self._topics, self._topics.deleted
-        deleted.settle(topic for topic in list(deleted.topics) if topic in topics.topics)
+        deleted.undo_unfinished(topic for topic in list(deleted.topics) if topic in topics.topics)
         stored: dict[str, int] = {}
         visible: set[str] = set()
         for topic, queue_id, low, high in self._store.queues():
