@@ -59,6 +59,7 @@ lint: $(STAMP) ## Check style, types and the layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest pyrmq.engine --ignore-disjoint-bases --allowlist scripts/stubtest.txt
 	$(BIN)/python scripts/check_layers.py
 	$(BIN)/pytest --collect-only -qq tests >/dev/null || $(BIN)/pytest --collect-only -q tests
 	cargo fmt --all --check
