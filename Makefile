@@ -78,8 +78,9 @@ lint-style: engine ## The quick part of it: seconds
 	$(BIN)/python scripts/docs_modules.py --check
 	$(BIN)/python scripts/docs_tables.py --check
 
-lint-python: engine ## Types; all tests can be collected
+lint-python: engine ## Types, the compiled engine's too; all tests can be collected
 	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest pyrmq.engine --ignore-disjoint-bases --allowlist scripts/stubtest.txt
 	$(BIN)/pytest --collect-only -qq tests >/dev/null || $(BIN)/pytest --collect-only -q tests
 
 lint-rust: ## Format and clippy

@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, overload
+from typing import Any, Literal, Protocol, Self, TypeVar, final, overload
 
 from typing_extensions import Buffer
 
@@ -19,8 +19,9 @@ def read_records(
 ) -> tuple[list[_M], list[str], bool]: ...
 def unique_key(ip: str) -> str: ...
 
+@final
 class MessageText:
-    def __init__(self, class_: type, ip: str, namespace: str, max_message_size: int, /) -> None: ...
+    def __new__(cls, class_: type, ip: str, namespace: str, max_message_size: int, /) -> Self: ...
     def properties(self, message: object) -> tuple[str, str] | None: ...
     def entry(self, message: object) -> tuple[str, bytes] | None: ...
 
@@ -39,21 +40,23 @@ def key_places(
     path for a file that cannot be read.
     """
 
+@final
 class Verifier:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         root: str | PathLike[str],
         commit_log_dirs: Sequence[str | PathLike[str]] = ...,
         log_only: bool = False,
-    ) -> None: ...
+    ) -> Self: ...
     def step(self, budget: int) -> tuple[int, int, bool]: ...
     def findings(self) -> list[tuple[str, str, str, int | None, str]]: ...
     def records_by_queue(self) -> list[tuple[str, int, int]]: ...
     def summary(self) -> dict[str, Any]: ...
 
+@final
 class Records:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         root: str | PathLike[str],
         commit_log_dirs: Sequence[str | PathLike[str]] = ...,
         *,
@@ -64,7 +67,7 @@ class Records:
         key: str | None = None,
         msg_id: str | None = None,
         scan: bool = False,
-    ) -> None: ...
+    ) -> Self: ...
     def next(
         self, max: int, budget: int
     ) -> tuple[list[dict[str, Any] | tuple[str, int | None, str] | str], bool]: ...
@@ -195,6 +198,7 @@ class Batch:
 class BatchSchema:
     def __arrow_c_schema__(self) -> Any: ...
 
+@final
 class SegmentReader:
     """Records of raw segments as Arrow batches (PyCapsule interface).
 
@@ -219,6 +223,7 @@ class SegmentReader:
     def stats(self) -> dict[str, int]: ...
     def damage(self) -> list[tuple[str, int, int, int, str]]: ...
 
+@final
 class SendRequest:
     topic: str
     queue_id: int | None
@@ -232,11 +237,12 @@ class SendRequest:
     first_row: int
     last_row: int
 
+@final
 class SendRows:
     topics: list[str]
     rows: int
-    def __init__(
-        self,
+    def __new__(
+        cls,
         batch: object,
         *,
         host: str,
@@ -247,18 +253,20 @@ class SendRows:
         drop_system: bool = False,
         max_message_size: int = ...,
         batch_bytes: int = ...,
-    ) -> None: ...
+    ) -> Self: ...
     def group(self, queues: Sequence[int]) -> None: ...
     def next_request(self) -> SendRequest | None: ...
 
+@final
 class PullGrants:
     def revoke(self) -> None: ...
     def generation(self) -> int: ...
     def drain(self) -> list[tuple[str, str, int, int, int | None, int, int, int]]: ...
 
+@final
 class Listener:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         store: object | None = None,
         *,
         transactions: Transactions | None = ...,
@@ -267,7 +275,7 @@ class Listener:
         cluster: str = ...,
         trace_on: bool = ...,
         partial_limit: int = ...,
-    ) -> None: ...
+    ) -> Self: ...
     def partial_bytes(self) -> int: ...
     def is_short_of_memory(self) -> bool: ...
 
@@ -284,16 +292,17 @@ def half_timing(
     reserved: int,
 ) -> str: ...
 
+@final
 class Transactions:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         store: object,
         *,
-        half_offset: int = -1,
-        op_offset: int = -1,
+        half_offset: int = ...,
+        op_offset: int = ...,
         max_op_body: int = 4096,
         max_pending: int = 5_000_000,
-    ) -> None: ...
+    ) -> Self: ...
     def rebuilt(self) -> dict[str, int]: ...
     def due(
         self,
@@ -323,8 +332,9 @@ class Transactions:
     def stats(self) -> dict[str, int]: ...
     def pending_by_topic(self) -> list[tuple[str, int]]: ...
 
+@final
 class SqlFilter:
-    def __init__(self, expression: str) -> None: ...
+    def __new__(cls, expression: str) -> Self: ...
     def matches(self, properties: bytes) -> bool: ...
     def with_bits(
         self, bits: list[int], bitmap_len: int, born_time: int, born_offset: int
@@ -333,13 +343,15 @@ class SqlFilter:
 def bitmap_bits(error_percent: int, consumers: int) -> int: ...
 def subscription_bits(group: str, topic: str, error_percent: int, consumers: int) -> list[int]: ...
 
+@final
 class Returned:
     reconsume_times: int
 
+@final
 class Delays:
-    def __init__(
-        self, store: object, *, offsets: list[int] = ..., log_end: int | None = ...
-    ) -> None: ...
+    def __new__(
+        cls, store: object, *, offsets: list[int] = ..., log_end: int | None = ...
+    ) -> Self: ...
     def restored(self) -> tuple[int, int]: ...
     def take_unknown(self) -> list[str]: ...
     def due_in(self, now: int) -> int | None: ...
@@ -350,9 +362,10 @@ class Delays:
     def has_room(self, returned: Returned, topic: str, level: int) -> bool: ...
     def send_back(self, returned: Returned, topic: str, queue_id: int, level: int) -> int: ...
 
+@final
 class HaMaster:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         store: object,
         *,
         in_sync_replicas: int = ...,
@@ -363,16 +376,17 @@ class HaMaster:
         heartbeat_interval: int = ...,
         housekeeping_interval: int = ...,
         most_per_second: int | None = ...,
-    ) -> None: ...
+    ) -> Self: ...
     def serve(self, fd: int, peer: str) -> str | None: ...
     def stop(self) -> None: ...
     def look_again(self) -> None: ...
     def replicas(self) -> list[dict[str, Any]]: ...
 
+@final
 class HaSlave:
-    def __init__(
-        self, store: object, *, heartbeat_interval: int = ..., housekeeping_interval: int = ...
-    ) -> None: ...
+    def __new__(
+        cls, store: object, *, heartbeat_interval: int = ..., housekeeping_interval: int = ...
+    ) -> Self: ...
     def receive(self, fd: int) -> tuple[str, str]: ...
     def stop(self) -> None: ...
     def status(self) -> dict[str, Any]: ...
@@ -398,11 +412,13 @@ class GetResult:
 SLOW: int
 BUSY: int
 
-class Store:
-    native: Any
-    is_sync: bool
-    def __init__(
-        self,
+class NativeStore:
+    """The native object of a store: rare operations."""
+
+    @property
+    def is_sync(self) -> bool: ...
+    def __new__(
+        cls,
         root: str | PathLike[str],
         *,
         commit_log_dirs: list[Path] = ...,
@@ -445,46 +461,14 @@ class Store:
         clean_resource_interval: int = ...,
         delete_commit_log_files_interval: int = ...,
         delete_file_batch_max: int = ...,
-    ) -> None: ...
-    @overload
-    def get(
-        self,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        max_count: int = 32,
-        max_bytes: int = ...,
-        tags: Buffer | None = None,
-        wait: Literal[True] = True,
-        sql: SqlFilter | None = None,
-    ) -> GetResult: ...
-    @overload
-    def get(
-        self,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        max_count: int = 32,
-        max_bytes: int = ...,
-        tags: Buffer | None = None,
-        *,
-        wait: bool,
-        sql: SqlFilter | None = None,
-    ) -> GetResult | None: ...
-    def write_staged(self) -> bool: ...
-    def stall(self) -> int: ...
+    ) -> Self: ...
     def write_later(self) -> None: ...
     def writes_later(self) -> bool: ...
     def consumed_to(self, next: list[tuple[str, int, int]]) -> int: ...
     def give_up_cache(self, offset: int) -> int: ...
-    def query_message(
-        self, topic: str, key: str, max_num: int = ..., begin: int = ..., end: int = ...
-    ) -> tuple[list[Slice], int, int]: ...
-    def entries(self, topic: str, queue_id: int, offset: int | None = ...) -> tuple[int, Any]: ...
     def clean(
         self, now_ms: int | None = ..., manual: bool = ..., log: bool = ...
     ) -> dict[str, int]: ...
-    def notify_on_arrival(self, topic: str, queue_id: int) -> None: ...
     def close(self) -> None: ...
     def event_fd(self) -> int: ...
     def refuse_messages(self, why: str | None) -> None: ...
@@ -541,9 +525,46 @@ class Store:
     def queues(self) -> list[tuple[str, int, int, int]]: ...
     def stats(self) -> dict[str, int]: ...
 
+class Store(NativeStore):
+    """Not derived from NativeStore, but it has all of its attributes (`__getattr__`)."""
+
+    native: NativeStore
+    @overload
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int = 32,
+        max_bytes: int = ...,
+        tags: Buffer | None = None,
+        wait: Literal[True] = True,
+        sql: SqlFilter | None = None,
+    ) -> GetResult: ...
+    @overload
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int = 32,
+        max_bytes: int = ...,
+        tags: Buffer | None = None,
+        *,
+        wait: bool,
+        sql: SqlFilter | None = None,
+    ) -> GetResult | None: ...
+    def write_staged(self) -> bool: ...
+    def stall(self) -> int: ...
+    def query_message(
+        self, topic: str, key: str, max_num: int = ..., begin: int = ..., end: int = ...
+    ) -> tuple[list[Slice], int, int]: ...
+    def entries(self, topic: str, queue_id: int, offset: int | None = ...) -> tuple[int, Any]: ...
+    def notify_on_arrival(self, topic: str, queue_id: int) -> None: ...
+
 class RecvBuffer(Buffer):
     nbytes: int
-    def __init__(self, nbytes: int) -> None: ...
+    def __new__(cls, nbytes: int) -> Self: ...
 
 class Command:
     code: int
@@ -565,18 +586,19 @@ class Command:
 
 class Space(Buffer):
     def __len__(self) -> int: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+ALIKE: list[str]
 
 Left = tuple[int, bool, bytes | None, Exception | None]
 
 class AnswerSender:
-    def __init__(self, room: int) -> None: ...
+    def __new__(cls, room: int) -> Self: ...
     def release(self, sessions: list[Session], now_ms: int, timeout_ms: int) -> list[Left]: ...
 
 class ReadyLoop:
-    def __init__(
-        self, epoll_fd: int, room: int, receive: int, store: Store | None, timeout_ms: int
-    ) -> None: ...
+    def __new__(
+        cls, epoll_fd: int, room: int, receive: int, store: Store | None, timeout_ms: int
+    ) -> Self: ...
     @property
     def arrivals(self) -> bool: ...
     @property

@@ -32,6 +32,7 @@ MessageText = _native.MessageText
 unique_key = _native.unique_key
 Listener = _native.Listener
 PullGrants = _native.PullGrants
+NativeStore = _native.Store
 Transactions = _native.Transactions
 half_timing = _native.half_timing
 Delays = _native.Delays
@@ -143,8 +144,9 @@ BUSY = 2
 cdef class Store:
     """A store on disk. Opening recovers it; one process at a time may have it open.
 
-    `root` is storePathRootDir; keywords are those of `_native.Store`, named after RocketMQ's
-    keys. `is_sync`: what is stored is confirmed once it is on disk (SYNC_FLUSH). Attributes that are not listed here are the native object's (rare operations).
+    `root` is storePathRootDir; keywords are those of `NativeStore`, named after RocketMQ's keys.
+    `is_sync`: what is stored is confirmed once it is on disk (SYNC_FLUSH). The other attributes are
+    those of the native object (rare operations).
     """
 
     cdef readonly object native
@@ -157,8 +159,8 @@ cdef class Store:
     def __init__(self, root, **options):
         if self.ptr != NULL:
             raise RuntimeError("a store is initialised once")
-        self.native = _native.Store(root, **options)
-        self.is_sync = self.native.is_sync()
+        self.native = NativeStore(root, **options)
+        self.is_sync = self.native.is_sync
         self.ptr = <const void *><size_t>self.native._ptr()
 
     def __getattr__(self, name):

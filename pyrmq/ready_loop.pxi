@@ -1,7 +1,7 @@
 # Many connections in one native call: part of engine.pyx.
 #
 # What most connections need most of the time is the same: receive, feed, write what all of them
-# stored, send the answers. The engine (native/src/server) does it for all that are ready, without the
+# stored, send the answers. The engine (native/crates/server) does it for all that are ready, without the
 # GIL and without Python objects. It says which sessions need more; the server does that.
 
 cdef tuple outcome(object key, Session session, const pyrmq_left *left):

@@ -24,6 +24,9 @@ cdef class Space:
         self.exports -= 1
 
 
+cdef pyrmq_report NOTHING
+
+
 cdef class Session:
     """A connection without its socket. One thread uses it at a time.
 
@@ -53,6 +56,7 @@ cdef class Session:
 
     def __cinit__(self):
         self.descriptor = -1
+        self.report = &NOTHING  # until it is initialised
 
     def __init__(self, listener, bytes ip, unsigned int port):
         """`listener`: a Listener; `ip`: 4 or 16 bytes of the peer's address."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pyrmq.engine import Listener, RecvBuffer, Session, Store
+from pyrmq.errors import EngineError
 from tests.session.exchange import new_session, serving
 from tests.support.client import send_command
 from tests.support.wire import encode
@@ -101,6 +102,16 @@ def test_one_thread_at_a_time(tmp_path: Path):
         assert len(fed) + len(refused) == 200
         assert all("one thread" in text for text in refused)
         assert store.queue_range("T", 0) == (0, 200 * len(fed))
+
+
+def test_a_session_that_was_never_initialised():
+    session = Session.__new__(Session)
+    numbers = (session.commands, session.unconfirmed, session.active)
+    flags = (session.full, session.more, session.arrivals, session.large, session.heavy)
+    assert numbers == (0, 0, 0.0)
+    assert flags == (False,) * 5
+    with pytest.raises(EngineError):
+        session.feed_bytes(b"x", NOW)
 
 
 def test_a_store_is_initialised_once(tmp_path: Path):

@@ -13,8 +13,8 @@ from pyrmq.net.server.linger import (
 SOON = CLOSE / 2
 
 
-class Turns:
-    """Turns of no length, each `SOON` behind the one before."""
+class Slices:
+    """Slices of no length, each `SOON` behind the one before."""
 
     def __init__(self) -> None:
         self.linger = Linger()
@@ -37,36 +37,36 @@ class Turns:
         raise AssertionError("it never lingers")
 
 
-def test_turns_that_follow_each_other_closely():
-    turns = Turns()
-    turns.one(after=1.0)
-    assert [turns.one() for _ in range(STREAK)] == [False] * (STREAK - 1) + [True]
+def test_slices_that_follow_each_other_closely():
+    slices = Slices()
+    slices.one(after=1.0)
+    assert [slices.one() for _ in range(STREAK)] == [False] * (STREAK - 1) + [True]
 
 
 def test_it_goes_on_while_something_comes():
-    turns = Turns()
-    turns.until_it_lingers()
-    turns.until_it_lingers()
-    while not turns.one(served=4):
+    slices = Slices()
+    slices.until_it_lingers()
+    slices.until_it_lingers()
+    while not slices.one(served=4):
         pass
-    assert all(turns.one(served=4) for _ in range(100))
-    assert not turns.one(after=CLOSE * 2), "a pause ends it"
+    assert all(slices.one(served=4) for _ in range(100))
+    assert not slices.one(after=CLOSE * 2), "a pause ends it"
 
 
 def test_misses_make_it_rarer_up_to_a_bound():
-    turns = Turns()
-    waits = [turns.until_it_lingers() for _ in range(14)]
+    slices = Slices()
+    waits = [slices.until_it_lingers() for _ in range(14)]
     assert waits == sorted(waits)
     assert waits[-1] == LONGEST_STREAK - 1
 
 
 def test_what_comes_makes_it_likelier():
-    turns = Turns()
+    slices = Slices()
     for _ in range(14):
-        turns.until_it_lingers()
-    while not turns.one(served=2):
+        slices.until_it_lingers()
+    while not slices.one(served=2):
         pass
     for _ in range(10):
-        assert turns.one(served=2)
-    turns.one(after=1.0)
-    assert turns.until_it_lingers() == STREAK - 1
+        assert slices.one(served=2)
+    slices.one(after=1.0)
+    assert slices.until_it_lingers() == STREAK - 1

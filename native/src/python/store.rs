@@ -243,6 +243,7 @@ impl Store {
     }
 
     /// Whether what is stored is confirmed once it is on disk (SYNC_FLUSH).
+    #[getter]
     fn is_sync(&self) -> bool {
         self.inner.is_sync()
     }

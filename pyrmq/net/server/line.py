@@ -1,4 +1,4 @@
-"""Requests that wait for their turn: how many, and for how long the first of them."""
+"""Counts requests that wait in line, and how long the first of them has waited."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import trio
 
 
 class Line:
-    """Who joins it has to leave it."""
+    """The line. Whoever joins it has to leave it."""
 
     def __init__(self, clock: Callable[[], float] = trio.current_time) -> None:
         self._clock = clock
@@ -29,6 +29,6 @@ class Line:
         del self._since[place]
 
     def head_wait_ms(self) -> int:
-        """Milliseconds that the first one waits; 0 if nobody does."""
+        """Milliseconds that the first one has waited; 0 if nobody waits."""
         first = next(iter(self._since.values()), None)
         return 0 if first is None else int((self._clock() - first) * 1000)
