@@ -31,6 +31,7 @@ RUN = ("guide.md", "delay.md", "filters.md", "monitoring.md", "oms.md", "store.m
 """Pages of which every block runs here."""
 ELSEWHERE = {
     "README.md": (4, "tests/e2e/test_docs_programs.py; needs Spark; is a line of scan.md"),
+    "first-change.md": (2, "tests/docs/test_first_change.py"),
     "scan.md": (3, "tests/segments/test_docs.py"),
     "spark.md": (7, "tests/spark/test_docs.py; needs a cluster, or several brokers"),
     "spark-cluster.md": (2, "needs a cluster of Spark: tests/spark/proof"),

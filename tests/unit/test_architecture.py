@@ -222,7 +222,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_features_begin_in_files_that_define_what_is_named() -> None:
     text = section("Where a new feature goes")
-    for name in ("PersistentTable", "LiveConfig", "Rows", "Decision", "Round::send"):
+    for name in ("PersistentTable", "LiveConfig", "Rows", "Decision", "Appender::send"):
         assert f"`{name}" in text
         word = name.split("::")[0]
         declared = re.compile(rf"^\s*(?:pub )?(?:class|struct|enum) {word}\b", re.MULTILINE)
