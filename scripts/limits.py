@@ -94,14 +94,14 @@ def limits() -> dict[str, list[Limit]]:
 
 
 NO_LIMITS = {
-    "pyrmq.broker.tables.agreement:MAX_TAGS": "what is shown",
+    "pyrmq.broker.tables.subscriptions:MAX_TAGS": "what is shown",
     "pyrmq.broker.requests.broker_config:MAX_NAMED": "what is shown",
     "pyrmq.broker.tables.config_file:MAX_SIZE": "a file of the broker's own",
     "pyrmq.broker.stats.consume_stats:MAX_SUBSCRIPTIONS": "what is shown",
     "pyrmq.broker.tables.consumer_filters:MAX_EVALUATED": "expressions that are evaluated early",
     "pyrmq.broker.tables.consumer_filters:MAX_FILTERS": "expressions that are evaluated early",
     "pyrmq.broker.tables.consumer_filters:MAX_TEXT": "expressions that are evaluated early",
-    "pyrmq.broker.replication.places:MAX_SLAVES": "docs/replication.md",
+    "pyrmq.broker.replication.master:MAX_SLAVES": "docs/replication.md",
     "pyrmq.broker.replication.peers:MAX_REPLICAS": "what is believed of name servers",
     "pyrmq.broker.replication.sole_master:MAX_OTHERS": "what is believed of name servers",
     "pyrmq.broker.tables.new_queues:MAX_YOUNG": "what is kept of groups that are new",

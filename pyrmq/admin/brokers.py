@@ -13,14 +13,8 @@ from pyrmq.admin import values
 from pyrmq.admin.link import Part, Replica
 from pyrmq.admin.outcome import Outcome, Outcomes
 from pyrmq.admin.runtime_info import BrokerConsumeStats, HaStatus, Runtime
-from pyrmq.config.properties_file import format_properties, parse_properties
-from pyrmq.errors import (
-    ClientError,
-    ConfigError,
-    ConnectError,
-    ProtocolError,
-    RequestTimeoutError,
-)
+from pyrmq.config.files import format_properties, parse_properties
+from pyrmq.errors import ClientError, ConfigError, ConnectError, ProtocolError, RequestTimeoutError
 from pyrmq.model.codes import RequestCode
 from pyrmq.net.client.protocol import Ext
 

@@ -10,7 +10,7 @@ from typing import Any
 from pyrmq.admin import values
 from pyrmq.admin.link import Part
 from pyrmq.admin.outcome import Outcomes
-from pyrmq.config.properties_file import format_properties, parse_properties
+from pyrmq.config.files import format_properties, parse_properties
 from pyrmq.errors import ClientError, ConfigError, ProtocolError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.topic import as_int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyrmq.admin import values
 from pyrmq.admin.link import Part
 from pyrmq.admin.outcome import Outcome, Outcomes
-from pyrmq.config.properties_file import format_properties, parse_properties
+from pyrmq.config.files import format_properties, parse_properties
 from pyrmq.engine import Command
 from pyrmq.errors import ClientError, ConfigError, ConnectError, ProtocolError, RequestTimeoutError
 from pyrmq.model.codes import RequestCode

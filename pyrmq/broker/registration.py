@@ -9,9 +9,8 @@ from functools import partial
 
 import trio
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.live import LiveConfig
-from pyrmq.broker.replication.slave import Master
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
+from pyrmq.broker.replication.slave import KnownMaster, Master
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.broker.trouble import Trouble
 from pyrmq.engine import Command
@@ -86,7 +85,11 @@ class Registration:
         topics: TopicTable,
         address: Address,
         ha_address: Address | None = None,
+        master: KnownMaster | None = None,
+        follows: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`master` is noted what the name servers say of a slave's master; `follows` says whether
+        the slave is connected to it."""
         self._config = config
         self._topics = topics
         self._permission = config.now.broker_permission
@@ -97,11 +100,8 @@ class Registration:
         self._encoding = trio.Lock()
         self._address = address
         self._ha_address = ha_address or (address[0], address[1] + 1)
-        self._master: Master | None = None
-        """Of a slave, as the name servers say."""
-        self._master_known = trio.Event()
-        self.follows: Callable[[], bool] = lambda: True
-        """Whether a slave is connected to its master."""
+        self._master = master or KnownMaster()
+        self._follows = follows
         addresses = parse_addresses(config.now.namesrv_addr, "namesrvAddr")
         self._servers = [_NameServer(server) for server in addresses]
         self._leaving = False
@@ -109,8 +109,7 @@ class Registration:
         self._changes = 0
         """How often topics changed."""
         self._news = trio.Event()
-        topics.watch(self._topics_changed)
-        topics.tell_first = self.told
+        topics.watch(self)
         config.watch(self._configured)
 
     async def told(self) -> None:
@@ -122,13 +121,6 @@ class Registration:
             ):
                 await self._news.wait()
 
-    async def master(self) -> Master:
-        """A slave's master, as the name server said that answered last; waits for the first one
-        that knows it."""
-        await self._master_known.wait()
-        assert self._master is not None
-        return self._master
-
     def _configured(self, before: BrokerConfig, now: BrokerConfig) -> None:
         if now.broker_permission != before.broker_permission:
             for topic in self._topics.topics:
@@ -139,7 +131,8 @@ class Registration:
             for server in self._servers:
                 server.changed.set()
 
-    def _topics_changed(self) -> None:
+    def topics_changed(self) -> None:
+        """Every name server is told."""
         self._changes += 1
         for server in self._servers:
             server.changed.set()
@@ -218,7 +211,7 @@ class Registration:
 
     def _is_seeking(self) -> bool:
         """Whether a slave has no master, or cannot reach it: it may be another one by now."""
-        return self._config.now.is_slave and (self._master is None or not self.follows())
+        return self._config.now.is_slave and (self._master.latest is None or not self._follows())
 
     def _seek_pause(self) -> float:
         return SEEK if len(self._topics.topics) < MANY_TOPICS else SEEK_WITH_MANY
@@ -385,10 +378,9 @@ class Registration:
         except PyrmqError as e:
             log.warning("the master as %s says: %s", escape(server.name), escape(e))
             return
-        if found != self._master:
+        if found != self._master.latest:
             log.info("the master is %s", escape(master))
-        self._master = found
-        self._master_known.set()
+        self._master.note(found)
 
     def _take_order(self, server: _NameServer, body: bytes) -> None:
         """Topics with an order configuration are ordered. [handleRegisterBrokerResult]"""

@@ -7,16 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.keys import OTHER_KEYS
+from pyrmq.broker.config.broker_config import OTHER_KEYS, BrokerConfig
 from pyrmq.broker.config.updates import FILE, load, with_updates
-from pyrmq.config.environment import (
-    BROKER,
-    NAMESRV,
-    Naming,
-    from_environment,
-)
-from pyrmq.config.properties_file import load_file
+from pyrmq.config.environment import BROKER, NAMESRV, Naming, from_environment
+from pyrmq.config.files import load_file
 from pyrmq.config.table import parsed
 from pyrmq.errors import ConfigError
 from pyrmq.namesrv import config as namesrv

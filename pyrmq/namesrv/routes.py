@@ -13,7 +13,7 @@ from pyrmq.errors import InvalidParameterError, ResponseError
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.route import MASTER_ID, BrokerData
 from pyrmq.model.topic import DataVersion
-from pyrmq.namesrv.topic_row import Queues
+from pyrmq.namesrv.register_body import Queues
 from pyrmq.net.server.turns import Steps
 
 DEFAULT_TIMEOUT_MS = 120_000

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pyrmq.config.properties_file import parse_properties
+from pyrmq.config.files import parse_properties
 from tests.e2e.command import Serving
 from tests.support.client import GET_ROUTEINFO_BY_TOPIC, PULL_SUSPEND, Client, pull_command
 from tests.support.server import ServerProcess

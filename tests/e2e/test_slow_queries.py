@@ -11,7 +11,7 @@ import pytest
 import trio
 
 import pyrmq.testing
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.requests import processors as processors_module
 from pyrmq.broker.requests.query import QUERIES, QUERIES_WAITING, QueryProcessor
 from pyrmq.engine import Store

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.keys import OTHER_KEYS
+from pyrmq.broker.config.broker_config import OTHER_KEYS, BrokerConfig
 from pyrmq.config.environment import (
     BROKER,
     NAMESRV,

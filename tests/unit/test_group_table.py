@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.tables import config_file, groups
 from pyrmq.broker.tables.groups import PREDEFINED, Group, GroupTable
 from pyrmq.errors import ResponseError

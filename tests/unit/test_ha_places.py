@@ -11,12 +11,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.live import LiveConfig
-from pyrmq.broker.replication.log_history import places
-from pyrmq.broker.replication.master import GRACE, HaServer
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
+from pyrmq.broker.replication.master import GRACE, MAX_SLAVES, HaPlaces, HaServer
 from pyrmq.broker.replication.peers import REMEMBERED, Peers
-from pyrmq.broker.replication.places import MAX_SLAVES, HaPlaces
+from pyrmq.broker.replication.same_log import places
 from pyrmq.net.address import Address, parse_address
 from pyrmq.net.client.channel import Channels
 

@@ -11,15 +11,13 @@ import trio
 from trio.testing import MockClock
 
 import pyrmq
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.config.table import keys_of
 
 LIVE = {field for field, row in keys_of(BrokerConfig).values() if row.live}
 HOLDERS = {"config", "_config", "broker_config"}
 AT_START = {
     ("broker/tables/topics.py", "auto_create_topic_enable"),
-    ("broker/tables/topics.py", "enable_mixed_message_type"),
 }
 """Read of what TopicTable keeps: it is given what changes (set_auto_create, configure)."""
 

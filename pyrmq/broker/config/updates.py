@@ -10,23 +10,15 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import trio
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.keys import OTHER_KEYS
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import OTHER_KEYS, BrokerConfig, LiveConfig
 from pyrmq.broker.tables import config_file
-from pyrmq.config.table import (
-    UnusedKey,
-    check_value,
-    keys_of,
-    parsed,
-    values_of,
-)
+from pyrmq.config.table import UnusedKey, check_value, keys_of, parsed, values_of
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
 from pyrmq.model.topic import DataVersion
@@ -121,8 +113,6 @@ class ConfigUpdates:
         self._config = config
         self._pinned = pinned
         self._one = trio.Lock()
-        self.change_role: Callable[[Mapping[str, str], str], Awaitable[str]] | None = None
-        """Changes brokerRole, and says what it did: by whom it was asked is its second argument."""
         self.version, found = load(self._path)
         """Version of the configuration."""
         updated = with_updates(config, found, pinned)

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 import trio
 
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.errors import ConfigError, PyrmqError
 from pyrmq.net.address import Address, parse_address, parse_addresses
 from pyrmq.net.client.channel import Channels

@@ -1,19 +1,26 @@
-"""What a broker runs for its role: a master's HA port, or a slave's connection to its master."""
+"""What a broker runs for its role: a master's HA port, or a slave's connection to its master.
+
+`HaStatus` answers GET_BROKER_HA_STATUS.
+"""
 
 from __future__ import annotations
 
 import logging
 import socket
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.broker.config.replication import SYNC_MASTER
-from pyrmq.broker.replication.master import HaServer
+from pyrmq.broker.replication.master import HaPlaces, HaServer
 from pyrmq.broker.replication.peers import Peers
-from pyrmq.broker.replication.places import HaPlaces
 from pyrmq.broker.replication.slave import Master, Replication, State
-from pyrmq.engine import HaMaster, HaSlave, Store
-from pyrmq.net.address import parse_address
+from pyrmq.engine import Command, HaMaster, HaSlave, Store
+from pyrmq.net import fastjson
+from pyrmq.net.address import format_address, parse_address
+from pyrmq.net.clock import now_ms
+from pyrmq.net.command import Response
+from pyrmq.net.server.connection import Connection
 from pyrmq.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -36,8 +43,7 @@ class Replicating:
         self._known = master
         self.since = since
         """When it became what it is by an operator's word, ms; 0: it is as configured."""
-        self.on_changed: Callable[[], None] = lambda: None
-        """Called when a slave has got or lost its master."""
+        self._watchers: list[Callable[[], None]] = []
         self.server: HaServer | None = None
         self.replication: Replication | None = None
         if config.is_slave:
@@ -46,7 +52,7 @@ class Replicating:
                 heartbeat_interval=config.ha_send_heartbeat_interval,
                 housekeeping_interval=config.ha_housekeeping_interval,
             )
-            self.replication = Replication(store, slave, self._master, lambda: self.on_changed())
+            self.replication = Replication(store, slave, self._master, self._changed)
         else:
             if config.broker_role == SYNC_MASTER and not config.waits_for_slaves:
                 log.warning(
@@ -67,6 +73,19 @@ class Replicating:
             )
             places = HaPlaces(peers, config.ha_address_allow_list)
             self.server = HaServer(sockets, masters, places)
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """From now on `watcher` is called when a slave has got or lost its master."""
+        self._watchers.append(watcher)
+
+    def _changed(self) -> None:
+        for watcher in self._watchers:
+            watcher()
+
+    def leave_slaves(self) -> None:
+        """Ends the connections of slaves: those that still follow this master look for another."""
+        if self.server is not None:
+            self.server.master.stop()
 
     async def _master(self) -> Master:
         """haMasterAddress goes before what the name servers say of the HA port. Without name
@@ -101,3 +120,90 @@ class Replicating:
             await tasks.start(self.server.run)
         if self.replication is not None:
             tasks.start_soon(self.replication.run)
+
+
+class HaStatus:
+    """Of a master, or of a slave if there is a `replication`."""
+
+    def __init__(
+        self,
+        store: Store,
+        master: HaMaster | None = None,
+        replication: Replication | None = None,
+        since: int = 0,
+    ) -> None:
+        self._store = store
+        self._master = master
+        self._replication = replication
+        self._since = since
+        self._sample = (now_ms(), 0, 0)
+
+    def status(self, connection: Connection, command: Command) -> Response:
+        """GET_BROKER_HA_STATUS."""
+        return Response(body=fastjson.dumps(self.values()))
+
+    def values(self) -> dict[str, object]:
+        """RocketMQ's members; this broker's own are a slave's `state` and `why`, and a master's
+        `masterSince` (ms): since when it is one by an operator's word, 0: by its configuration;
+        `takesOffsets`: slaves hand over what was committed there (UPDATE_CONSUMER_OFFSET);
+        and `behindMillis` of each slave: how long ago it had all of the log."""
+        end = self._store.stats()["maxPhyOffset"]
+        slaves = self._master.replicas() if self._master is not None else []
+        is_master = self._replication is None
+        return {
+            "haClientRuntimeInfo": self._of_slave(end),
+            "haConnectionInfo": [
+                {
+                    "addr": row["peer"],
+                    "behindMillis": _behind(row, end),
+                    "diff": end - row["ackOffset"],
+                    "inSync": row["inSync"],
+                    "slaveAckOffset": row["ackOffset"],
+                    "transferFromWhere": row["transferFrom"],
+                    "transferredByteInSecond": row["bytesPerSecond"],
+                }
+                for row in slaves
+            ],
+            "inSyncSlaveNums": sum(row["inSync"] for row in slaves),
+            "master": is_master,
+            "masterCommitLogMaxOffset": end if is_master else 0,
+            **({"masterSince": self._since, "takesOffsets": True} if is_master else {}),
+        }
+
+    def _of_slave(self, end: int) -> dict[str, object]:
+        replication = self._replication
+        if replication is None:
+            return {
+                "activated": False,
+                "lastReadTimestamp": 0,
+                "lastWriteTimestamp": 0,
+                "masterFlushOffset": 0,
+                "maxOffset": 0,
+                "transferredByteInSecond": 0,
+            }
+        status = replication.slave.status()
+        master = replication.master
+        return {
+            "activated": status["connected"],
+            "lastReadTimestamp": status["heardAt"],
+            "lastWriteTimestamp": status["reportedAt"],
+            **({"masterAddr": format_address(master.ha)} if master is not None else {}),
+            "masterFlushOffset": status["masterEnd"],
+            "maxOffset": end,
+            "state": replication.state.name,
+            "transferredByteInSecond": self._rate(status["received"]),
+            "why": replication.why,
+        }
+
+    def _rate(self, received: int) -> int:
+        """Bytes per second since the sample before, a second old at least."""
+        at, before, rate = self._sample
+        now = now_ms()
+        if now - at >= 1000:
+            rate = (received - before) * 1000 // (now - at)
+            self._sample = (now, received, rate)
+        return rate
+
+
+def _behind(row: dict[str, Any], end: int) -> int:
+    return 0 if row["ackOffset"] >= end else max(now_ms() - int(row["caughtUpAt"]), 0)

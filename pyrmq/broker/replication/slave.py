@@ -23,7 +23,7 @@ from enum import Enum
 
 import trio
 
-from pyrmq.broker.replication.fit import why_not_fitting
+from pyrmq.broker.replication.same_log import why_not_fitting
 from pyrmq.engine import HaSlave, Store
 from pyrmq.errors import ConnectError, PyrmqError
 from pyrmq.escape import escape
@@ -86,6 +86,25 @@ class Master:
 
     broker: Address
     ha: Address
+
+
+class KnownMaster:
+    """A slave's master, as the name server said that answered last."""
+
+    def __init__(self) -> None:
+        self.latest: Master | None = None
+        self._known = trio.Event()
+
+    async def get(self) -> Master:
+        """Waits for the first name server that knows it."""
+        await self._known.wait()
+        assert self.latest is not None
+        return self.latest
+
+    def note(self, master: Master) -> None:
+        """A name server says so."""
+        self.latest = master
+        self._known.set()
 
 
 class Replication:

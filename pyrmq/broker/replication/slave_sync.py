@@ -24,8 +24,8 @@ from pyrmq.broker.replication.slave import Master
 from pyrmq.broker.tables import config_file
 from pyrmq.broker.tables.groups import Group, GroupTable, is_own
 from pyrmq.broker.tables.offsets import OffsetTable, QueueOfGroup
-from pyrmq.broker.tables.topic_delete import TopicDeletion
-from pyrmq.broker.tables.topics import TopicTable
+from pyrmq.broker.tables.topic_creation import Topics
+from pyrmq.broker.tables.topic_removal import TopicDeletion
 from pyrmq.errors import (
     NoPermissionError,
     PyrmqError,
@@ -73,7 +73,7 @@ class SlaveSync:
     def __init__(
         self,
         folder: Path,
-        topics: TopicTable,
+        topics: Topics,
         groups: GroupTable,
         offsets: OffsetTable,
         deletion: TopicDeletion,
@@ -132,7 +132,7 @@ class SlaveSync:
             why = f"{format_address(master.broker)}: {e}"
             if not self._failure:
                 # Messages may have come to topics that no round has seen.
-                self._topics.adopt_stored()
+                self._topics.creation.adopt_stored()
             if why != self._failure:
                 # Why the log does not follow is what the log's own connection says.
                 level = logging.WARNING if self._follows() else logging.DEBUG
@@ -174,7 +174,7 @@ class SlaveSync:
     async def _sync_topics(self, answer: Mapping[Any, Any]) -> None:
         table, version = _table(answer, "topicConfigTable"), answer.get("dataVersion")
         known = DataVersion.from_json(version)
-        if not table or self._versions.get("topics") == (known, self._topics.version.counter):
+        if not table or self._versions.get("topics") == (known, self._topics.table.version.counter):
             return
         found: dict[str, TopicConfig] = {}
         for count, (name, row) in enumerate(table.items(), 1):
@@ -184,17 +184,17 @@ class SlaveSync:
                 found[str(name)] = TopicConfig.from_row(str(name), row)
             if count % AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()
-        self._topics.follow(found, known)
+        self._topics.table.follow(found, known)
         gone = [
             name
-            for name in self._topics.topics
-            if name not in found and not self._topics.is_system(name)
+            for name in self._topics.table.topics
+            if name not in found and not self._topics.table.is_system(name)
         ]
         if gone:
             text = ", ".join(gone[:10])
             log.info("%d topics are gone at the master: %s", len(gone), escape(text))
             await self._deletion.remove(gone, lambda name: name in found)
-        self._versions["topics"] = known, self._topics.version.counter
+        self._versions["topics"] = known, self._topics.table.version.counter
 
     async def _sync_groups(self, answer: Mapping[Any, Any]) -> None:
         table, version = _table(answer, "subscriptionGroupTable"), answer.get("dataVersion")

@@ -19,9 +19,9 @@ from typing import Any
 
 import trio
 
-from pyrmq.broker.config.live import LiveConfig
-from pyrmq.broker.replication.log_history import has_history
+from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.replication.peers import Peers
+from pyrmq.broker.replication.same_log import has_history
 from pyrmq.engine import Store
 from pyrmq.errors import ConfigError, ConnectError, PyrmqError, RequestTimeoutError
 from pyrmq.escape import escape

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.keys import OTHER_KEYS
+from pyrmq.broker.bounds import Bounded
+from pyrmq.broker.config.broker_config import OTHER_KEYS, BrokerConfig
 from pyrmq.broker.config.updates import ConfigUpdates
-from pyrmq.broker.requests.bounded import Bounded
-from pyrmq.config.properties_file import format_properties, parse_properties
+from pyrmq.config.files import format_properties, parse_properties
 from pyrmq.config.table import FixedKey, check_value, values_of
 from pyrmq.engine import Command
 from pyrmq.errors import (
@@ -35,12 +34,21 @@ WAITING = 16
 """Updates that may wait for the one under way."""
 
 
+ChangeRole = Callable[[Mapping[str, str], str], Awaitable[str]]
+"""Changes brokerRole, and says what it did: by whom it was asked is its second argument."""
+
+
 class ConfigProcessor:
     """`told` waits until the name servers know what concerns them."""
 
     def __init__(
-        self, updates: ConfigUpdates, address: Address, told: Callable[[], Awaitable[None]]
+        self,
+        updates: ConfigUpdates,
+        address: Address,
+        told: Callable[[], Awaitable[None]],
+        change_role: ChangeRole,
     ) -> None:
+        self._change_role = change_role
         self._updates = updates
         self._address = address
         self._told = told
@@ -58,10 +66,10 @@ class ConfigProcessor:
     def update(self, connection: Connection, command: Command) -> Elsewhere:
         """UPDATE_BROKER_CONFIG: lines `key=value`, of which all count or none."""
         values = self._parsed(command.body)
-        if "brokerRole" in values and self._updates.change_role is not None:
+        if "brokerRole" in values:
             for key, value in values.items():
                 self._check(key, value)
-            change = self._updates.change_role(values, connection.peer)
+            change = self._change_role(values, connection.peer)
             return self._bounded.begin(self._role(change))
         return self._bounded.begin(self._update(connection, self._checked(values)))
 

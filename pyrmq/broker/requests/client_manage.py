@@ -6,12 +6,12 @@ from typing import Any
 
 import trio
 
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.requests import fields
 from pyrmq.broker.tables.clients import MAX_CLIENT_ID, Client, ClientTable
+from pyrmq.broker.tables.filter_data import check_kind, sql_filter
 from pyrmq.broker.tables.groups import Group, GroupTable
-from pyrmq.broker.tables.sql_filters import check_kind, sql_filter
-from pyrmq.broker.tables.subscribed import (
+from pyrmq.broker.tables.subscriptions import (
     CONSUMING,
     MAX_TAGS,
     PRODUCING,
@@ -19,7 +19,7 @@ from pyrmq.broker.tables.subscribed import (
     cost,
     cost_of_member,
 )
-from pyrmq.broker.tables.topics import TopicTable
+from pyrmq.broker.tables.topic_creation import Topics
 from pyrmq.engine import Command
 from pyrmq.errors import InvalidParameterError, ResponseError
 from pyrmq.model.codes import ResponseCode
@@ -38,7 +38,7 @@ MAX_VALUES = 1 << 17
 
 class ClientManageProcessor:
     def __init__(
-        self, config: LiveConfig, topics: TopicTable, groups: GroupTable, clients: ClientTable
+        self, config: LiveConfig, topics: Topics, groups: GroupTable, clients: ClientTable
     ) -> None:
         self._config = config
         self._topics = topics
@@ -100,15 +100,15 @@ class ClientManageProcessor:
         """Makes the group's retry topic, if it is new: ordered, if one of its topics is. While it
         is being deleted the next heartbeat will do."""
         name = retry_topic(group.name)
-        if self._topics.get(name) is not None or self._topics.is_removing(name):
+        if self._topics.table.get(name) is not None or self._topics.removal.is_removing(name):
             return
         subs = consumer.get("subscriptionDataSet")
         wanted = [
-            self._topics.get(str(sub.get("topic")))
+            self._topics.table.get(str(sub.get("topic")))
             for sub in (subs if isinstance(subs, list) else [])
             if isinstance(sub, dict)
         ]
-        self._topics.create_send_back(
+        self._topics.creation.create_send_back(
             name,
             group.retry_queue_nums,
             unit=consumer.get("unitMode") is True,

@@ -7,12 +7,20 @@ from typing import Any
 
 from pyrmq.engine import Command
 from pyrmq.errors import InvalidParameterError, ResponseError
-from pyrmq.model.codes import ResponseCode
+from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.net import fastjson
 from pyrmq.net.server.request_fields import text as text
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 """As the engine reads one, and Java."""
+_LETTERS = {
+    "producerGroup": "a", "topic": "b", "defaultTopic": "c", "defaultTopicQueueNums": "d",
+    "queueId": "e", "sysFlag": "f", "bornTimestamp": "g", "flag": "h", "properties": "i",
+    "reconsumeTimes": "j", "unitMode": "k", "maxReconsumeTimes": "l", "batch": "m",
+}  # fmt: skip
+"""Names of a send's fields, and the letters that clients write since 4.x.
+[SendMessageRequestHeaderV2]"""
+_LONG = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
 
 
 def number(name: str, value: str, limit: int) -> int:
@@ -65,3 +73,17 @@ def objects(command: Command, name: str) -> list[dict[Any, Any]]:
     if not all(isinstance(value, dict) for value in found):
         raise InvalidParameterError(f"{name} has something that is no object")
     return found
+
+
+def send_text(command: Command, name: str, default: str | None = None) -> str:
+    """A field of a send; SYSTEM_ERROR if it is missing and has no default."""
+    value = command.ext.get(name if command.code in _LONG else _LETTERS[name], default)
+    if value is None:
+        raise ResponseError(f"the custom field <{name}> is null", ResponseCode.SYSTEM_ERROR)
+    return value
+
+
+def send_number(command: Command, name: str, default: str | None = None) -> int:
+    """A field of a send as an int32, bornTimestamp as an int64."""
+    bits = 64 if name == "bornTimestamp" else 32
+    return number(name, send_text(command, name, default), 1 << bits - 1)

@@ -1,32 +1,29 @@
-"""PULL_MESSAGE and LITE_PULL_MESSAGE. [PullMessageProcessor]"""
+"""PULL_MESSAGE and LITE_PULL_MESSAGE: checks a pull, and answers it or has it parked.
+[PullMessageProcessor, DefaultPullMessageResultHandler]"""
 
 from __future__ import annotations
 
-import time
-from array import array
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 
 import trio
 
-from pyrmq.broker.config.live import LiveConfig
-from pyrmq.broker.loop_time import LoopTime
+from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.requests import fields
-from pyrmq.broker.requests.suggest import Suggestion
+from pyrmq.broker.requests.checked_pull import NO_MATCH, CheckedPull, answer_of
 from pyrmq.broker.stats.broker_stats import BrokerStats
 from pyrmq.broker.tables.clients import BROADCASTING, ClientTable
 from pyrmq.broker.tables.consumer_filters import ConsumerFilters
+from pyrmq.broker.tables.filter_data import check_kind, sql_filter
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.offsets import OffsetTable, QueueOfGroup
-from pyrmq.broker.tables.sql_filters import check_kind, sql_filter
 from pyrmq.broker.tables.topics import TopicTable, no_topic
-from pyrmq.engine import Command, GetResult, PullGrants, Slice, SqlFilter, Store
+from pyrmq.engine import Command, PullGrants, SqlFilter, Store
 from pyrmq.errors import (
     InvalidParameterError,
     NoPermissionError,
-    PyrmqError,
     SubscriptionError,
+    SystemBusyError,
 )
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import TRANSACTION_GROUP
@@ -40,183 +37,68 @@ from pyrmq.net.server.line import Line
 COMMIT_OFFSET = 0x1
 SUSPEND = 0x2
 SUBSCRIPTION = 0x4
-
-STATUS_NAMES = (
-    "FOUND", "NO_MATCHED_MESSAGE", "MESSAGE_WAS_REMOVING", "OFFSET_FOUND_NULL",
-    "OFFSET_OVERFLOW_BADLY", "OFFSET_OVERFLOW_ONE", "OFFSET_TOO_SMALL", "NO_MATCHED_LOGIC_QUEUE",
-    "NO_MESSAGE_IN_QUEUE",
-)  # fmt: skip
-_CODES = (0, 20, 20, 19, 21, 19, 21, 19, 19)
-"""Response codes by status; the last two are 21 when the offset asked for is not 0."""
-_NO_MATCH = 1
-_NO_QUEUE = 7
+MASTER = 0
+"""The master's broker id."""
 DISK_READERS = 16
 """Pulls that wait for the disk at a time, each in a thread of its own; more wait for their turn."""
-PULL_BYTES = 1024
-"""Bytes of a pull that waits, about, without its tags."""
-SQL_BYTES = 32
-"""Bytes that a compiled SQL92 expression takes for each of its characters, about."""
 MAX_COUNT = 256
-MAX_READS = 64
-"""Reads for one parked pull at a time, of some hundred queue entries each; after that the client is
-sent on to pull from there."""
 
 
-SQL_WAKES = LoopTime(0.1, 0.1)
-"""For parked pulls with an SQL92 filter, when messages come."""
+class Suggestion:
+    """Fills in suggestWhichBrokerId: where a consumer is to pull next, at the master or at a slave.
+    `has_master`: whether a slave's master is there."""
 
-
-@dataclass(slots=True, eq=False)
-class CheckedPull:
-    """A pull as it was checked: what it takes to read, again and again, and to answer."""
-
-    store: Store
-    topic: str
-    queue_id: int
-    offset: int
-    max_count: int
-    tags: array[int]
-    sql: SqlFilter | None = None
-    group: str = ""
-    stats: BrokerStats | None = None
-    """Counts what is read for the group."""
-    grants: PullGrants | None = None
-    checked: int = 0
-    """Their generation when it was checked."""
-    check: Callable[[], tuple[Subscription, SqlFilter | None]] | None = None
-    """Checks it again."""
-    sql_length: int = 0
-    """Characters of the expression."""
+    def __init__(
+        self,
+        config: LiveConfig,
+        store: Store,
+        groups: GroupTable,
+        has_master: Callable[[], bool],
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._groups = groups
+        self._has_master = has_master
 
     @property
-    def cost(self) -> int:
-        """Bytes that it takes while it waits, about."""
-        return PULL_BYTES + 4 * len(self.tags) + SQL_BYTES * self.sql_length
+    def may_grant(self) -> bool:
+        """Whether the engine may answer pulls by itself: it suggests the master."""
+        return not self._config.now.is_slave
 
-    def _get(self, wait: bool) -> GetResult | None:
-        return self.store.get(
-            self.topic,
-            self.queue_id,
-            self.offset,
-            self.max_count,
-            tags=self.tags or None,
-            wait=wait,
-            sql=self.sql,
-        )
+    def check(self) -> None:
+        """SystemBusyError where a slave serves no pulls."""
+        config = self._config.now
+        if config.is_slave and not config.slave_read_enable:
+            raise SystemBusyError(
+                "pulls are refused by this slave: slaveReadEnable is false; pull from the master"
+            )
 
-    def read_memory(self) -> Response | None:
-        """Reads once; None if the disk would have to be waited for."""
-        got = self._get(wait=False)
-        return None if got is None else self.answer(got)
+    def fill(self, response: Response, group: str, topic: str, queue_id: int) -> Response:
+        """`response`, with the broker to pull from next in it. A slave whose master is there lets
+        the master say that there is nothing."""
+        config = self._config.now
+        code, broker_id = response.code, MASTER
+        if config.is_slave and not self._has_master():
+            broker_id = config.broker_id
+        elif config.slave_read_enable and self._is_slow(response, topic, queue_id):
+            broker_id = self._slow_broker(group)
+        elif config.is_slave and code != ResponseCode.SUCCESS:
+            code = ResponseCode.PULL_RETRY_IMMEDIATELY
+        if broker_id == MASTER and code == response.code:
+            return response
+        ext = {**response.ext, "suggestWhichBrokerId": broker_id}
+        return Response(code, response.remark, ext, response.body)
 
-    def read_disk(self) -> GetResult:
-        """Reads once, from the disk where need be: not for the event loop. `answer` is."""
-        got = self._get(wait=True)
-        assert got is not None
-        return got
+    def _slow_broker(self, group: str) -> int:
+        settings = self._groups.groups.get(group)
+        return 1 if settings is None else settings.which_broker_when_slow
 
-    def answer(self, got: GetResult) -> Response:
-        """Counts what was read, and answers with it."""
-        if self.stats is not None:
-            if got.count:
-                self.stats.pulled(self.topic, self.group, 1, got.count, got.nbytes)
-            else:
-                self.stats.missed()
-        return _response(self.offset, got)
-
-    def read(self) -> Response:
-        """Reads once and answers, whatever there is. What is on disk only is left to the pull that
-        the client sends next."""
-        return self.read_memory() or self._ask_again()
-
-    def read_on(self) -> Response | None:
-        """Reads what has come since it was parked; None while nothing of it is wanted. Messages
-        that the tags leave out are left behind. If something was revoked, it is checked again."""
-        if self.grants is not None and self.grants.generation() != self.checked:
-            refused = self._check_again(self.grants)
-            if refused is not None:
-                return refused
-        if self.sql is not None:
-            return self._read_on_by_sql()
-        for _ in range(MAX_READS):
-            response = self.read_memory()
-            if response is None:
-                return self._ask_again()
-            if response.code != ResponseCode.PULL_RETRY_IMMEDIATELY:
-                return None if response.code == ResponseCode.PULL_NOT_FOUND else response
-            self.offset = int(response.ext["nextBeginOffset"])
-        return response
-
-    def _check_again(self, grants: PullGrants) -> Response | None:
-        """The refusal, None if it is still allowed, from now on by the subscription as it is."""
-        self.checked = grants.generation()
-        if self.check is None:
-            return None
-        try:
-            sub, self.sql = self.check()
-        except PyrmqError as e:
-            return Response(e.code or ResponseCode.SYSTEM_ERROR, e.args[0])
-        self.tags = sub.tag_codes
-        return None
-
-    def _read_on_by_sql(self) -> Response | None:
-        """One read, if the loop has time for it. Otherwise the client is told to ask again, and a
-        thread reads for it."""
-        if not SQL_WAKES.may_begin():
-            return self._ask_again()
-        began = time.monotonic()
-        response = self.read_memory()
-        SQL_WAKES.took(time.monotonic() - began)
-        if response is None:
-            return self._ask_again()
-        if response.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
-            self.offset = int(response.ext["nextBeginOffset"])
-            if self.offset >= int(response.ext["maxOffset"]):
-                return None
-        return None if response.code == ResponseCode.PULL_NOT_FOUND else response
-
-    def _ask_again(self) -> Response:
-        low, high = self.store.queue_range(self.topic, self.queue_id)
-        return _answer(_NO_MATCH, self.offset, low, high)
-
-
-def _response(offset: int, got: GetResult) -> Response:
-    status = got.status
-    code = _CODES[status]
-    if status >= _NO_QUEUE and offset != 0:
-        code = ResponseCode.PULL_OFFSET_MOVED
-    return _answer(status, got.next_offset, got.min_offset, got.max_offset, code, got.slices)
-
-
-def _answer(
-    status: int,
-    next_offset: int,
-    low: int,
-    high: int,
-    code: int | None = None,
-    slices: Sequence[Slice] = (),
-) -> Response:
-    return Response(
-        _CODES[status] if code is None else code,
-        STATUS_NAMES[status],
-        {
-            "maxOffset": high,
-            "minOffset": low,
-            "nextBeginOffset": next_offset,
-            "suggestWhichBrokerId": 0,
-        },
-        slices,
-    )
-
-
-def _stated(sub: Subscription) -> Subscription:
-    return sub
-
-
-def pull_of_no_topic(topic: str) -> Response:
-    """The answer to a pull that waits on a topic while it is deleted."""
-    error = no_topic(topic)
-    return Response(error.code or ResponseCode.TOPIC_NOT_EXIST, error.args[0])
+    def _is_slow(self, response: Response, topic: str, queue_id: int) -> bool:
+        """Whether what was read is further behind than accessMessageInMemoryMaxRatio."""
+        if response.code != ResponseCode.SUCCESS:
+            return False
+        last = int(response.ext["nextBeginOffset"]) - 1
+        return self._store.in_memory(topic, queue_id, last, wait=False) is False
 
 
 class PullProcessor:
@@ -301,7 +183,7 @@ class PullProcessor:
     def _moved(self, topic: str, queue_id: int, offset: int) -> Response:
         """An operator has moved the group's offset: its next pull begins there."""
         low, high = self._store.queue_range(topic, queue_id)
-        return _answer(_NO_MATCH, offset, low, high, ResponseCode.PULL_OFFSET_MOVED)
+        return answer_of(NO_MATCH, offset, low, high, ResponseCode.PULL_OFFSET_MOVED)
 
     async def _from_disk(self, key: QueueOfGroup, asked: int, pull: CheckedPull) -> Response | Park:
         place = self.line.join()
@@ -416,3 +298,13 @@ class PullProcessor:
                 ResponseCode.SUBSCRIPTION_NOT_LATEST,
             )
         return sub
+
+
+def _stated(sub: Subscription) -> Subscription:
+    return sub
+
+
+def pull_of_no_topic(topic: str) -> Response:
+    """The answer to a pull that waits on a topic while it is deleted."""
+    error = no_topic(topic)
+    return Response(error.code or ResponseCode.TOPIC_NOT_EXIST, error.args[0])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.bounds import Bounded
+from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.requests import fields
-from pyrmq.broker.requests.bounded import Bounded
 from pyrmq.engine import Command, Store
 from pyrmq.errors import QueryNotFoundError, ResponseError
 from pyrmq.model.codes import ResponseCode

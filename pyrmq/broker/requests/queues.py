@@ -7,14 +7,14 @@ from collections.abc import Callable, Coroutine
 
 import trio
 
+from pyrmq.broker.bounds import OneByOne
 from pyrmq.broker.requests import fields
-from pyrmq.broker.requests.one_by_one import OneByOne
 from pyrmq.broker.tables.clients import MAX_CLIENT_ID
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.locks import QueueLocks
 from pyrmq.broker.tables.new_queues import NewQueues
 from pyrmq.broker.tables.offsets import OffsetTable
-from pyrmq.broker.tables.topics import TopicTable
+from pyrmq.broker.tables.topic_creation import Topics
 from pyrmq.engine import Command, Store
 from pyrmq.errors import (
     InvalidParameterError,
@@ -54,7 +54,7 @@ class QueueProcessor:
     def __init__(
         self,
         store: Store,
-        topics: TopicTable,
+        topics: Topics,
         groups: GroupTable,
         offsets: OffsetTable,
         locks: QueueLocks,
@@ -63,7 +63,8 @@ class QueueProcessor:
     ) -> None:
         """`is_slave`: whether a peer (`host:port`) is at a host of a slave of this broker."""
         self._store = store
-        self._topics = topics
+        self._topics = topics.table
+        self._creation = topics.creation
         self._groups = groups
         self._offsets = offsets
         self._locks = locks
@@ -242,7 +243,7 @@ class QueueProcessor:
         async with self._updates.all_alone(topic.topic_name for topic, _ in wanted):
             known = {topic.topic_name for topic, _ in wanted} & self._topics.topics.keys()
             try:
-                new = await self._topics.change_all(wanted)
+                new = await self._creation.change_all(wanted)
             except OSError as e:
                 name = wanted[0][0].topic_name
                 what = f"topic[{name}]" if len(wanted) == 1 else f"{len(wanted)} topics"

@@ -7,8 +7,8 @@ import logging
 
 import trio
 
-from pyrmq.broker.config.live import LiveConfig
-from pyrmq.broker.requests import send_fields
+from pyrmq.broker.config.broker_config import LiveConfig
+from pyrmq.broker.requests import fields
 from pyrmq.broker.tables.clients import ClientTable
 from pyrmq.broker.tables.topics import TopicTable, check_sendable
 from pyrmq.engine import Command, Store
@@ -78,7 +78,7 @@ class ReplyProcessor:
         """The reply counts as sent when its client has it. Then it is stored as well; that this
         fails changes nothing."""
         topic, queue_id = self._check(command)
-        properties = send_fields.text(command, "properties", "")
+        properties = fields.send_text(command, "properties", "")
         asker = decode_properties(properties).get(REPLY_TO_CLIENT)
         if asker is None:
             raise _failed(f"the reply has no property {REPLY_TO_CLIENT}")
@@ -116,16 +116,16 @@ class ReplyProcessor:
             topic,
             queue_id,
             command.body,
-            send_fields.text(command, "properties", ""),
-            flag=send_fields.number(command, "flag", "0"),
-            sys_flag=send_fields.number(command, "sysFlag") & COMPRESSION,
-            born_timestamp=send_fields.number(command, "bornTimestamp"),
+            fields.send_text(command, "properties", ""),
+            flag=fields.send_number(command, "flag", "0"),
+            sys_flag=fields.send_number(command, "sysFlag") & COMPRESSION,
+            born_timestamp=fields.send_number(command, "bornTimestamp"),
             born_host=connection.peer,
-            reconsume_times=send_fields.number(command, "reconsumeTimes", "0"),
+            reconsume_times=fields.send_number(command, "reconsumeTimes", "0"),
         )
 
     def _check(self, command: Command) -> tuple[str, int]:
-        topic = send_fields.text(command, "topic")
+        topic = fields.send_text(command, "topic")
         if not self._config.now.broker_permission & PERM_WRITE:
             raise NoPermissionError(
                 f"the broker[{self._config.now.broker_name}] sending message is forbidden"
@@ -137,7 +137,7 @@ class ReplyProcessor:
         if known is None or not self._topics.is_saved(topic) or topic.startswith(RETRY_PREFIX):
             raise TopicNotExistError(f"topic[{topic}] not exist, apply first please!")
         queues = max(known.read_queue_nums, known.write_queue_nums)
-        queue_id = send_fields.number(command, "queueId")
+        queue_id = fields.send_number(command, "queueId")
         if queue_id >= queues:
             raise InvalidParameterError(
                 f"request queueId[{queue_id}] is illegal, topic has {queues} queues"
@@ -146,7 +146,7 @@ class ReplyProcessor:
         if not 0 < size <= most:
             raise MessageIllegalError(f"message body size {size}, maxMessageSize: {most}")
         # The client that asked gets body and properties in one frame, the latter in its header.
-        longest = ESCAPED * len(send_fields.text(command, "properties", "").encode())
+        longest = ESCAPED * len(fields.send_text(command, "properties", "").encode())
         if size + longest + HEADER > MAX_FRAME:
             raise MessageIllegalError(
                 f"a reply of {size} bytes with its properties does not fit into a frame of "
@@ -162,7 +162,7 @@ class ReplyProcessor:
         now = now_ms()
         end = "" if not properties or properties.endswith(VALUE_END) else VALUE_END
         ext: dict[str, str | int | bool] = {
-            name: send_fields.text(command, name, default)
+            name: fields.send_text(command, name, default)
             for name, default in (
                 ("producerGroup", ""), ("topic", None), ("defaultTopic", ""),
                 ("defaultTopicQueueNums", "0"), ("queueId", None), ("sysFlag", None),
@@ -193,9 +193,9 @@ class ReplyProcessor:
 def _check_fields(command: Command) -> None:
     """What a send needs, though not all of it is used here."""
     for name in ("sysFlag", "bornTimestamp", "flag"):
-        send_fields.number(command, name)
+        fields.send_number(command, name)
     for name in ("defaultTopicQueueNums", "reconsumeTimes"):
-        send_fields.number(command, name, "0")
+        fields.send_number(command, name, "0")
 
 
 def _failed(text: str) -> ResponseError:

@@ -7,18 +7,14 @@ from collections.abc import Callable
 
 import trio
 
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.requests import fields
 from pyrmq.broker.tables.clients import ClientTable
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.offsets import OffsetTable
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Command, Store
-from pyrmq.errors import (
-    InvalidParameterError,
-    ResponseError,
-    SystemBusyError,
-)
+from pyrmq.errors import InvalidParameterError, ResponseError, SystemBusyError
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.topic import TopicConfig

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from pyrmq.broker.bounds import Bounded
 from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.requests.bounded import Bounded
 from pyrmq.broker.stats.broker_stats import BrokerStats
 from pyrmq.engine import Command, Delays, Store
 from pyrmq.model.codes import VERSION

@@ -8,17 +8,14 @@ from functools import partial
 
 import trio
 
-from pyrmq.broker.config.live import LiveConfig
-from pyrmq.broker.requests import send_fields
+from pyrmq.broker.config.broker_config import LiveConfig
+from pyrmq.broker.requests import fields
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.locks import QueueLocks
-from pyrmq.broker.tables.topics import TopicTable, check_sendable, no_topic
+from pyrmq.broker.tables.topic_creation import Topics
+from pyrmq.broker.tables.topics import check_sendable, no_topic
 from pyrmq.engine import Command
-from pyrmq.errors import (
-    MessageIllegalError,
-    NoPermissionError,
-    ResponseError,
-)
+from pyrmq.errors import MessageIllegalError, NoPermissionError, ResponseError
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX, check_topic
 from pyrmq.model.properties import DELAY, TIMER_PROPERTIES, decode_properties
@@ -45,7 +42,7 @@ def is_delayed(properties: dict[str, str]) -> bool:
 def _is_batch(command: Command) -> bool:
     return (
         command.code == RequestCode.SEND_BATCH_MESSAGE
-        or send_fields.text(command, "batch", "false").lower() == "true"
+        or fields.send_text(command, "batch", "false").lower() == "true"
     )
 
 
@@ -54,11 +51,12 @@ class SendProcessor:
     frame again, with what was decided, once the topic is in its file."""
 
     def __init__(
-        self, live: LiveConfig, topics: TopicTable, groups: GroupTable, locks: QueueLocks
+        self, live: LiveConfig, topics: Topics, groups: GroupTable, locks: QueueLocks
     ) -> None:
         self._live = live
         self._config = live.now
-        self._topics = topics
+        self._topics = topics.table
+        self._creation = topics.creation
         self._groups = groups
         self._locks = locks
 
@@ -78,7 +76,7 @@ class SendProcessor:
         }
 
     def _send(self, connection: Connection, command: Command) -> Answer:
-        topic = send_fields.text(command, "topic")
+        topic = fields.send_text(command, "topic")
         if not self._live.now.broker_permission & PERM_WRITE:
             raise NoPermissionError(
                 f"the broker[{self._config.broker_name}] sending message is forbidden: "
@@ -86,17 +84,17 @@ class SendProcessor:
             )
         check_topic(topic)
         check_sendable(topic)
-        properties = decode_properties(send_fields.text(command, "properties", ""))
+        properties = decode_properties(fields.send_text(command, "properties", ""))
         if topic.startswith(RETRY_PREFIX):
             return self._send_back(connection, command, topic, properties)
         self._refuse_special(command, properties)
         if self._topics.get(topic) is None:
-            created = self._topics.create_in_send(
+            created = self._creation.create_in_send(
                 topic,
                 # A sender that names no template wants no topic made.
-                send_fields.text(command, "defaultTopic", ""),
-                send_fields.number(command, "defaultTopicQueueNums", str(DEFAULT_QUEUES)),
-                send_fields.text(command, "unitMode", "false").lower() == "true",
+                fields.send_text(command, "defaultTopic", ""),
+                fields.send_number(command, "defaultTopicQueueNums", str(DEFAULT_QUEUES)),
+                fields.send_text(command, "unitMode", "false").lower() == "true",
                 by=connection,
             )
             if created is None:
@@ -135,8 +133,8 @@ class SendProcessor:
             raise MessageIllegalError(
                 f"property {TRAN_MSG}: a batch cannot be sent in a transaction"
             )
-        retried = send_fields.text(command, "topic").startswith(RETRY_PREFIX)
-        if not (half or retried) and send_fields.number(command, "sysFlag") & _TRANSACTION_BITS:
+        retried = fields.send_text(command, "topic").startswith(RETRY_PREFIX)
+        if not (half or retried) and fields.send_number(command, "sysFlag") & _TRANSACTION_BITS:
             raise MessageIllegalError("sysFlag has transaction bits but TRAN_MSG is not set")
         delayed = is_delayed(properties)
         if delayed and _is_batch(command):
@@ -159,8 +157,8 @@ class SendProcessor:
         group = self._groups.admit(name, connection)
         if not command.body:
             raise MessageIllegalError("the message has no body")
-        times = send_fields.number(command, "reconsumeTimes", "0")
-        most = send_fields.number(command, "maxReconsumeTimes", str(group.retry_max_times))
+        times = fields.send_number(command, "reconsumeTimes", "0")
+        most = fields.send_number(command, "maxReconsumeTimes", str(group.retry_max_times))
         # An orderly consumer (it holds locks) sends back only what it has given up.
         dead = times > most or self._locks.any_live(name, trio.current_time())
         properties.pop(TRAN_MSG, None)  # a committed message that comes back is no half
@@ -169,9 +167,9 @@ class SendProcessor:
         self._refuse_special(command, properties)
         self._groups.require(name, connection)
         target = (
-            self._topics.create_send_back(DLQ_PREFIX + name, 1)
+            self._creation.create_send_back(DLQ_PREFIX + name, 1)
             if dead
-            else self._topics.create_send_back(topic, group.retry_queue_nums)
+            else self._creation.create_send_back(topic, group.retry_queue_nums)
         )
         assert command.frame is not None
         then = Resend(command.frame, target.topic_name, dead)

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 import trio
 
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.requests import fields
 from pyrmq.broker.stats.broker_stats import BrokerStats
 from pyrmq.broker.tables.groups import Group, GroupTable
-from pyrmq.broker.tables.topics import TopicTable
+from pyrmq.broker.tables.topic_creation import Topics
 from pyrmq.engine import Command, Delays, Returned
 from pyrmq.errors import (
     MessageIllegalError,
@@ -66,13 +66,14 @@ class SendBackProcessor:
     def __init__(
         self,
         config: LiveConfig,
-        topics: TopicTable,
+        topics: Topics,
         groups: GroupTable,
         engine: Delays,
         stats: BrokerStats,
     ) -> None:
         self._config = config
-        self._topics = topics
+        self._topics = topics.table
+        self._creation = topics.creation
         self._groups = groups
         self._engine = engine
         self._stats = stats
@@ -157,7 +158,7 @@ class SendBackProcessor:
             raise NoPermissionError(f"the topic[{name}] sending message is forbidden")
         self._groups.require(asked.group.name, asked.connection)
         if topic is None:
-            topic = self._topics.create_send_back(name, queues, unit=asked.unit and level > 0)
+            topic = self._creation.create_send_back(name, queues, unit=asked.unit and level > 0)
         return returned, topic, level
 
     def _store(

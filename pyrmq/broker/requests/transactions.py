@@ -14,8 +14,8 @@ from pyrmq.broker.opening import HOUR
 from pyrmq.broker.requests import fields
 from pyrmq.broker.tables.clients import ClientTable
 from pyrmq.broker.tables.offsets import OffsetTable
-from pyrmq.broker.tables.tables import PersistentTable
-from pyrmq.broker.tables.topics import TopicTable
+from pyrmq.broker.tables.persistent import PersistentTable
+from pyrmq.broker.tables.topic_creation import Topics
 from pyrmq.engine import Command, Store, Transactions
 from pyrmq.errors import InvalidParameterError, ResponseError, TransactionConflictError
 from pyrmq.escape import escape
@@ -30,7 +30,7 @@ from pyrmq.net.server.answers import WhenConfirmed
 from pyrmq.net.server.connection import Connection
 from pyrmq.net.server.connection_state import State
 from pyrmq.txn import Rules, TransactionService
-from pyrmq.txn.asking import BUSY, PickedProducer
+from pyrmq.txn.checking import BUSY, PickedProducer
 from pyrmq.txn.ending import EndTransaction
 
 log = logging.getLogger(__name__)
@@ -132,11 +132,11 @@ class TransactionProcessor:
         return WhenConfirmed(Response(), end)
 
 
-async def make_overflow_topic(topics: TopicTable) -> None:
+async def make_overflow_topic(topics: Topics) -> None:
     """TRANS_CHECK_MAX_TIME_TOPIC exists before something is discarded."""
-    topics.create_send_back(CHECK_MAX_TOPIC, 1)
-    if not topics.is_saved(CHECK_MAX_TOPIC):
-        await topics.saved(CHECK_MAX_TOPIC)
+    topics.creation.create_send_back(CHECK_MAX_TOPIC, 1)
+    if not topics.table.is_saved(CHECK_MAX_TOPIC):
+        await topics.table.saved(CHECK_MAX_TOPIC)
 
 
 class TransactionMetrics(PersistentTable):

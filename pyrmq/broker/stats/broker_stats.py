@@ -1,32 +1,36 @@
-"""The broker's statistics: by topic, by group and for the whole broker. [BrokerStatsManager]
+"""The broker's statistics: by topic, by group and for the whole broker.
+[BrokerStatsManager, StoreStatsService, BrokerStats]
 
-Nothing here is done for each message. What topics stored is counted by the engine and read at each
-sampling; what groups got is counted once for each pull that Python answers, and for the engine's
-pulls when their rows are taken.
+Nothing here is done for each message. The engine counts what topics stored; it is read at each
+sampling. What groups got is counted once for each pull that Python answers; for pulls that the
+engine answers it is counted when their rows are taken.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date
 from functools import partial
 
 import trio
 
-from pyrmq.broker.stats.items import (
-    MINUTE,
-    NOTHING,
-    Figures,
-    StatsItemSet,
-    Window,
-)
-from pyrmq.broker.stats.totals import Mornings, Rates, Totals
+from pyrmq.broker.requests import fields
+from pyrmq.broker.stats.items import DAY, HOUR, MINUTE, NOTHING, Figures, StatsItemSet, Window
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.topics import TopicTable
-from pyrmq.engine import Store
+from pyrmq.engine import Command, Store
+from pyrmq.errors import ResponseError
+from pyrmq.model.codes import ResponseCode
+from pyrmq.net import fastjson
+from pyrmq.net.command import Response
+from pyrmq.net.server.connection import Connection
 from pyrmq.net.server.turns import in_turns
 
+SPANS = (1, 6, 60)
+"""Samplings that the rates go back: 10, 60 and 600 seconds."""
 log = logging.getLogger(__name__)
 
 PERIOD = 10.0
@@ -42,6 +46,60 @@ LOOK = 128
 
 Put = tuple[str, int, int]
 """Topic, messages, bytes of records."""
+WINDOWS = {"statsDay": DAY, "statsHour": HOUR, "statsMinute": MINUTE}
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Since the start. `plain_…`: without the topics of the system."""
+
+    put: int = 0
+    put_bytes: int = 0
+    plain_put: int = 0
+    found: int = 0
+    """Reads of consumers that found messages."""
+    missed: int = 0
+    """Reads that found none."""
+    got: int = 0
+    plain_got: int = 0
+
+
+class Rates:
+    """The totals of the last ten minutes."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, Totals]] = deque(maxlen=SPANS[-1] + 1)
+
+    def sample(self, now: float, totals: Totals) -> None:
+        self._samples.append((now, totals))
+
+    def text(self, *names: str) -> str:
+        """What the named totals together grow by in a second, over 10, 60 and 600 seconds: three
+        numbers between blanks. One that is not known yet is left out, its blank stays."""
+        return " ".join(self._over(span, names) for span in SPANS)
+
+    def _over(self, span: int, names: tuple[str, ...]) -> str:
+        if len(self._samples) <= span:
+            return ""
+        (begin, before), (end, now) = self._samples[-1 - span], self._samples[-1]
+        grown = sum(getattr(now, name) - getattr(before, name) for name in names)
+        return str(round(grown / (end - begin), 4) if end > begin else 0.0)
+
+
+class Mornings:
+    """Messages put and got until the last midnight and until the one before, local time; 0 as long
+    as there was none since the start."""
+
+    def __init__(self, today: date) -> None:
+        self._day = today
+        self.yesterday = self.today = (0, 0)
+
+    def look(self, today: date, totals: Totals) -> None:
+        """To be called often: the first call of a day is its midnight."""
+        if today > self._day:
+            self._day = today
+            self.yesterday = self.today
+            self.today = (totals.plain_put, totals.plain_got)
 
 
 class BrokerStats:
@@ -200,3 +258,20 @@ class BrokerStats:
         if self._topic_table.get(topic) is None:
             return True
         return bool(sep) and group not in self._group_table.groups
+
+
+class StatsProcessor:
+    def __init__(self, stats: BrokerStats) -> None:
+        self._stats = stats
+
+    def __call__(self, connection: Connection, command: Command) -> Response:
+        name, key = fields.text(command, "statsName"), fields.text(command, "statsKey")
+        if not self._stats.has(name, key):
+            raise ResponseError(
+                f"The stats <{name[:64]}> <{key[:511]}> not exist", ResponseCode.SYSTEM_ERROR
+            )
+        body = {
+            field: self._stats.figures(name, key, window).to_json()
+            for field, window in WINDOWS.items()
+        }
+        return Response(body=fastjson.dumps(body))

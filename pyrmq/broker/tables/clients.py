@@ -1,16 +1,23 @@
-"""Who is connected: producers and consumers by group. [ConsumerManager, ProducerManager]"""
+"""Who is connected: producers and consumers by group. Members of a group are told when it changes.
+[ConsumerManager, ProducerManager, NOTIFY_CONSUMER_IDS_CHANGED]
+"""
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyrmq.broker.tables.agreement import Agreement, is_same
-from pyrmq.broker.tables.subscribed import CONSUMING, PRODUCING, Subscribed
+import trio
+
+from pyrmq.broker.tables.subscriptions import CONSUMING, PRODUCING, Agreement, Subscribed, is_same
+from pyrmq.model.codes import RequestCode
 from pyrmq.model.subscription import Subscription
+from pyrmq.net.command import encode_request
 from pyrmq.net.server.connection import Connection
+from pyrmq.net.server.turns import TURN_SECONDS
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +32,8 @@ _WHERE = (
     "CONSUME_FROM_MIN_OFFSET", "CONSUME_FROM_MAX_OFFSET", "CONSUME_FROM_FIRST_OFFSET",
     "CONSUME_FROM_TIMESTAMP",
 )  # fmt: skip
+MAX_KEPT = 1024
+"""Notices that wait behind what a member has not taken; it is told no more of them."""
 
 
 def _enum(value: Any, names: tuple[str, ...], default: str) -> str:
@@ -260,3 +269,41 @@ class ClientTable:
         """Connections whose last heartbeat is older than `before`."""
         tables = [*self.producers.values(), *(g.clients for g in self.consumers.values())]
         return {c for table in tables for c, client in table.items() if client.last_seen < before}
+
+
+class Notices:
+    """Tells in turns of a millisecond, each group once for all that has happened meanwhile: a
+    heartbeat may change a thousand groups with hundreds of members each."""
+
+    def __init__(self) -> None:
+        self._changed: dict[str, ConsumerGroup] = {}
+        self._news = trio.Event()
+
+    def changed(self, group: ConsumerGroup) -> None:
+        """Its members are others now, or its topics."""
+        self._changed[group.name] = group
+        self._news.set()
+
+    async def run(self) -> None:
+        """Tells until cancelled."""
+        while True:
+            await self._news.wait()
+            self._news = trio.Event()
+            end = time.monotonic() + TURN_SECONDS
+            while self._changed:
+                name = next(iter(self._changed))
+                group = self._changed.pop(name)
+                frame = encode_request(
+                    RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, 0, {"consumerGroup": name}, oneway=True
+                )
+                for connection in list(group.clients):
+                    tell(connection, frame)
+                    if time.monotonic() >= end:
+                        await trio.lowlevel.checkpoint()
+                        end = time.monotonic() + TURN_SECONDS
+
+
+def tell(connection: Connection, frame: bytes) -> None:
+    """A notice, one-way."""
+    if len(connection.out) < MAX_KEPT:  # one that does not read is not piled up on
+        connection.send(frame)

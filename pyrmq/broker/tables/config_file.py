@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from pyrmq.config import durable_file
+from pyrmq.config import files
 from pyrmq.engine import json_members
 from pyrmq.errors import ConfigError, ProtocolError
 from pyrmq.escape import escape
@@ -135,9 +135,9 @@ def save(path: Path, value: dict[str, Any]) -> None:
     it may be large."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(path.name + ".tmp")
-    durable_file.write(fresh, fastjson.parts(value, "\n"))
+    files.write(fresh, fastjson.parts(value, "\n"))
     if path.exists() and path not in _damaged:
         os.replace(path, _backup(path))
     os.replace(fresh, path)
     _damaged.discard(path)
-    durable_file.sync_folder(path.parent)
+    files.sync_folder(path.parent)

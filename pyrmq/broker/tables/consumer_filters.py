@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pyrmq.broker.bounds import LoopTime
 from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.loop_time import LoopTime
 from pyrmq.broker.tables import config_file
 from pyrmq.broker.tables.filter_data import (
     FilterData,
@@ -23,9 +23,9 @@ from pyrmq.broker.tables.filter_data import (
     has_its_bits,
     now_ms,
     read_data,
+    sql_filter,
 )
-from pyrmq.broker.tables.sql_filters import sql_filter
-from pyrmq.broker.tables.tables import PersistentTable
+from pyrmq.broker.tables.persistent import PersistentTable
 from pyrmq.engine import SqlFilter, Store
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape

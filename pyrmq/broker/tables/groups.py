@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from pyrmq.broker.config.live import LiveConfig
-from pyrmq.broker.requests.creations import Creations
+from pyrmq.broker.bounds import Creations
+from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.tables import config_file
-from pyrmq.broker.tables.rows import Rows
-from pyrmq.broker.tables.tables import PersistentTable
+from pyrmq.broker.tables.persistent import PersistentTable, Rows
 from pyrmq.errors import InvalidParameterError, ResponseError
 from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
@@ -89,8 +88,10 @@ class GroupTable(PersistentTable):
     """All groups. The file also says which of them consumers made and when these were used last
     (`autoCreated`, which RocketMQ does not have)."""
 
-    def __init__(self, path: Path, config: LiveConfig) -> None:
-        super().__init__(path)
+    def __init__(
+        self, path: Path, config: LiveConfig, on_changed: Callable[[], None] | None = None
+    ) -> None:
+        super().__init__(path, on_changed)
         self._config = config
         self.groups: dict[str, Group] = {}
         self._auto: dict[str, int] = {}

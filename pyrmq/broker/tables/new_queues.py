@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.tables.offsets import OffsetTable
 from pyrmq.broker.tables.topics import TopicTable
 
@@ -41,7 +41,7 @@ class NewQueues:
         self._offsets = offsets
         self._clock = clock
         self._young: dict[tuple[str, str], _Began] = {}
-        offsets.on_first = self._began
+        offsets.watch_first(self._began)
 
     def _began(self, topic: str, group: str) -> None:
         """A client commits the first offset of its group in a topic."""

@@ -12,8 +12,7 @@ from typing import Any
 import trio
 
 from pyrmq.broker.tables import config_file
-from pyrmq.broker.tables.rows import Rows
-from pyrmq.broker.tables.tables import PersistentTable
+from pyrmq.broker.tables.persistent import PersistentTable, Rows
 from pyrmq.engine import PullGrants
 from pyrmq.errors import NoPermissionError, SystemBusyError
 from pyrmq.escape import escape
@@ -43,14 +42,6 @@ def _is_number(value: Any) -> bool:
     return as_int(value, 0) == as_int(value, 1)
 
 
-def _not_counted(topic: str, group: str, pulls: int, messages: int, nbytes: int) -> None:
-    pass
-
-
-def _not_told(topic: str, group: str) -> None:
-    pass
-
-
 class OffsetTable(PersistentTable):
     """Next offset to consume by (topic, group) and queue."""
 
@@ -59,10 +50,8 @@ class OffsetTable(PersistentTable):
         read or changed here."""
         super().__init__(path)
         self._grants = grants
-        self.on_granted: Granted = _not_counted
-        """Told of the pulls that the engine has answered."""
-        self.on_first: Callable[[str, str], None] = _not_told
-        """Told of a topic and a group that commits its first offset in it."""
+        self._granted_watchers: list[Granted] = []
+        self._first_watchers: list[Callable[[str, str], None]] = []
         self._step = max(version_step, 1)
         self._updates = 0
         self.offsets: dict[tuple[str, str], dict[int, int]] = {}
@@ -136,60 +125,11 @@ class OffsetTable(PersistentTable):
         )
         return 0
 
-    def bring_back(self, end_of: Callable[[str, int], int | None]) -> int:
-        """Sets offsets behind the end of their queue back to it. Logs each with both values;
-        returns how many. `end_of`: by topic and queue the offset of the next message, None if that
-        is not known.
-
-        A power cut with ASYNC_FLUSH takes messages that were consumed, and a restored file may be
-        of another time than the store. The messages that come next would be skipped.
-        """
-        self.take_granted()
-        count = 0
-        for (topic, group), queues in self.offsets.items():
-            if group == TRANSACTION_GROUP:
-                continue  # the engine checks these
-            leading = {
-                queue: (offset, end)
-                for queue, offset in queues.items()
-                if (end := end_of(topic, queue)) is not None and offset > end
-            }
-            if not leading:
-                continue
-            moved = ", ".join(
-                f"queue {queue} at {end} instead of {offset}"
-                for queue, (offset, end) in sorted(leading.items())
-            )
-            log.error(
-                "%s leads: group %s continues topic %s at the end of its queues: %s",
-                escape(self.path.name),
-                escape(group),
-                escape(topic),
-                escape(moved),
-            )
-            self._offset_rows.change((topic, group))
-            queues.update((queue, end) for queue, (_, end) in leading.items())
-            count += len(leading)
-        return self._removed(count + self._bring_back_resets(end_of))
-
-    def _bring_back_resets(self, end_of: Callable[[str, int], int | None]) -> int:
-        """The same of resets that a group has not heard of: its next pull is sent there."""
-        count = 0
-        for (topic, group, queue), offset in list(self.resets.items()):
-            end = end_of(topic, queue)
-            if end is not None and offset > end:
-                log.error(
-                    "%s leads: group %s was reset in queue %d of topic %s to %d, it is sent to %d",
-                    escape(self.path.name),
-                    escape(group),
-                    queue,
-                    escape(topic),
-                    offset,
-                    end,
-                )
-                self.resets[topic, group, queue] = end
-                count += 1
-        return count
+    def set_back(self, topic: str, group: str, ends: Mapping[int, int]) -> None:
+        """Sets offsets of a group as they are loaded to the ends of their queues; `new_version`
+        has to follow."""
+        self._offset_rows.change((topic, group))
+        self.offsets[topic, group].update(ends)
 
     def _offset_row(self, key: tuple[str, str]) -> bytes:
         offsets = self.offsets[key]
@@ -212,6 +152,15 @@ class OffsetTable(PersistentTable):
             queues = self.offsets[key] = {}
         return queues
 
+    def watch_granted(self, watcher: Granted) -> None:
+        """From now on `watcher` hears of the pulls that the engine has answered."""
+        self._granted_watchers.append(watcher)
+
+    def watch_first(self, watcher: Callable[[str, str], None]) -> None:
+        """From now on `watcher` hears of a topic and a group that commits its first offset in
+        it."""
+        self._first_watchers.append(watcher)
+
     def take_granted(self) -> None:
         """Takes what the engine's answers to pulls have committed. Everything in this table comes
         after it."""
@@ -220,7 +169,8 @@ class OffsetTable(PersistentTable):
         for topic, group, queue_id, following, commit, *counts in self._grants.drain():
             self._pulled[topic, group, queue_id] = following
             self._pullers.add(group)
-            self.on_granted(topic, group, *counts)
+            for granted in self._granted_watchers:
+                granted(topic, group, *counts)
             if commit is not None and self._has_room(topic, group, queue_id):
                 self._keep_unless_reset(topic, group, queue_id, commit)
 
@@ -258,18 +208,17 @@ class OffsetTable(PersistentTable):
             self._topic_rows.remove(group)
             del self._topics[group]
 
-    def _removed(self, count: int) -> int:
-        if count:
-            self.version.next(now_ms())
-            self.changed()
-        return count
+    def new_version(self) -> None:
+        """Marks the table as changed by more than a commit: its version grows."""
+        self.version.next(now_ms())
+        self.changed()
 
     def remove(self, topic: str, group: str) -> None:
         """Removes what a group has of a topic, if it has something."""
         self.take_granted()
         if (topic, group) in self.offsets:
             self._remove(topic, group)
-            self._removed(1)
+            self.new_version()
 
     def remove_topic(self, topic: str) -> int:
         """Removes what all groups have of a topic; how many groups that were.
@@ -278,7 +227,9 @@ class OffsetTable(PersistentTable):
         groups = list(self._groups.get(topic, ()))
         for group in groups:
             self._remove(topic, group)
-        return self._removed(len(groups))
+        if groups:
+            self.new_version()
+        return len(groups)
 
     def remove_group(self, group: str) -> int:
         """Removes all that a group has; of how many topics that was. [removeOffset]"""
@@ -287,7 +238,9 @@ class OffsetTable(PersistentTable):
         topics = list(self._topics.get(group, ()))
         for topic in topics:
             self._remove(topic, group)
-        return self._removed(len(topics))
+        if topics:
+            self.new_version()
+        return len(topics)
 
     def topics(self) -> list[str]:
         """Topics that some group has an offset of."""
@@ -360,7 +313,8 @@ class OffsetTable(PersistentTable):
 
     def _keep_unless_reset(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         if (topic, group) not in self.offsets:
-            self.on_first(topic, group)
+            for began in self._first_watchers:
+                began(topic, group)
         key = (topic, group, queue_id)
         if not self.resets or key not in self.resets:
             self.keep(*key, offset)

@@ -15,7 +15,7 @@ from pathlib import Path
 import trio
 
 from pyrmq.client.consumer.offsets import decode_table, encode_table
-from pyrmq.config import durable_file
+from pyrmq.config import files
 from pyrmq.errors import ClientError, ProtocolError
 from pyrmq.escape import escape
 from pyrmq.model.message import MessageQueue
@@ -139,11 +139,11 @@ def _write(path: Path, offsets: Mapping[MessageQueue, int], former: Path) -> Non
     """`former`: the new name of the existing file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = _beside(path, "tmp")
-    durable_file.write(fresh, fastjson.parts({"offsetTable": encode_table(offsets)}, "\n"))
+    files.write(fresh, fastjson.parts({"offsetTable": encode_table(offsets)}, "\n"))
     if path.exists():
         os.replace(path, former)
     os.replace(fresh, path)
-    durable_file.sync_folder(path.parent)
+    files.sync_folder(path.parent)
 
 
 def _beside(path: Path, extension: str) -> Path:

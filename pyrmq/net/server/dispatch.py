@@ -78,7 +78,8 @@ class Dispatcher:
     ) -> None:
         self.nursery: trio.Nursery | None = None
         self._name = name
-        self._processors = (admins or AdminAccess()).guarded(processors)
+        self._admins = admins or AdminAccess()
+        self._processors = self._admins.guarded(processors)
         self._unconfirmed = unconfirmed
         self._parked = parked
         self._questions = questions or Questions()
@@ -99,6 +100,10 @@ class Dispatcher:
             InTurns: self._in_turns,
             type(None): lambda connection, command, answer: None,
         }
+
+    def add(self, processors: Mapping[int, Processor]) -> None:
+        """From now on these answer as well."""
+        self._processors |= self._admins.guarded(processors)
 
     @property
     def busy(self) -> bool:

@@ -81,6 +81,10 @@ class RemotingServer:
         """Sends that wait until their topic is made."""
         return self._dispatcher.line
 
+    def add(self, processors: Mapping[int, Processor]) -> None:
+        """From now on these answer as well: processors that need the server are made after it."""
+        self._dispatcher.add(processors)
+
     def stalled_ms(self) -> int:
         """Milliseconds that a write of the log takes so far; 0 while none is waited for."""
         return self._reader.stalled_ms()

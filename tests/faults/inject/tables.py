@@ -9,7 +9,7 @@ import trio
 
 from pyrmq.broker.broker import Broker
 from pyrmq.broker.tables import config_file
-from pyrmq.broker.tables.tables import PersistentTable
+from pyrmq.broker.tables.persistent import PersistentTable
 from tests.faults.inject.lives import World
 
 NAMES = ("topics.json", "subscriptionGroup.json", "consumerOffset.json")

@@ -103,7 +103,7 @@ def namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InThread[NameS
 
 def test_every_request_of_the_broker_is_decided(broker: InThread[Running]) -> None:
     assert not BROKER_CHANGES & BROKER_OPEN
-    taken = broker.look(lambda running: set(running.broker.processors))
+    taken = broker.look(lambda running: set(running.broker.parts.processors))
     assert taken == BROKER_CHANGES | BROKER_OPEN
     assert taken & set(ADMIN_REQUESTS) == BROKER_CHANGES
 

@@ -1,9 +1,10 @@
-"""RocketMQ's property files (`-c FILE`)."""
+"""Files of configuration: RocketMQ's property files (`-c FILE`), and files written durably."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pyrmq.errors import ConfigError
@@ -81,3 +82,25 @@ def load_file(path: Path) -> dict[str, str]:
                 "save the file as UTF-8, or write such letters as \\uXXXX"
             )
     return found
+
+
+def write(path: Path, parts: Iterable[bytes]) -> None:
+    """Writes a file anew."""
+    try:
+        with path.open("wb") as file:
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as e:
+        raise OSError(e.errno, e.strerror, str(path)) from e
+
+
+def sync_folder(path: Path) -> None:
+    """Has names that were made or replaced in a folder be there after a crash."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    except OSError as e:
+        raise OSError(e.errno, e.strerror, str(path)) from e
+    finally:
+        os.close(fd)

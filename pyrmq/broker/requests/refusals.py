@@ -1,13 +1,21 @@
-"""What a slave refuses: whatever would write into its log, or into tables that are its master's."""
+"""Requests that a broker refuses: every broker those of absent features, a slave those that write.
+
+Without a controller, and without a provider of users and access lists, RocketMQ's brokers refuse
+the same ones. A slave refuses whatever would write into its log, or into tables that are its
+master's. [AdminBrokerProcessor]
+"""
 
 from __future__ import annotations
 
 from pyrmq.engine import Command
 from pyrmq.errors import ResponseError, ServiceNotAvailableError
 from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.request_kinds import refusal
 from pyrmq.net.server.answers import Answer, Processor
 from pyrmq.net.server.connection import Connection
 
+AUTH_REQUESTS = range(3001, 3011)
+"""AUTH_CREATE_USER to AUTH_LIST_ACL."""
 _WRITES = (
     RequestCode.SEND_MESSAGE,
     RequestCode.SEND_MESSAGE_V2,
@@ -26,6 +34,15 @@ _CHANGES = (
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
     RequestCode.DELETE_SUBSCRIPTIONGROUP,
 )
+
+
+def _refuse(connection: Connection, command: Command) -> Answer:
+    raise ResponseError(refusal(command.code), ResponseCode.SYSTEM_ERROR)
+
+
+def refused_requests() -> dict[int, Processor]:
+    """By request code."""
+    return dict.fromkeys((RequestCode.GET_BROKER_EPOCH_CACHE, *AUTH_REQUESTS), _refuse)
 
 
 def _write(connection: Connection, command: Command) -> Answer:

@@ -1,11 +1,14 @@
-"""Whether the members of a consumer group subscribe to the same.
+"""What the members of consumer groups subscribe to: whether they agree, and the memory it takes.
 
 A group has one set of subscriptions, that of the last heartbeat [ConsumerGroupInfo]. Members that
-want different topics take the set from each other with every heartbeat; of members with different
-expressions one gets what the other wants, and leaves it out. It is easily deployed by mistake, and
-only `mqadmin consumerStatus` of RocketMQ finds it. So it is logged here, and shown.
+want different topics take the set from each other with every heartbeat. Members with different
+expressions lose messages: one of them pulls what the other wants, and leaves it out. It is easily
+deployed by mistake, and only `mqadmin consumerStatus` of RocketMQ finds it. So `Agreement` logs it,
+and shows it. Members that pull by themselves (CONSUME_ACTIVELY) do not count: each may have queues
+of its own.
 
-Members that pull by themselves (CONSUME_ACTIVELY) do not count: each may have queues of its own.
+`Subscribed` bounds what the groups and subscriptions of each connection, and of all, take. A client
+states them with every heartbeat, and each of its groups may be in a heartbeat of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +16,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from pyrmq.errors import InvalidParameterError, SystemBusyError
 from pyrmq.escape import escape
 from pyrmq.model.subscription import ALL, TAG, Subscription
 from pyrmq.net.server.connection import Connection
@@ -24,7 +29,7 @@ SILENCE = 60.0
 """Seconds between two warnings about one group."""
 SHOWN = 200
 """Characters of what one member wants, in the log."""
-MAX_TAGS = 100
+TAGS_SHOWN = 100
 """Tags of one subscription that are shown."""
 
 Subscriptions = Mapping[str, Subscription]
@@ -33,6 +38,21 @@ Wish = tuple[str, str, str | frozenset[str]]
 """A topic, the kind of expression, and the expression: of tags the order says nothing. The topic ""
 stands for how a group shares its messages."""
 Wishes = frozenset[Wish]
+MAX_BYTES_PER_CONNECTION = 8 << 20
+"""Bytes that the groups and subscriptions of a connection take at most, about."""
+MAX_BYTES = 512 << 20
+"""The same of all connections."""
+MAX_TAGS = 16_384
+"""Most tags, and most codes of tags, that a heartbeat states."""
+MEMBER_BYTES = 320
+"""Bytes of a member of a group, about, beside the group's name."""
+SUBSCRIPTION_BYTES = 512
+"""Bytes of one, about, without its texts."""
+TAG_BYTES = 80
+"""Bytes of a tag, about, beside its text; and of a code."""
+PRODUCING, CONSUMING = "producing", "consuming"
+SubscribedBy = tuple[str, str]
+"""PRODUCING or CONSUMING, and the group's name."""
 
 
 def wish(sub: Subscription) -> Wish:
@@ -46,7 +66,7 @@ def expression(wanted: Wish) -> str:
     _, kind, what = wanted
     if isinstance(what, str):
         return what if kind == TAG else f"{kind}: {what}"
-    return " || ".join(sorted(what)) if len(what) <= MAX_TAGS else f"{len(what)} tags"
+    return " || ".join(sorted(what)) if len(what) <= TAGS_SHOWN else f"{len(what)} tags"
 
 
 @dataclass(slots=True)
@@ -154,3 +174,67 @@ def _words(wishes: Wishes) -> str:
     found = sorted((w[0], expression(w)) for w in wishes)
     text = ", ".join(f"{topic} ({what})" if topic else what for topic, what in found)
     return (text[:SHOWN] + "…" if len(text) > SHOWN else text) or "nothing else"
+
+
+def cost_of_member(group: str) -> int:
+    """Bytes that a member takes, without its subscriptions."""
+    return MEMBER_BYTES + len(group)
+
+
+def cost(consumer: Mapping[Any, Any]) -> tuple[int, int]:
+    """How many tags and codes a ConsumerData states, and the bytes that it takes."""
+    subscriptions = consumer.get("subscriptionDataSet")
+    count, size = 0, cost_of_member(consumer["groupName"])
+    for sub in subscriptions if isinstance(subscriptions, list) else ():
+        if not isinstance(sub, dict):
+            continue
+        size += SUBSCRIPTION_BYTES
+        size += sum(len(sub[k]) for k in ("topic", "subString") if isinstance(sub.get(k), str))
+        for key in ("tagsSet", "codeSet"):
+            if isinstance(stated := sub.get(key), list):
+                count += len(stated)
+                size += sum(TAG_BYTES + (len(t) if isinstance(t, str) else 0) for t in stated)
+        if not sub.get("codeSet") and (sub.get("expressionType") or TAG) == TAG:
+            text = sub.get("subString")  # this broker makes tags and codes of it
+            made = text.count("||") + 1 if isinstance(text, str) else 0
+            count += made
+            size += 2 * TAG_BYTES * made
+    return count, size
+
+
+class Subscribed:
+    """By connection and group, what was taken."""
+
+    def __init__(self) -> None:
+        self._taken: dict[Connection, dict[SubscribedBy, int]] = {}
+        self._total = 0
+
+    def check(self, connection: Connection, sizes: Mapping[SubscribedBy, int]) -> None:
+        """Whether these groups may take so much: InvalidParameterError, SystemBusyError."""
+        had = self._taken.get(connection, {})
+        more = sum(size - had.get(group, 0) for group, size in sizes.items())
+        if more > 0:
+            mine = sum(had.values()) + more
+            if mine > MAX_BYTES_PER_CONNECTION:
+                raise InvalidParameterError(
+                    f"groups and subscriptions of a connection would take {mine} bytes: at most "
+                    f"{MAX_BYTES_PER_CONNECTION}"
+                )
+            if self._total + more > MAX_BYTES:
+                raise SystemBusyError(
+                    f"[OVERLOAD]groups and subscriptions of all clients take {self._total} "
+                    "bytes already"
+                )
+
+    def take(self, connection: Connection, group: SubscribedBy, size: int) -> None:
+        """A group takes so much from now on, until `forget`."""
+        mine = self._taken.setdefault(connection, {})
+        self._total += size - mine.get(group, 0)
+        mine[group] = size
+
+    def forget(self, connection: Connection, group: SubscribedBy) -> None:
+        """The connection has left the group."""
+        mine = self._taken.get(connection, {})
+        self._total -= mine.pop(group, 0)
+        if not mine:
+            self._taken.pop(connection, None)

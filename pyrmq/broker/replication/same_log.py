@@ -1,13 +1,22 @@
-"""Whether a slave's log is the beginning of its master's.
+"""Compares this broker's log with that of another broker, record by record.
 
-The HA channel does not find out: a slave says where its log ends, and gets what stands behind that
-at the master, whatever stands before. So the slave compares its newest record with what its master
-has in that place. A record states its place, its times and its queue offset, so logs that went
-apart before have not the same one there. Behind it neither may have more: the end of a file may be
-blank in one, and have a record in the other.
+A slave asks whether its log is the beginning of its master's. The HA channel does not find out: a
+slave says where its log ends, and gets what stands behind that at the master, whatever stands
+before. So the slave compares its newest record with the master's record in that place. A record
+states its place, its times and its queue offset, so logs that went apart before differ there.
+Behind it neither may have more: the end of a file may be blank in one, and have a record in the
+other.
+
+A master asks whether another master of its name has the history of its log, as whoever reaches a
+name server can register as a master of any name. A broker that was a slave of this one has the
+beginning of its log, byte for byte: up to where it was promoted, and from where it began to copy.
+The first record of a log file stands where the file does, so the records there are compared, the
+newest file first.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import trio
 
@@ -19,6 +28,8 @@ from pyrmq.net.command import check_success
 
 TIMEOUT = 5.0
 """Seconds that the master may take to answer."""
+ONE_BY_ONE = 8
+"""Newest files that are all asked for; of older ones every second, fourth and so on."""
 
 
 async def why_not_fitting(channel: Channel, store: Store) -> str | None:
@@ -81,3 +92,36 @@ def _text(why: str) -> str:
         "this broker and run `pyrmq store rejoin`: it puts aside what the master has not, and cuts "
         "the log there"
     )
+
+
+def places(first: int, end: int, file_size: int) -> Iterator[int]:
+    """Physical offsets at which to compare a log from `first` to `end`."""
+    newest, oldest = (end - 1) // file_size, first // file_size
+    number, step, left = newest, 1, ONE_BY_ONE
+    while end > 0 and number > oldest:
+        yield number * file_size
+        left -= 1
+        if left <= 0:
+            step *= 2
+        number -= step
+    if end > 0:
+        yield oldest * file_size
+
+
+async def has_history(channel: Channel, store: Store, file_size: int, timeout: float) -> bool:
+    """Whether the broker at the other end has a record of this log in its place. `timeout`: seconds
+    in all, then the answer is no. ConnectError, RequestTimeoutError."""
+    stats = store.stats()
+    with trio.move_on_after(timeout):
+        for offset in places(stats["minPhyOffset"], stats["maxPhyOffset"], file_size):
+            own = await trio.to_thread.run_sync(store.record_at, offset)
+            if own is not None and own == await _at(channel, offset, timeout):
+                return True
+    return False
+
+
+async def _at(channel: Channel, offset: int, timeout: float) -> bytes | None:
+    """The record that the broker has there; None if it has none. [VIEW_MESSAGE_BY_ID]"""
+    ext = {"offset": offset}
+    answer = await channel.call(RequestCode.VIEW_MESSAGE_BY_ID, ext, timeout=timeout)
+    return bytes(answer.body) if answer.code == ResponseCode.SUCCESS else None

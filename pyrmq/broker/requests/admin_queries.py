@@ -1,5 +1,6 @@
-"""Which topics, subscriptions and offsets groups have, and what their queues hold: what operators
-look at. [AdminBrokerProcessor, ConsumerOffsetManager]"""
+"""What operators look at: whole tables, and which topics, subscriptions and offsets groups have.
+[AdminBrokerProcessor, ConsumerOffsetManager]
+"""
 
 from __future__ import annotations
 
@@ -7,8 +8,11 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+import trio
+
+from pyrmq.broker.bounds import Bounded
+from pyrmq.broker.delay import DelayService
 from pyrmq.broker.requests import fields
-from pyrmq.broker.requests.bounded import Bounded
 from pyrmq.broker.tables.clients import ClientTable
 from pyrmq.broker.tables.offsets import OffsetTable
 from pyrmq.broker.tables.topics import TopicTable
@@ -22,7 +26,12 @@ from pyrmq.net.clock import now_ms
 from pyrmq.net.command import Response
 from pyrmq.net.server.answers import Elsewhere
 from pyrmq.net.server.connection import Connection
+from pyrmq.net.server.turns import in_turns
 
+TABLES_WAITING = 15
+"""Copies that are made at a time besides one; more are refused."""
+MAX_TABLE = 15 << 20
+"""Longest body that fits into a frame of RocketMQ's clients."""
 READERS = 4
 """Requests at a time; they have threads of their own, as they may read a cold disk."""
 WAITING = 64
@@ -37,6 +46,61 @@ MOST_TIME = 253_402_000_000_000
 """The latest time that is written as a date (ms): in the year 9999."""
 LAST_EXT_ADDRESS = -(1 << 31) - 1
 """A tags code up to here is the address of an entry's extension. [ConsumeQueueExt]"""
+
+
+class AdminTables:
+    """None of them is paged: what RocketMQ's clients ask page by page they get at once."""
+
+    def __init__(self, topics: TopicTable, offsets: OffsetTable, delays: DelayService) -> None:
+        self._topics = topics
+        self._offsets = offsets
+        self._delays = delays
+        self._copies = Bounded("copies of whole tables", 1, TABLES_WAITING)
+
+    def system_topics(self, connection: Connection, command: Command) -> Response:
+        """GET_SYSTEM_TOPIC_LIST_FROM_BROKER."""
+        return Response(body=fastjson.dumps({"topicList": self._topics.system_names()}))
+
+    def topics(self, connection: Connection, command: Command) -> Elsewhere:
+        """GET_ALL_TOPIC_CONFIG."""
+        return self._copies.begin(self._topic_table())
+
+    async def _topic_table(self) -> Response:
+        members: list[bytes] = []
+        await in_turns(
+            list(self._topics.topics.values()),
+            lambda topic: members.append(fastjson.member(topic.topic_name, topic.to_row())),
+        )
+        version = fastjson.dumps(self._topics.version.to_json())
+        return _answer(
+            b'{"dataVersion":' + version + b',"mappingDataVersion":' + version
+            + b',"topicConfigTable":{' + b",".join(members)
+            + b'},"topicQueueMappingDetailMap":{},"topicQueueMappingInfoMap":{}}'
+        )  # fmt: skip
+
+    def offsets(self, connection: Connection, command: Command) -> Elsewhere:
+        """GET_ALL_CONSUMER_OFFSET: what consumerOffset.json would have now."""
+        return self._copies.begin(self._offset_table())
+
+    async def _offset_table(self) -> Response:
+        return _answer(await self._offsets.encoded())
+
+    def delays(self, connection: Connection, command: Command) -> Elsewhere:
+        """GET_ALL_DELAY_OFFSET: by level how far it is delivered."""
+        return self._copies.begin(self._delay_table())
+
+    async def _delay_table(self) -> Response:
+        table = await trio.to_thread.run_sync(self._delays.table)
+        return Response(body=fastjson.dumps(table))
+
+
+def _answer(body: bytes) -> Response:
+    if len(body) > MAX_TABLE:
+        raise ResponseError(
+            f"the table has {len(body)} bytes: clients take no more than {MAX_TABLE}",
+            ResponseCode.SYSTEM_ERROR,
+        )
+    return Response(body=body)
 
 
 class ConsumeQueryProcessor:

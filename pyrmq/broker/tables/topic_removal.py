@@ -1,5 +1,5 @@
-"""DELETE_TOPIC_IN_BROKER and CLEAN_UNUSED_TOPIC: a topic goes, and all that belongs to it.
-[AdminBrokerProcessor.deleteTopic, cleanUnusedTopic]"""
+"""Removes topics, and all that belongs to them: DELETE_TOPIC_IN_BROKER and CLEAN_UNUSED_TOPIC.
+[TopicConfigManager.deleteTopicConfig, AdminBrokerProcessor.deleteTopic, cleanUnusedTopic]"""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from collections.abc import Callable, Sequence, Set
 
 import trio
 
-from pyrmq.broker.config.live import LiveConfig
+from pyrmq.broker.bounds import Bounded
+from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.requests import fields
-from pyrmq.broker.requests.bounded import Bounded
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.offsets import OffsetTable
-from pyrmq.broker.tables.tables import PersistentTable
+from pyrmq.broker.tables.persistent import PersistentTable
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Command, Store
 from pyrmq.errors import (
     InvalidParameterError,
     PyrmqError,
     ServiceNotAvailableError,
+    SystemBusyError,
 )
 from pyrmq.escape import escape
 from pyrmq.model.names import RETRY_PREFIX, check_topic
@@ -39,16 +40,63 @@ def never(topic: str) -> bool:
     return False
 
 
+class TopicRemoval:
+    """Takes topics out of the table. A topic whose data is being deleted cannot be made."""
+
+    def __init__(self, store: Store, topics: TopicTable) -> None:
+        self._store = store
+        self._topics = topics
+        self._removing: set[str] = set()
+        """Topics whose data is being deleted: they are not made meanwhile."""
+
+    def begin(self, topic: str) -> bool:
+        """Removes a topic, and keeps it from being made until `end`; whether there was one.
+        [deleteTopicConfig]"""
+        self._removing.add(topic)
+        if self._topics.get(topic) is None:
+            return False
+        self._topics.deleted.begin(topic, self._topics.drop(topic).is_batch)
+        self._store.forget_topic(topic)
+        self._topics.new_version()
+        self._topics.tell_watchers()
+        return True
+
+    def end(self, topic: str) -> None:
+        """It may be made again."""
+        self._removing.discard(topic)
+
+    def is_removing(self, topic: str) -> bool:
+        """Whether the data of a topic is being deleted, and it cannot be made."""
+        return topic in self._removing
+
+    def check_not_removing(self, topic: str) -> None:
+        """SystemBusyError if the data of a topic is being deleted."""
+        if topic in self._removing:
+            raise SystemBusyError(f"topic[{topic}] is being deleted: try again")
+
+    def delete_again(self, topic: str) -> None:
+        """Deletes messages of a topic that was deleted before."""
+        log.warning("messages of the deleted topic %s are deleted again", escape(topic))
+        try:
+            self._topics.deleted.finish({topic: self._store.delete_topic(topic)})
+        except (OSError, PyrmqError) as e:
+            log.error("topic %s: %s", escape(topic), escape(e))
+
+
 class TopicDeletion:
-    """`end_pulls(topics)` answers the pulls that are parked on topics. The messages stay in the log
-    until retention deletes its files; only their keys and ids lead to them. A topic that is made
-    again goes on with the offsets of its queues."""
+    """Answers requests that delete topics. `end_pulls(topics)` answers the pulls that are parked on
+    topics.
+
+    The messages stay in the log until retention deletes its files; only their keys and ids lead to
+    them. A topic that is made again goes on with the offsets of its queues.
+    """
 
     def __init__(
         self,
         config: LiveConfig,
         store: Store,
         topics: TopicTable,
+        removal: TopicRemoval,
         groups: GroupTable,
         offsets: OffsetTable,
         end_pulls: Callable[[Set[str]], None],
@@ -56,6 +104,7 @@ class TopicDeletion:
         self._config = config
         self._store = store
         self._topics = topics
+        self._removal = removal
         self._groups = groups
         self._offsets = offsets
         self._end_pulls = end_pulls
@@ -77,8 +126,7 @@ class TopicDeletion:
 
     async def _delete(self, topic: str) -> Response:
         await self.remove([topic, *self._pop_retry_topics(topic)])
-        if self._topics.tell_first is not None:
-            await self._topics.tell_first()
+        await self._topics.known_to_name_servers()
         return Response()
 
     def _pop_retry_topics(self, topic: str) -> list[str]:
@@ -105,7 +153,7 @@ class TopicDeletion:
     async def _remove(self, topics: Sequence[str], keep: Callable[[str], bool]) -> None:
         async with self._one:
             gone = {topic for topic in topics if not keep(topic)}
-            known = {topic for topic in gone if self._topics.begin_removal(topic)}
+            known = {topic for topic in gone if self._removal.begin(topic)}
             try:
                 for topic in gone:
                     self._offsets.remove_topic(topic)
@@ -115,7 +163,7 @@ class TopicDeletion:
                 self._topics.deleted.finish(ends)
             finally:
                 for topic in gone:
-                    self._topics.end_removal(topic)
+                    self._removal.end(topic)
             await self._offsets.forget(lambda t, _: t in gone and self._topics.get(t) is None)
         if failed is not None:
             raise failed
