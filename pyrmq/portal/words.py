@@ -5,6 +5,7 @@ from __future__ import annotations
 _LISTENER = "an async one runs in this trio loop, a plain one in a thread"
 PLAIN = (
     ("an async context manager on trio", "a context manager"),
+    ("an async context manager\n    on trio", "a context manager"),
     ("an async context manager and async iterator", "a context manager and iterator"),
     ("an async context manager", "a context manager"),
     ("any number of tasks", "any number of threads"),
@@ -22,6 +23,7 @@ PLAIN = (
 """What stands in the docstrings for trio, and what stands in those for threads."""
 ASYNCIO = (
     ("an async context manager on trio", "an async context manager on asyncio"),
+    ("an async context manager\n    on trio", "an async context manager\n    on asyncio"),
     ("producers and consumers for trio", "producers and consumers for asyncio"),
     (_LISTENER, "an async function, which runs in the asyncio loop"),
 )

@@ -15,6 +15,8 @@ import pyrmq
 from pyrmq import aio, sync
 from pyrmq.client import option_types
 from pyrmq.client.consumer import options as consumer_options
+from pyrmq.oms import aio as oms_aio
+from pyrmq.oms import sync as oms_sync
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
@@ -71,12 +73,21 @@ def test_the_options_are_those_of_the_client(client: Any, options: Any) -> None:
         assert all(p.kind is not p.VAR_KEYWORD for p in here.values())
 
 
-@pytest.mark.parametrize("portal", [sync, aio])
-def test_help_speaks_of_what_the_client_is_for(portal: Any) -> None:
-    for name in ("Producer", "PushConsumer", "LitePullConsumer", "TransactionalProducer", "Admin"):
+CLIENTS = ("Producer", "PushConsumer", "LitePullConsumer", "TransactionalProducer", "Admin")
+OMS = ("Producer", "PushConsumer", "PullConsumer", "MessagingAccessPoint")
+
+
+@pytest.mark.parametrize(
+    ("portal", "names"),
+    [(sync, CLIENTS), (aio, CLIENTS), (oms_sync, OMS), (oms_aio, OMS)],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_help_speaks_of_what_the_client_is_for(portal: Any, names: tuple[str, ...]) -> None:
+    for name in names:
         kind = getattr(portal, name)
+        assert kind.__module__ == portal.__name__
         texts = [kind.__doc__, *(inspect.getdoc(m) for _, m in inspect.getmembers(kind, callable))]
         for text in filter(None, texts[: 1 if name == "Admin" else None]):
             assert "trio" not in text, text
-            if portal is sync:
+            if portal in (sync, oms_sync):
                 assert not re.search(r"\b(await|asyncio|async with|async for)\b", text), text
