@@ -79,7 +79,7 @@ thorough-crash: $(STAMP) ## Kill a loaded broker 300 times per variant and read 
 	$(LONG) tests/crash tests/outbox/test_killed_service.py -s
 
 thorough-faults: $(STAMP) ## Tear, flip and fail: every torn image, 20,000 flips, every failing call, servers that lie
-	$(LONG) tests/faults tests/admin/bad_servers
+	$(LONG) tests/faults tests/admin/bad_servers tests/hostile/requests
 
 thorough-simulation: $(STAMP) ## Run 10,000 seeds of transactions and of replication: kills, losses, clock jumps
 	$(LONG) tests/simulation -s
