@@ -191,7 +191,7 @@ def java_driver(version: str) -> list[str]:
     launcher, builder = java(), maven()
     sources, target = HERE / "java", BUILD / f"java-{version}"
     stamp, jar = target / "stamp", target / "driver.jar"
-    digest = _digest(sources, version)
+    digest = _digest(sources, version, jar.name)
     with _locked(target.name):
         if not stamp.is_file() or stamp.read_text() != digest:
             shutil.rmtree(target, ignore_errors=True)

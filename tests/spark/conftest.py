@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ import pytest
 
 from tests.interop import toolchain
 from tests.spark import shared_classes
+from tests.spark.worker_python import worker_python
 from tests.support.thorough import THOROUGH
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
     _share_classes(make=True)
     home = tmp_path_factory.mktemp("spark")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = worker_python()
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = SparkSession.builder.master("local[2]").appName("pyrmq tests")
     for key, value in {**SETTINGS, "spark.sql.warehouse.dir": str(home / "warehouse")}.items():

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.interop import toolchain
+from tests.spark.worker_python import worker_python
 
 SOME_OF_ALL = """
 import sys
@@ -54,5 +55,5 @@ def options(make: bool, settings: Sequence[str] = ()) -> list[str]:
         program,
         archive,
         through="SPARK_SUBMIT_OPTS",
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={**os.environ, "PYSPARK_PYTHON": worker_python(), "SPARK_LOCAL_IP": "127.0.0.1"},
     )

@@ -31,7 +31,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 START = (sys.executable, "-m")
-MODULES = ("pyrmq",)
+MODULES = ("pyrmq", "tests.crash.dying_server", "tests.interop.python_driver")
 """What can be run in a fork."""
 AT_START = ("PYTHON", "LD_", "MALLOC_", "GLIBC_", "LC_", "LANG", "TZ", "ASAN", "TSAN")
 """Beginnings of the names of variables that count when a process starts."""
