@@ -7,6 +7,7 @@ WORKERS ?= 5
 unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+COMPILED := $(VENV)/.compiled
 SOURCES := pyproject.toml requirements-dev.lock Cargo.toml Cargo.lock pyrmq/engine.pyx \
 	pyrmq/capi.pxd pyrmq/session.pxi pyrmq/turn.pxi $(shell find native build_backend -type f -not -path '*/__pycache__/*' \
 	-not -path 'native/fuzz/*')
@@ -29,6 +30,11 @@ $(STAMP): $(SOURCES)
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+# pytest compiles tests when it first reads them; five workers at once would each compile them all.
+$(COMPILED): | $(STAMP)
+	@$(BIN)/pytest --collect-only -qq tests >/dev/null || $(BIN)/pytest --collect-only -q tests
+	@touch $@
+
 setup: $(STAMP) ## Make .venv and build the engine into it
 
 run: $(STAMP) ## Run a name server and a broker on 127.0.0.1:9876 and :10911
@@ -49,7 +55,7 @@ test-rust: ## Run the engine's own tests, with a fixed seed (PROPTEST_RNG_SEED=â
 quick: $(STAMP) ## Tests for every edit (under 3 minutes): no JVM, no process, nothing slow
 	$(PYTEST) -m "not slow" $(QUICK:%=tests/%)
 
-test: $(STAMP) test-rust ## Test all behaviour (interop and Spark where Java, Maven and Go exist)
+test: $(STAMP) $(COMPILED) test-rust ## Test all behaviour (interop and Spark where Java, Maven and Go exist)
 	$(PYTEST) --durations=25
 
 soak: $(STAMP) ## All kinds of load for 10 minutes, with stops and kills (MINUTES=, SEED=, FLUSH=SYNC_FLUSH)
@@ -61,6 +67,7 @@ lint: $(STAMP) ## Check style, types and the layers
 	$(BIN)/mypy
 	$(BIN)/python scripts/check_layers.py
 	$(BIN)/pytest --collect-only -qq tests >/dev/null || $(BIN)/pytest --collect-only -q tests
+	@touch $(COMPILED)
 	cargo fmt --check
 	cargo fmt --check --manifest-path native/fuzz/Cargo.toml
 	cargo clippy --locked --quiet --all-targets --features python -- -D warnings
