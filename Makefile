@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 # The packages are installed; the engine in pyrmq/ is built for release; it is built, perhaps for development.
 PACKAGES := $(VENV)/.packages
 STAMP := $(VENV)/.installed
+COMPILED := $(VENV)/.compiled
 ENGINE_STAMP := $(VENV)/.engine
 # For quick targets any engine will do, once the packages are installed.
 ENGINE := $(shell test $(PACKAGES) -nt pyproject.toml -a $(PACKAGES) -nt requirements-dev.lock \
@@ -40,6 +41,11 @@ $(ENGINE_STAMP): $(SOURCES)
 	@scripts/dev_engine.sh $(abspath $(BIN)/python)
 	@touch $@
 
+# pytest compiles tests when it first reads them; five workers at once would each compile them all.
+$(COMPILED): | $(STAMP)
+	@$(BIN)/pytest --collect-only -qq tests >/dev/null || $(BIN)/pytest --collect-only -q tests
+	@touch $@
+
 setup: $(STAMP) ## Make .venv and build the engine into it
 
 engine: $(ENGINE) ## Build the engine for development: within a minute, and not for benchmarks
@@ -62,7 +68,7 @@ test-rust: ## Run the engine's own tests, with a fixed seed (PROPTEST_RNG_SEED=â
 quick: engine ## Tests for every edit (under 3 minutes): no JVM, no process, nothing slow
 	$(PYTEST) -m "not slow" $(QUICK:%=tests/%)
 
-test: $(STAMP) test-rust ## Test all behaviour (interop and Spark where Java, Maven and Go exist)
+test: $(STAMP) $(COMPILED) test-rust ## Test all behaviour (interop and Spark where Java, Maven and Go exist)
 	$(PYTEST) --durations=25
 
 soak: $(STAMP) ## All kinds of load for 10 minutes, with stops and kills (MINUTES=, SEED=, FLUSH=SYNC_FLUSH)
@@ -82,6 +88,8 @@ lint-python: engine ## Types, the compiled engine's too; all tests can be collec
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest pyrmq.engine --ignore-disjoint-bases --allowlist scripts/stubtest.txt
 	$(BIN)/pytest --collect-only -qq tests >/dev/null || $(BIN)/pytest --collect-only -q tests
+	@touch $(COMPILED)
+	cargo fmt --check
 
 lint-rust: ## Format and clippy
 	cargo fmt --all --check
@@ -102,7 +110,7 @@ thorough-crash: $(STAMP) ## Kill a loaded broker 300 times per variant and read 
 	$(LONG) tests/crash tests/outbox/test_killed_service.py -s
 
 thorough-faults: $(STAMP) ## Tear, flip and fail: every torn image, 20,000 flips, every failing call, servers that lie
-	$(LONG) tests/faults tests/admin/bad_servers
+	$(LONG) tests/faults tests/admin/bad_servers tests/hostile/requests
 
 thorough-simulation: $(STAMP) ## Run 10,000 seeds of transactions and of replication: kills, losses, clock jumps
 	$(LONG) tests/simulation -s

@@ -28,6 +28,8 @@ OLDER_JAVA_CLIENTS = ("5.3.3", "5.1.4", "4.9.8", "4.9.4")
 """Further versions of org.apache.rocketmq:rocketmq-client, for `make thorough-interop`."""
 BUILD_TIMEOUT = 600.0
 """Seconds for one build; the first one downloads the client and its dependencies."""
+ARCHIVE_TIMEOUT = 180.0
+"""Seconds for an archive of classes. A machine that needs more goes without."""
 MINIMUM_GO = (1, 21)
 MINIMUM_JAVA = 8
 SHORT_LIVED_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -135,26 +137,35 @@ def _build(command: Sequence[str], folder: Path, environment: dict[str, str]) ->
         raise BuildFailed(f"{' '.join(command)} failed:\n{result.stdout[-6000:]}")
 
 
-def with_shared_classes(command: Sequence[str], archive: Path, **options: Any) -> list[str]:
-    """A JVM whose classes come from an archive (class data sharing) instead of being read, checked
-    and linked: half the CPU of one that runs for seconds. `command` is the JVM, its options and
-    what to run while the archive is made, however that ends. Returns the options to use it.
+def with_shared_classes(
+    command: Sequence[str], archive: Path, *, through: str = "", **options: Any
+) -> list[str]:
+    """Options of a JVM whose classes come from an archive (class data sharing) instead of being
+    read, checked and linked: half the CPU of one that runs for seconds.
 
-    Where there is none (Java before 13) nothing is lost.
+    command: what to run while the archive is made, however that ends: a JVM, its options, and a
+    program; or a program that hands the variable `through` to its JVM as options. Where no archive
+    can be had (Java before 13, a machine that needs too long) nothing is lost.
     """
-    launcher, *rest = command
     with _locked(archive.parent.name):
         if not archive.exists():
             making = archive.with_suffix(".new")
             making.unlink(missing_ok=True)
-            subprocess.run(
-                [launcher, f"-XX:ArchiveClassesAtExit={making}", *rest],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=BUILD_TIMEOUT,
-                check=False,
-                **options,
-            )
+            make = f"-XX:ArchiveClassesAtExit={making}"
+            if through:
+                env = options["env"]
+                options["env"] = {**env, through: f"{env.get(through, '')} {make} -Xlog:disable"}
+            else:
+                command = [command[0], make, *command[1:]]
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                subprocess.run(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=ARCHIVE_TIMEOUT,
+                    check=False,
+                    **options,
+                )
             if making.exists():
                 making.rename(archive)
             else:
@@ -180,7 +191,7 @@ def java_driver(version: str) -> list[str]:
     launcher, builder = java(), maven()
     sources, target = HERE / "java", BUILD / f"java-{version}"
     stamp, jar = target / "stamp", target / "driver.jar"
-    digest = _digest(sources, version)
+    digest = _digest(sources, version, jar.name)
     with _locked(target.name):
         if not stamp.is_file() or stamp.read_text() != digest:
             shutil.rmtree(target, ignore_errors=True)

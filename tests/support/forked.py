@@ -7,7 +7,7 @@ killed. It is a child of the server below, which is a child of this process (one
 
 What an environment says to the interpreter or to the loader (PYTHON…, LD_PRELOAD, a locale) cannot
 be given to a process that runs already: such a command is started anew. So is any other program,
-and everything with PYRMQ_FORKED=0.
+and everything in the long form or with PYRMQ_FORKED=0.
 
     with popen([sys.executable, "-m", "pyrmq", "namesrv"], stdout=PIPE) as process: ...
 """
@@ -29,9 +29,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.support.thorough import THOROUGH
+
 ROOT = Path(__file__).parents[2]
 START = (sys.executable, "-m")
-MODULES = ("pyrmq",)
+MODULES = ("pyrmq", "tests.crash.dying_server", "tests.interop.python_driver")
 """What can be run in a fork."""
 AT_START = ("PYTHON", "LD_", "MALLOC_", "GLIBC_", "LC_", "LANG", "TZ", "ASAN", "TSAN")
 """Beginnings of the names of variables that count when a process starts."""
@@ -75,7 +77,7 @@ def run(
 
 
 def _can_fork(command: Sequence[str], options: Mapping[str, Any]) -> bool:
-    if os.environ.get("PYRMQ_FORKED") == "0" or not hasattr(os, "pidfd_open"):
+    if os.environ.get("PYRMQ_FORKED") == "0" or THOROUGH or not hasattr(os, "pidfd_open"):
         return False
     if tuple(command[:2]) != START or command[2] not in MODULES:
         return False

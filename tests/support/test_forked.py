@@ -15,8 +15,10 @@ from tests.support import forked
 from tests.support.client import Client
 from tests.support.forked import popen, run
 from tests.support.server import ServerProcess
+from tests.support.thorough import THOROUGH
 
 PYRMQ = [sys.executable, "-m", "pyrmq"]
+UNBUFFERED = {**os.environ, "PYTHONUNBUFFERED": "1"}
 
 
 @pytest.mark.parametrize(
@@ -34,9 +36,12 @@ def test_it_does_the_same(words: tuple[str, ...]) -> None:
     )
 
 
-def test_a_server(tmp_path: Path) -> None:
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anew: bool) -> None:
+    if anew:
+        monkeypatch.setenv("PYRMQ_FORKED", "0")
     with ServerProcess(tmp_path / "store", own_group=True) as server:
-        assert isinstance(server._process, forked._Forked)
+        assert isinstance(server._process, forked._Forked) is not (anew or THOROUGH)
         assert os.getpgid(server.pid) == server.pid != os.getpid()
         assert server._process.poll() is None
         with Client(server.broker) as client:
@@ -51,18 +56,22 @@ def test_a_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_how_it_ended(number: signal.Signals) -> None:
-    options: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    words = ["send", "-n", "127.0.0.1:1", "-t", "T"]
-    mine, theirs = popen([*PYRMQ, *words], **options), subprocess.Popen([*PYRMQ, *words], **options)
-    with mine, theirs:
-        for process in (mine, theirs):
+def test_how_it_ended(number: signal.Signals, tmp_path: Path) -> None:
+    codes = []
+    for start in (popen, subprocess.Popen):
+        words = ["server", "--store", str(tmp_path / start.__name__), "--namesrv-port", "0"]
+        words += ["--broker-port", "0"]
+        options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        with start([*PYRMQ, *words], env=UNBUFFERED, **options) as process:
             assert process.poll() is None
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith(b"ready ")
             with pytest.raises(subprocess.TimeoutExpired):
-                process.wait(0.5 if process is theirs else 0.01)
+                process.wait(0.01)
             process.send_signal(number)
-        assert mine.wait(60) == theirs.wait(60)
-        assert mine.poll() == mine.returncode
+            codes.append(process.wait(60))
+            assert process.poll() == process.returncode == codes[-1]
+    assert codes[0] == codes[1] == (-9 if number is signal.SIGKILL else 0)
 
 
 def test_its_surroundings(tmp_path: Path) -> None:
@@ -90,4 +99,5 @@ def test_its_surroundings(tmp_path: Path) -> None:
 )
 def test_what_is_started_anew(command: list[str], options: dict[str, Any]) -> None:
     assert not forked._can_fork(command, options)
-    assert forked._can_fork(PYRMQ, {"env": {**os.environ, "HOME": "/", "PYTHONUNBUFFERED": "1"}})
+    other = {**os.environ, "HOME": "/", "PYTHONUNBUFFERED": "1"}
+    assert forked._can_fork(PYRMQ, {"env": other}) is not THOROUGH

@@ -96,44 +96,27 @@ def test_all_green(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_what_fails_twice_refuses(tmp_path: Path, workers: int) -> None:
-    run = Run(tmp_path, GREEN, ALWAYS, workers=workers)
-    assert (run.code, run.again) == (1, True)
-    assert "FLAKY" not in run.text
-    assert "1 failed, 1 passed" in run.closing
-
-
-@pytest.mark.parametrize("workers", [0, 2])
 def test_what_fails_once_is_named_and_does_not_refuse(tmp_path: Path, workers: int) -> None:
-    run = Run(tmp_path, GREEN, FAILS_ONCE, workers=workers)
+    run = Run(tmp_path, GREEN, FAILS_ONCE, TEARDOWN, workers=workers)
     assert (run.code, run.again) == (0, True)
     assert "= FLAKY =" in run.text
     assert "FLAKY test_1.py::test_chance: passed alone" in run.text
     assert run.text.count("AssertionError: too slow") == 1, "why it failed first"
-    assert "1 passed" in run.closing
-    assert "1 flaky" in run.closing
+    assert "FLAKY test_2.py::test_place failed (teardown)" in run.text
+    assert "2 passed" in run.closing, "one of them failed in its teardown"
+    assert "2 flaky" in run.closing
     assert "failed" not in run.closing
 
 
-def test_what_fails_beside_it_refuses(tmp_path: Path) -> None:
-    run = Run(tmp_path, FAILS_ONCE, ALWAYS)
+def test_what_fails_twice_refuses(tmp_path: Path) -> None:
+    """Whatever passes beside it; and what is skipped then has not passed."""
+    run = Run(tmp_path, GREEN, FAILS_ONCE, ALWAYS, SKIPPED_THEN)
     assert (run.code, run.again) == (1, True)
-    assert "FLAKY test_0.py::test_chance: passed alone" in run.text
-    assert "FLAKY test_1.py" not in run.text
-    assert "1 failed" in run.closing
+    assert "FLAKY test_1.py::test_chance: passed alone" in run.text
+    assert "FLAKY test_2.py" not in run.text
+    assert "FLAKY test_3.py" not in run.text
+    assert "2 failed, 1 passed" in run.closing
     assert "1 flaky" in run.closing
-
-
-def test_a_teardown_that_fails_once(tmp_path: Path) -> None:
-    run = Run(tmp_path, TEARDOWN)
-    assert run.code == 0
-    assert "FLAKY test_0.py::test_place failed (teardown)" in run.text
-
-
-def test_skipped_is_not_passed(tmp_path: Path) -> None:
-    run = Run(tmp_path, SKIPPED_THEN)
-    assert (run.code, run.again) == (1, True)
-    assert "FLAKY" not in run.text
 
 
 @pytest.mark.parametrize("text", [NO_MODULE, STOPS, CRASH_ONCE], ids=["collect", "stop", "crash"])

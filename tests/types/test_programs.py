@@ -27,7 +27,7 @@ ERROR = re.compile(r"^(.*?):(\d+): error: .*\[([a-z-]+)\]$", re.MULTILINE)
 def found() -> dict[str, list[tuple[int, str]]]:
     """Errors by file: line and code."""
     words = [sys.executable, "-m", "mypy", "--strict", "--config-file", "pyproject.toml"]
-    cache = ["--cache-dir", str(ROOT / ".mypy_cache" / "programs")]
+    cache = ["--cache-dir", str(ROOT / ".mypy_cache")]
     files = [str(path.relative_to(ROOT)) for path in sorted(PROGRAMS.glob("*.py"))]
     done = subprocess.run([*words, *cache, *files], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stderr + done.stdout

@@ -48,7 +48,7 @@ def classpath() -> str:
     sources = Path(__file__).resolve().parent / "java"
     target = toolchain.BUILD / f"peer-{VERSION}"
     stamp = target / "stamp"
-    digest = toolchain._digest(sources, VERSION)
+    digest = toolchain._digest(sources, VERSION, "peer.jar")
     with toolchain._locked(target.name):
         if not stamp.is_file() or stamp.read_text() != digest:
             shutil.rmtree(target, ignore_errors=True)
