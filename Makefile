@@ -6,7 +6,14 @@ WORKERS ?= 5
 # Images of containers often set this. The tests start Python hundreds of times: each would compile pyrmq.
 unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
+# The packages are installed; the engine in pyrmq/ is built for release; it is built, perhaps for development.
+PACKAGES := $(VENV)/.packages
 STAMP := $(VENV)/.installed
+COMPILED := $(VENV)/.compiled
+ENGINE_STAMP := $(VENV)/.engine
+# For quick targets any engine will do, once the packages are installed.
+ENGINE := $(shell test $(PACKAGES) -nt pyproject.toml -a $(PACKAGES) -nt requirements-dev.lock \
+	&& echo $(ENGINE_STAMP) || echo $(STAMP))
 SOURCES := pyproject.toml requirements-dev.lock Cargo.toml Cargo.lock pyrmq/engine.pyx \
 	pyrmq/capi.pxd pyrmq/session.pxi pyrmq/ready_loop.pxi $(shell find native build_backend -type f -not -path '*/__pycache__/*' \
 	-not -path 'native/fuzz/*')
@@ -16,7 +23,7 @@ QUICK := unit client faces session store segments support simulation
 SLICES := crash faults simulation memory interop spark python sanitize fuzz random
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo demo-ha demo-outbox quick test soak test-rust lint format bench bench-loopback \
+.PHONY: help setup engine run demo demo-ha demo-outbox quick test soak test-rust lint lint-style lint-python lint-rust docs format bench bench-loopback \
 	bench-client bench-transactions bench-spark bench-plot docs-plots wheel-check thorough $(SLICES:%=thorough-%) clean
 
 help: ## Show this list
@@ -27,9 +34,21 @@ $(STAMP): $(SOURCES)
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.lock
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(PACKAGES) $(ENGINE_STAMP) $@
+
+$(ENGINE_STAMP): $(SOURCES)
+	@rm -f $(STAMP)
+	@scripts/dev_engine.sh $(abspath $(BIN)/python)
+	@touch $@
+
+# pytest compiles tests when it first reads them; five workers at once would each compile them all.
+$(COMPILED): | $(STAMP)
+	@$(BIN)/pytest --collect-only -qq tests >/dev/null || $(BIN)/pytest --collect-only -q tests
 	@touch $@
 
 setup: $(STAMP) ## Make .venv and build the engine into it
+
+engine: $(ENGINE) ## Build the engine for development: within a minute, and not for benchmarks
 
 run: $(STAMP) ## Run a name server and a broker on 127.0.0.1:9876 and :10911
 	$(BIN)/pyrmq server
@@ -46,27 +65,38 @@ demo-outbox: $(STAMP) ## Tie messages to SQL transactions; kill the process in b
 test-rust: ## Run the engine's own tests, with a fixed seed (PROPTEST_RNG_SEED=… another)
 	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} cargo test --locked --quiet
 
-quick: $(STAMP) ## Tests for every edit (under 3 minutes): no JVM, no process, nothing slow
+quick: engine ## Tests for every edit (under 3 minutes): no JVM, no process, nothing slow
 	$(PYTEST) -m "not slow" $(QUICK:%=tests/%)
 
-test: $(STAMP) test-rust ## Test all behaviour (interop and Spark where Java, Maven and Go exist)
+test: $(STAMP) $(COMPILED) test-rust ## Test all behaviour (interop and Spark where Java, Maven and Go exist)
 	$(PYTEST) --durations=25
 
 soak: $(STAMP) ## All kinds of load for 10 minutes, with stops and kills (MINUTES=, SEED=, FLUSH=SYNC_FLUSH)
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(FLUSH),--flush $(FLUSH))
 
-lint: $(STAMP) ## Check style, types and the layers
+lint: lint-style lint-python lint-rust ## Check style, types, layers and pages made from the code
+
+lint-style: engine ## The quick part of it: seconds
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python scripts/check_layers.py
+	$(BIN)/python scripts/portals.py --check
+	$(BIN)/python scripts/docs_modules.py --check
+	$(BIN)/python scripts/docs_tables.py --check
+
+lint-python: engine ## Types, the compiled engine's too; all tests can be collected
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest pyrmq.engine --ignore-disjoint-bases --allowlist scripts/stubtest.txt
-	$(BIN)/python scripts/check_layers.py
 	$(BIN)/pytest --collect-only -qq tests >/dev/null || $(BIN)/pytest --collect-only -q tests
+	@touch $(COMPILED)
+	cargo fmt --check
+
+lint-rust: ## Format and clippy
 	cargo fmt --all --check
 	cargo fmt --check --manifest-path native/fuzz/Cargo.toml
 	cargo clippy --locked --quiet --all-targets --features python -- -D warnings
 
-format: $(STAMP) ## Format all code
+format: engine ## Format all code
 	$(BIN)/ruff check --fix --quiet .
 	$(BIN)/ruff format --quiet .
 	cargo fmt --all
@@ -80,7 +110,7 @@ thorough-crash: $(STAMP) ## Kill a loaded broker 300 times per variant and read 
 	$(LONG) tests/crash tests/outbox/test_killed_service.py -s
 
 thorough-faults: $(STAMP) ## Tear, flip and fail: every torn image, 20,000 flips, every failing call, servers that lie
-	$(LONG) tests/faults tests/admin/bad_servers
+	$(LONG) tests/faults tests/admin/bad_servers tests/hostile/requests
 
 thorough-simulation: $(STAMP) ## Run 10,000 seeds of transactions and of replication: kills, losses, clock jumps
 	$(LONG) tests/simulation -s
@@ -98,7 +128,7 @@ thorough-spark: $(STAMP) ## Run the long Spark tests, and what depends on it wit
 	PYRMQ_PEER=5.3.3 $(LONG) -m "not slow" tests/spark/proof tests/spark/test_apache_broker.py
 	scripts/spark_versions.sh
 
-thorough-python: ## Build and try wheels for each Python found (3.11 to 3.13), as released
+thorough-python: ## Build and try wheels for each Python found (3.11 to 3.14, and 3.15), as released
 	scripts/dist_check.sh
 
 thorough-sanitize: ## Run the engine's tests under Miri, AddressSanitizer and ThreadSanitizer
@@ -122,6 +152,10 @@ bench-spark: $(STAMP) ## Spark on segments beside Parquet and others, in turns (
 bench-plot: $(STAMP) ## Draw docs/benchmarks.svg from what the last `make bench` measured
 	$(BIN)/pip install --quiet --disable-pip-version-check 'matplotlib>=3.9,<4'
 	$(BIN)/python -m benches.plot build/bench.json docs/benchmarks.svg
+
+docs: $(STAMP) ## Write the pages of docs/ that are made from the code
+	$(BIN)/python scripts/docs_modules.py
+	$(BIN)/python scripts/docs_tables.py
 
 docs-plots: $(STAMP) ## Draw docs/images, the plots of jobs that the documentation shows
 	$(BIN)/python scripts/docs_plots.py

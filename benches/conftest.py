@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from .release_build import require_release_build
+
 ROWS: list[tuple[str, str, str]] = []
 
 
@@ -33,6 +35,11 @@ class Paired:
 
     def cpu_ns(self, units: int) -> float:
         return median(self.cpu) / units * 1e9
+
+
+@pytest.fixture(autouse=True, scope="session")
+def release_build() -> None:
+    require_release_build()
 
 
 @pytest.fixture

@@ -9,15 +9,17 @@ import pytest
 
 from benches.spark.logs import write_log
 from benches.stores import FULL
-from pyrmq.engine import DEFAULT_COLUMNS, SegmentReader, segment_end
+from pyrmq.engine import LogRange, SegmentReader, segment_end
+from pyrmq.segments.read_options import ReadOptions
+from pyrmq.segments.selection import Wanted
 
 SIZE = 1 << (30 if FULL else 28)
 FORMS = {
     "default columns": {},
-    "without properties": {"columns": [c for c in DEFAULT_COLUMNS if c != "properties"]},
-    "one column": {"columns": ["queueId"]},
-    "one tag of eight": {"tags": ["tag-1"]},
-    "bodies as views": {"views": True},
+    "without properties": {"form": ReadOptions(properties="none")},
+    "one column": {"form": ReadOptions(columns=("queueId",))},
+    "one tag of eight": {"wanted": Wanted(tags=("tag-1",))},
+    "bodies as views": {"form": ReadOptions(views=True)},
 }
 
 
@@ -33,7 +35,7 @@ def test_decode(kind, form, paired, report, folder: Path) -> None:
     target = source.copy()
 
     def decode() -> tuple[int, int]:
-        reader = SegmentReader(files, 0, end, exact=True, **FORMS[form])
+        reader = SegmentReader(LogRange(files, 0, end, exact=True), **FORMS[form])
         rows = 0
         while (batch := reader.next_batch()) is not None:
             rows += batch.num_rows

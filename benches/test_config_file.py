@@ -13,12 +13,11 @@ from pathlib import Path
 import pytest
 import trio
 
-from pyrmq.broker import config_file
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.registration import Registration
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.tables import config_file
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.engine import Store
 from pyrmq.model.topic import TopicConfig
 
@@ -99,18 +98,18 @@ def test_offsets(groups: int, queues: int, changed: str, folder: Path, paired, r
 def test_registration(changed: str, folder: Path, paired, report) -> None:
     store = Store(folder / "store", commit_log_file_size=1 << 20)
     config = BrokerConfig(broker_name="b", namesrv_addr="", store_path_root_dir=folder)
-    topics = TopicTable(folder / "topics.json", config, store)
-    registration = Registration(LiveConfig(config), topics, ("127.0.0.1", 10911))
+    topics = open_topics(folder / "topics.json", LiveConfig(config), store)
+    registration = Registration(LiveConfig(config), topics.table, ("127.0.0.1", 10911))
     queues = 0
 
     def update(count: int) -> None:
         nonlocal queues
         queues = queues % 16 + 1
         for n in range(count):
-            topics.update(TopicConfig(f"TopicNumber{n:06d}", queues, queues))
+            topics.creation.update(TopicConfig(f"TopicNumber{n:06d}", queues, queues))
 
     update(TOPICS)
-    content = {name: topic.to_json() for name, topic in topics.topics.items()}
+    content = {name: topic.to_json() for name, topic in topics.table.topics.items()}
     watched = Watched()
     result = paired(
         lambda: watched.run(registration._body),

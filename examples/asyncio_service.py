@@ -1,10 +1,10 @@
-"""asyncio: a web service that sends orders and consumes what becomes of them.
+"""asyncio: a web service that sends orders and consumes their confirmations.
 
     python examples/asyncio_service.py [--namesrv HOST:PORT]
 
-The shape is FastAPI's: `lifespan` opens the clients when the service starts, handlers use them.
-(There: `FastAPI(lifespan=lifespan)`, with the clients in `app.state`.) Here some calls of the
-handlers take the place of a web server.
+The structure is FastAPI's: `lifespan` opens the clients when the service starts, and handlers use
+them. (In FastAPI: `FastAPI(lifespan=lifespan)`, with the clients in `app.state`.) This program
+calls the handlers itself, without a web server.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ async def lifespan(app: App) -> AsyncIterator[None]:
 
 
 async def post_order(app: App, number: int, item: str) -> str:
-    """As `@app.post("/orders")`."""
+    """In FastAPI: `@app.post("/orders")`."""
     order = f"order-{number}"
     await app.producer.send(Message("WebOrders", item.encode(), keys=order))
     return order
 
 
 async def get_confirmation(app: App, order: str) -> str:
-    """As `@app.get("/orders/{order}/confirmation")`: the browser waits for it."""
+    """In FastAPI: `@app.get("/orders/{order}/confirmation")`. The browser waits for the answer."""
     await asyncio.wait_for(app.confirmed[order].wait(), 60)
     return "confirmed"
 

@@ -2,20 +2,19 @@
 
     python examples/broadcast.py [--namesrv HOST:PORT]
 
-Each web server of a shop keeps prices in memory; a changed price has to reach all of them. Each
+Each web server of a shop keeps prices in memory; each of them must get a changed price. Each
 member keeps its own offsets, in a file.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import trio
-
-from pyrmq import ConsumeFrom, Message, MessageModel, Producer, PushConsumer
+from pyrmq.aio import ConsumeFrom, Message, MessageModel, Producer, PushConsumer
 
 PRICES = {"book": "12.50", "pen": "1.20", "map": "7.90"}
 
@@ -27,15 +26,15 @@ async def web_server(namesrv: str, name: str, offsets: Path, began: int) -> None
         {"Prices": "*"},
         namesrv=namesrv,
         message_model=MessageModel.BROADCASTING,
-        instance_name=name,  # members on one machine need names, for their files
+        instance_name=name,  # members on one machine need different names for their files
         offset_folder=offsets,  # default: ~/.rocketmq_offsets
-        consume_from=ConsumeFrom.TIMESTAMP,  # when this server began to read the prices
+        consume_from=ConsumeFrom.TIMESTAMP,  # the time when this server loaded the prices
         consume_timestamp=began,
     ) as consumer:
         async for message in consumer:
             cache[message.keys[0]] = message.body.decode()
             if cache == PRICES:
-                consumer.acknowledge(message)
+                await consumer.acknowledge(message)
                 break
     print(f"{name}: {dict(sorted(cache.items()))}")
 
@@ -43,9 +42,9 @@ async def web_server(namesrv: str, name: str, offsets: Path, began: int) -> None
 async def main(namesrv: str) -> None:
     began = time.time_ns() // 1_000_000
     with TemporaryDirectory(prefix="pyrmq-") as folder:
-        async with Producer("prices", namesrv=namesrv) as producer, trio.open_nursery() as nursery:
+        async with Producer("prices", namesrv=namesrv) as producer, asyncio.TaskGroup() as tasks:
             for name in ("web-1", "web-2"):
-                nursery.start_soon(web_server, namesrv, name, Path(folder), began)
+                tasks.create_task(web_server(namesrv, name, Path(folder), began))
             for item, price in PRICES.items():
                 await producer.send(Message("Prices", price.encode(), keys=item))
 
@@ -53,4 +52,4 @@ async def main(namesrv: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--namesrv", default="127.0.0.1:9876", help="HOST:PORT of a name server")
-    trio.run(main, parser.parse_args().namesrv)
+    asyncio.run(main(parser.parse_args().namesrv))

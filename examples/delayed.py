@@ -9,11 +9,10 @@ delayed message: it comes also when the process that wanted it is gone.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import time
 
-import trio
-
-from pyrmq import ConsumeFrom, Message, Producer, PushConsumer
+from pyrmq.aio import ConsumeFrom, Message, Producer, PushConsumer
 
 TIME_TO_PAY = 1  # seconds: one of RocketMQ's delay levels, 1 5 10 30, 1 to 10 minutes, …
 
@@ -31,11 +30,11 @@ async def main(namesrv: str) -> None:
             waited = time.time() - message.born_timestamp / 1000
             print(f"{message.keys[0]}: not paid after {waited:.1f} s, seats are free again")
             if message.msg_id == sent.msg_id:
-                consumer.acknowledge(message)  # `break` asks for no next one, which would do it
+                await consumer.acknowledge(message)  # needed before a `break`
                 break
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--namesrv", default="127.0.0.1:9876", help="HOST:PORT of a name server")
-    trio.run(main, parser.parse_args().namesrv)
+    asyncio.run(main(parser.parse_args().namesrv))

@@ -10,11 +10,11 @@ evaluates the expressions, with `enablePropertyFilter=true` in its broker.conf.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 
-import trio
-
-from pyrmq import ConsumeFrom, Message, Producer, PushConsumer, ResponseError, Sql
+from pyrmq import ResponseError
+from pyrmq.aio import ConsumeFrom, Message, Producer, PushConsumer, Sql
 
 PARCELS = [("north", 12), ("south", 30), ("north", 1), ("north", 25), ("east", 2)]
 VAN = Sql("region = 'north' AND kilograms >= 5")
@@ -29,7 +29,7 @@ async def consume(namesrv: str, group: str, wanted: Sql, missing: set[str]) -> N
             print(f"{group}: {message.properties['kilograms']} kg, {message.properties['region']}")
             missing.discard(message.msg_id)
             if not missing:
-                consumer.acknowledge(message)
+                await consumer.acknowledge(message)
                 break
 
 
@@ -44,10 +44,10 @@ async def main(namesrv: str) -> None:
         await consume(namesrv, "van", VAN, {ids[0], ids[3]})
         await consume(namesrv, "bicycle", BICYCLE, {ids[2], ids[4]})
     except ResponseError as error:
-        sys.exit(str(error))  # it says what to do when the broker takes no SQL
+        sys.exit(str(error))  # the text says what to do if the broker does not accept SQL
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--namesrv", default="127.0.0.1:9876", help="HOST:PORT of a name server")
-    trio.run(main, parser.parse_args().namesrv)
+    asyncio.run(main(parser.parse_args().namesrv))

@@ -1,4 +1,4 @@
-"""Selecting messages by tag: the broker leaves out what a group does not want.
+"""Selecting messages by tag: the broker sends a group only the messages that it wants.
 
     python examples/filter_tags.py [--namesrv HOST:PORT]
 
@@ -9,10 +9,9 @@ team what failed.
 from __future__ import annotations
 
 import argparse
+import asyncio
 
-import trio
-
-from pyrmq import ConsumeFrom, Message, Producer, PushConsumer
+from pyrmq.aio import ConsumeFrom, Message, Producer, PushConsumer
 
 HAPPENED = ["paid", "failed", "paid", "refunded", "failed", "paid"]
 
@@ -25,7 +24,7 @@ async def consume(namesrv: str, group: str, tags: str, missing: set[str]) -> Non
             print(f"{group}: {message.keys[0]} {message.tags}")
             missing.discard(message.msg_id)
             if not missing:
-                consumer.acknowledge(message)
+                await consumer.acknowledge(message)
                 break
 
 
@@ -42,4 +41,4 @@ async def main(namesrv: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--namesrv", default="127.0.0.1:9876", help="HOST:PORT of a name server")
-    trio.run(main, parser.parse_args().namesrv)
+    asyncio.run(main(parser.parse_args().namesrv))

@@ -1,4 +1,4 @@
-"""Reading chosen queues from a chosen time on, without sharing them with anybody.
+"""Reading chosen queues, starting at a chosen time, without sharing them in a group.
 
     python examples/lite_pull_assign.py [--namesrv HOST:PORT]
 
@@ -9,12 +9,11 @@ next report begins where it wants to.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import time
 from collections import Counter
 
-import trio
-
-from pyrmq import LitePullConsumer, Message, Producer
+from pyrmq.aio import LitePullConsumer, Message, Producer
 
 PAYMENTS = [("ann", 10), ("bob", 5), ("ann", 7), ("cid", 3), ("bob", 20)]
 
@@ -36,7 +35,7 @@ async def main(namesrv: str) -> None:
             await consumer.seek(queue, first)
         while left > 0:
             for message in await consumer.poll():
-                # By id: a send that was tried again may be there twice.
+                # By id: a message of a retried send may be stored twice.
                 payments[message.msg_id] = (message.keys[0], int(message.body))
                 left -= 1
     paid: Counter[str] = Counter()
@@ -49,4 +48,4 @@ async def main(namesrv: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--namesrv", default="127.0.0.1:9876", help="HOST:PORT of a name server")
-    trio.run(main, parser.parse_args().namesrv)
+    asyncio.run(main(parser.parse_args().namesrv))

@@ -9,10 +9,9 @@ a place is committed when its rows are stored, so that a crash repeats some and 
 from __future__ import annotations
 
 import argparse
+import asyncio
 
-import trio
-
-from pyrmq import ConsumeFrom, LitePullConsumer, Message, Producer
+from pyrmq.aio import ConsumeFrom, LitePullConsumer, Message, Producer
 
 
 async def main(namesrv: str) -> None:
@@ -32,8 +31,8 @@ async def main(namesrv: str) -> None:
         pull_batch_size=32,
     ) as consumer:
         while missing:
-            messages = await consumer.poll(timeout=5)  # of one queue; none after five seconds
-            # By id: as all consumers, it may get a message twice.
+            messages = await consumer.poll(timeout=5)  # of one queue; empty after 5 seconds
+            # By id: any consumer may get a message twice.
             warehouse |= {message.msg_id: message.body for message in messages}
             await consumer.commit()
             missing.difference_update(message.msg_id for message in messages)
@@ -45,4 +44,4 @@ async def main(namesrv: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--namesrv", default="127.0.0.1:9876", help="HOST:PORT of a name server")
-    trio.run(main, parser.parse_args().namesrv)
+    asyncio.run(main(parser.parse_args().namesrv))

@@ -9,10 +9,9 @@ Two shops run the same program. For brokers its topic is `shop-a%Orders` for one
 from __future__ import annotations
 
 import argparse
+import asyncio
 
-import trio
-
-from pyrmq import ConsumeFrom, Message, Producer, PushConsumer
+from pyrmq.aio import ConsumeFrom, Message, Producer, PushConsumer
 
 
 async def run_shop(namesrv: str, shop: str) -> None:
@@ -29,7 +28,7 @@ async def run_shop(namesrv: str, shop: str) -> None:
         async for message in consumer:
             print(f"{message.topic} of {shop}: {message.body.decode()}")
             if message.msg_id == sent.msg_id:
-                consumer.acknowledge(message)
+                await consumer.acknowledge(message)
                 break
 
 
@@ -41,4 +40,4 @@ async def main(namesrv: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--namesrv", default="127.0.0.1:9876", help="HOST:PORT of a name server")
-    trio.run(main, parser.parse_args().namesrv)
+    asyncio.run(main(parser.parse_args().namesrv))

@@ -32,12 +32,12 @@ def produce(access_point: MessagingAccessPoint) -> None:
 
 
 def push(access_point: MessagingAccessPoint) -> None:
-    """A listener is called with each message, in worker threads."""
+    """The consumer calls the listener for each message, in worker threads."""
     received: queue.Queue[BytesMessage] = queue.Queue()
 
     def on_received(message: BytesMessage, context: Context) -> None:
         received.put(message)
-        context.ack()  # without it the message comes again
+        context.ack()  # without this the message comes again
 
     consumer = access_point.create_push_consumer({Attribute.CONSUMER_ID: "oms-pushed"})
     consumer.attach_queue(TOPIC, on_received)

@@ -9,11 +9,10 @@ strictly in order, one member of the group at a time.
 from __future__ import annotations
 
 import argparse
+import asyncio
 from collections import defaultdict
 
-import trio
-
-from pyrmq import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage
+from pyrmq.aio import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage
 
 STEPS = ("created", "paid", "packed", "shipped")
 ORDERS = [f"order-{number}" for number in range(1, 6)]
@@ -22,27 +21,24 @@ ORDERS = [f"order-{number}" for number in range(1, 6)]
 async def main(namesrv: str) -> None:
     missing: set[str] = set()
     seen: defaultdict[str, list[str]] = defaultdict(list)
-    all_seen = trio.Event()
+    all_seen = asyncio.Event()
 
     async with Producer("shop", namesrv=namesrv) as producer:
 
         async def live(order: str) -> None:
-            for step in STEPS:  # the next step is sent when the broker has this one
+            for step in STEPS:  # sends the next step when the broker has this one
                 message = Message("OrderSteps", step.encode(), keys=order)
                 missing.add((await producer.send(message, sharding_key=order)).msg_id)
 
-        async with trio.open_nursery() as nursery:
-            for order in ORDERS:
-                nursery.start_soon(live, order)
+        await asyncio.gather(*(live(order) for order in ORDERS))
 
-    def follow(message: ReceivedMessage) -> None:
-        """A plain function: it runs in a thread and may block. What it raises on comes again before
-        anything else of the queue."""
+    async def follow(message: ReceivedMessage) -> None:
+        """If it raises, it gets the same message again, before any later message of the queue."""
         if message.msg_id in missing:
             seen[message.keys[0]].append(message.body.decode())
         missing.discard(message.msg_id)
         if not missing:
-            trio.from_thread.run_sync(all_seen.set)
+            all_seen.set()
 
     async with PushConsumer(
         "tracking",
@@ -60,4 +56,4 @@ async def main(namesrv: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--namesrv", default="127.0.0.1:9876", help="HOST:PORT of a name server")
-    trio.run(main, parser.parse_args().namesrv)
+    asyncio.run(main(parser.parse_args().namesrv))

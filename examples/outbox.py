@@ -3,10 +3,10 @@
     python examples/outbox.py
     python examples/outbox.py --database postgresql+psycopg://user@host/name
 
-Four orders, one for each way that a transaction can end. An embedded broker carries the messages,
-a consumer counts what arrives; the last two orders are placed by a second process of the service,
-which is killed (SIGKILL) in the middle. The first process, of the same group, answers the broker's
-question what became of them: from the outbox table, which is written in the orders' transaction.
+Four orders, one for each way in which a transaction can end, with an embedded broker and a consumer
+that counts messages. A second process of the service places the last two orders and is killed
+(SIGKILL) in the middle. The broker then asks the first process, which is in the same group, for
+their outcome. It answers from the outbox table, which is written in the orders' transaction.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class Order(Base):
 
 
 class OutOfStock(Exception):
-    """A reason to place no order: raising it rolls back."""
+    """Raising it rolls the order back."""
 
 
 def place_order(number: str, count: int, session: Session) -> None:
-    """The local transaction. It neither begins nor commits one: the outbox does."""
+    """The local transaction. The outbox begins and commits it."""
     taken = update(Stock).where(Stock.item == "book", Stock.left >= count)
     if session.execute(taken.values(left=Stock.left - count)).rowcount == 0:
         raise OutOfStock(f"{number} wants {count} books")
@@ -68,11 +68,11 @@ async def order(outbox: Outbox, producer: TransactionalProducer, number: str, co
     await outbox.send(producer, message, partial(place_order, number, count))
 
 
-# The process that is killed.
+# The process that gets killed.
 
 
 class KilledAfterCommit(Outbox):
-    """Dies when SQL has committed and the broker has not heard of it."""
+    """Dies after the SQL commit, before the broker gets the outcome."""
 
     def execute_local_transaction(self, message: Message, arg: object) -> TransactionState:
         super().execute_local_transaction(message, arg)
@@ -81,7 +81,7 @@ class KilledAfterCommit(Outbox):
 
 
 def place_order_and_die(number: str, count: int, session: Session) -> None:
-    """Dies when everything is written and SQL has not committed."""
+    """Dies after writing everything, before the SQL commit."""
     place_order(number, count, session)
     session.flush()
     os.kill(os.getpid(), signal.SIGKILL)
@@ -104,7 +104,7 @@ async def killed(database: str, namesrv: str, number: str, point: str) -> None:
         raise SystemExit(f"the second process was not killed:\n{done.stderr.decode()}")
 
 
-# What is in the database and in the topic.
+# The contents of the database and the topic.
 
 
 def prepare(engine: Engine) -> None:
@@ -116,7 +116,7 @@ def prepare(engine: Engine) -> None:
 
 
 def rows(engine: Engine) -> tuple[set[str], dict[str, str], int]:
-    """Orders, what the outbox says of each number, and books that are left."""
+    """The orders, the outbox's state of each number, and the remaining books."""
     with Session(engine) as session:
         orders = set(session.scalars(select(Order.number)))
         decided = select(OUTBOX.c["keys"], OUTBOX.c.state).order_by(OUTBOX.c.created)
@@ -136,7 +136,7 @@ async def run(database: str) -> bool:
     engine = create_engine(database)
     await trio.to_thread.run_sync(prepare, engine)
     delivered: Counter[str] = Counter()
-    # The broker asks after one second instead of six, and looks every half instead of every 30.
+    # The broker asks after one second instead of 6, and checks every 0.5 seconds instead of 30.
     settings = {"transaction_time_out": 1000, "transaction_check_interval": 500}
     outbox = Outbox(engine)
     with trio.fail_after(DEADLINE):

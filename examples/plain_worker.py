@@ -1,9 +1,10 @@
-"""Plain blocking code: a web application's threads that send, and a worker that consumes.
+"""Blocking code: a web application's threads that send, and a worker that consumes.
 
     python examples/plain_worker.py [--namesrv HOST:PORT]
 
-The shape is Django's and Celery's: views run in threads and share one producer, which is opened
-when the process starts; the worker is a loop (there: a management command of its own process).
+The structure is Django's and Celery's: views run in threads and share one producer, which the
+process opens when it starts. The worker is a loop (in Django: a management command in a process of
+its own).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def register(producer: Producer, user: str) -> str:
 
 
 def send_mail(message: ReceivedMessage) -> None:
-    """A task. Raising leaves the message to be consumed again; see `work`."""
+    """A task. If it raises, `work` sends the message back."""
     if "@" not in message.keys[0]:
         raise ValueError("no mail address")
     print(f"{message.keys[0]}: {message.body.decode()}")
@@ -37,7 +38,7 @@ def work(namesrv: str, missing: set[str]) -> None:
                 send_mail(message)
             except ValueError as error:
                 print(f"{message.keys[0]}: {error}, to the dead-letter topic")
-                consumer.send_back(message, delay_level=-1)  # 0: again, after a delay
+                consumer.send_back(message, delay_level=-1)  # 0: consume it again later
             missing.discard(message.msg_id)
             if not missing:
                 consumer.acknowledge(message)

@@ -1,18 +1,18 @@
-"""Request and reply: a question that is sent as a message, and the answer to it.
+"""Request and reply: a message as a request, and its reply.
 
     python examples/request_reply.py [--namesrv HOST:PORT]
 
-A shop asks for prices; which member of the group "price-service" answers, and where it runs, is
-nothing that it needs to know. `request` raises RequestTimeoutError when no answer came in time.
+A shop asks for prices. It need not know which member of the group "price-service" answers, and
+where that runs. `request` raises RequestTimeoutError if no reply comes in time.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 
-import trio
-
-from pyrmq import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage, reply_to
+from pyrmq import reply_to
+from pyrmq.aio import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage
 
 PRICES = {b"book": b"12.50", b"pen": b"1.20"}
 
@@ -42,4 +42,4 @@ async def main(namesrv: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--namesrv", default="127.0.0.1:9876", help="HOST:PORT of a name server")
-    trio.run(main, parser.parse_args().namesrv)
+    asyncio.run(main(parser.parse_args().namesrv))

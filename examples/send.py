@@ -1,39 +1,35 @@
-"""Sending: acknowledged, many at a time, one-way, and what is refused.
+"""Sending: acknowledged, many at a time, one-way; and errors.
 
     python examples/send.py [--namesrv HOST:PORT]
 
-A shop reports its orders. The first one is sent as a web request does it, which waits for the
-broker; a hundred more as an import does it, all at once; clicks may be lost.
+A shop sends its orders. The first send waits for the broker, as in a web request. Then a hundred
+orders are sent concurrently, as in an import. Clicks are sent one-way, because they may be lost.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 
-import trio
-
-from pyrmq import Message, Producer, PyrmqError, SendResult
+from pyrmq import PyrmqError
+from pyrmq.aio import Message, Producer
 
 
 async def main(namesrv: str) -> None:
     async with Producer("shop", namesrv=namesrv) as producer:
-        # Returns when the broker has the message: after a failure it tries again by itself.
+        # Returns when the broker has the message. After a failure it tries again by itself.
         result = await producer.send(Message("Orders", b"1 book", tags="created", keys="order-1"))
         print(f"order-1: {result.status}")
 
-        # Many at a time: each send is a task, and all of them share one connection.
-        results: list[SendResult] = []
-
-        async def report(number: int) -> None:
-            message = Message("Orders", b"1 pen", tags="created", keys=f"order-{number}")
-            results.append(await producer.send(message))
-
-        async with trio.open_nursery() as nursery:
-            for number in range(2, 102):
-                nursery.start_soon(report, number)
+        # Many at a time: the sends share one connection.
+        orders = [
+            Message("Orders", b"1 pen", tags="created", keys=f"order-{number}")
+            for number in range(2, 102)
+        ]
+        results = await asyncio.gather(*(producer.send(order) for order in orders))
         print(f"order-2 to order-101: {len(results)} sent, each of them acknowledged")
 
-        # Returns when the bytes are on their way: nobody says whether they arrive.
+        # Returns when the bytes are sent. It does not learn whether they arrive.
         await producer.send_oneway(Message("Clicks", b"/books/42"))
         print("a click: sent, not acknowledged")
 
@@ -47,4 +43,4 @@ async def main(namesrv: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--namesrv", default="127.0.0.1:9876", help="HOST:PORT of a name server")
-    trio.run(main, parser.parse_args().namesrv)
+    asyncio.run(main(parser.parse_args().namesrv))

@@ -10,17 +10,16 @@ messages.
 from __future__ import annotations
 
 import argparse
+import asyncio
 
-import trio
-
-from pyrmq import ConsumeFrom, Message, Producer, PushConsumer
+from pyrmq.aio import ConsumeFrom, Message, Producer, PushConsumer
 
 PLACE_OF_KEYS = {"Pub": 7, "SubBefore": 7, "SubAfter": 5}
 """Records of the three kinds: sent, about to be consumed, consumed."""
 
 
 async def main(namesrv: str) -> None:
-    # Records leave in the background, within five seconds and when the client is left.
+    # Records are sent in the background, within five seconds and when the client closes.
     async with Producer("shop", namesrv=namesrv, trace=True) as producer:
         sent = await producer.send(Message("Invoices", b"12.50", keys="invoice-1"))
     await consume(namesrv, sent.msg_id)
@@ -33,7 +32,7 @@ async def main(namesrv: str) -> None:
         consume_from=ConsumeFrom.FIRST_OFFSET,
     ) as consumer:
         async for message in consumer:
-            # Its keys are the ids and keys of the messages that are recorded in it.
+            # Its keys are the ids and keys of the recorded messages.
             if sent.msg_id not in message.keys:
                 continue
             for record in message.body.decode().rstrip("\x02").split("\x02"):
@@ -41,7 +40,7 @@ async def main(namesrv: str) -> None:
                 print(f"{kind} {fields[PLACE_OF_KEYS[kind] - 1]}")
                 missing.discard(kind)
             if not missing:
-                consumer.acknowledge(message)
+                await consumer.acknowledge(message)
                 break
 
 
@@ -54,7 +53,7 @@ async def consume(namesrv: str, last: str) -> None:
         consume_from=ConsumeFrom.FIRST_OFFSET,
     ) as consumer:
         async for message in consumer:
-            consumer.acknowledge(message)
+            await consumer.acknowledge(message)
             if message.msg_id == last:
                 break
 
@@ -62,4 +61,4 @@ async def consume(namesrv: str, last: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--namesrv", default="127.0.0.1:9876", help="HOST:PORT of a name server")
-    trio.run(main, parser.parse_args().namesrv)
+    asyncio.run(main(parser.parse_args().namesrv))

@@ -2,22 +2,21 @@
 
     python examples/transaction.py [--namesrv HOST:PORT]
 
-Three orders in a shop with a database: one is stored, one is refused, and of the third the broker
-never hears what became of it. It asks, with its default configuration after 6 to 40 seconds. With
-an SQL database `pyrmq.outbox` does most of this (examples/outbox.py).
+Three orders in a shop with a database: one is stored, one is refused, and for the third the broker
+gets no outcome. So it asks for it, in its default configuration after 6 to 40 seconds. With an SQL
+database `pyrmq.outbox` does most of this (examples/outbox.py).
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import trio
-
-from pyrmq import (
+from pyrmq.aio import (
     ConsumeFrom,
     Message,
     PushConsumer,
@@ -39,7 +38,7 @@ class Orders:
 
     def execute_local_transaction(self, message: Message, books: int) -> TransactionState:
         if books > STOCK:
-            return TransactionState.ROLLBACK  # nothing was written, and nothing will be
+            return TransactionState.ROLLBACK  # nothing was or will be written
         with closing(sqlite3.connect(self.database)) as connection, connection:
             row = (message.transaction_id, books)
             connection.execute("INSERT INTO orders VALUES (?, ?)", row)
@@ -48,12 +47,12 @@ class Orders:
         return TransactionState.COMMIT
 
     def check_local_transaction(self, message: ReceivedMessage) -> TransactionState:
-        """The broker asks any producer of the group, so that the answer comes from the database."""
+        """The broker asks any producer of the group, so the answer must come from the database."""
         with closing(sqlite3.connect(self.database)) as connection:
             query = "SELECT 1 FROM orders WHERE id = ?"
             found = connection.execute(query, (message.transaction_id,)).fetchone()
         print(f"{message.keys[0]}: the broker asks; {'stored' if found else 'not known'}")
-        # Not there does not mean rolled back: its transaction may still be under way.
+        # A missing row does not mean rolled back: the transaction may still be running.
         return TransactionState.COMMIT if found else TransactionState.UNKNOWN
 
 
@@ -78,11 +77,11 @@ async def main(namesrv: str) -> None:
                 print(f"{message.keys[0]}: delivered")
                 missing.discard(message.msg_id)
                 if not missing:
-                    consumer.acknowledge(message)
+                    await consumer.acknowledge(message)
                     break
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--namesrv", default="127.0.0.1:9876", help="HOST:PORT of a name server")
-    trio.run(main, parser.parse_args().namesrv)
+    asyncio.run(main(parser.parse_args().namesrv))

@@ -2,11 +2,11 @@
 
     from pyrmq import Message, Producer, PushConsumer
 
-What users need is here. Each name is loaded from the module that defines it when it is first asked
-for, so `import pyrmq` loads nothing else. `pyrmq.aio` and `pyrmq.sync` have the clients for asyncio
-and for plain code, `pyrmq.oms` has OpenMessaging's, `pyrmq.testing` is an embedded broker for
-tests, `pyrmq.errors` has every error. `Outbox` needs the extra `outbox`: without it
-`from pyrmq import *` leaves it out, and asking for it says what to install.
+Everything that users need is here. Each name is loaded from its module at first use, so `import
+pyrmq` loads nothing else. `pyrmq.aio` and `pyrmq.sync` have the clients for asyncio and for
+blocking code, `pyrmq.oms` has OpenMessaging's, `pyrmq.testing` is an embedded broker for tests,
+`pyrmq.errors` has all errors. `Outbox` needs the extra `outbox`: without it `from pyrmq import *`
+omits it, and using it raises an error that says what to install.
 
 The package itself imports from the modules that define a name, never from here.
 """
@@ -25,26 +25,27 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 _MODULES = ("aio", "errors", "oms", "sync", "testing")
 _NAMES = {
-    "pyrmq.client.allocate": "Configured average average_by_circle",
-    "pyrmq.client.allocate_hash": "ConsistentHash",
-    "pyrmq.client.allocate_rooms": "MachineRoom MachineRoomNearby",
-    "pyrmq.client.call_listener": "ConsumeResult ReconsumeLater",
-    "pyrmq.client.consumer": "PushConsumer",
+    "pyrmq.client.consumer.allocate": """
+        Configured ConsistentHash MachineRoom MachineRoomNearby average average_by_circle
+    """,
+    "pyrmq.client.consumer.consume_service": "ConsumeResult ReconsumeLater",
+    "pyrmq.client.consumer.push_consumer": "PushConsumer",
     "pyrmq.client.hooks": """
         ConsumeContext ConsumeMessageHook ConsumeOutcome SendContext SendMessageHook
     """,
-    "pyrmq.client.listener": "TransactionListener",
-    "pyrmq.client.lite_pull": "LitePullConsumer",
-    "pyrmq.client.offsets": "ConsumeFrom",
-    "pyrmq.client.pending": "PendingSend",
-    "pyrmq.client.producer": "Producer",
-    "pyrmq.client.push_options": "MessageModel",
-    "pyrmq.client.request_reply": "reply_to",
-    "pyrmq.client.select": "java_hash select_by_hash",
-    "pyrmq.client.split": "split_batches",
-    "pyrmq.client.transaction": "TransactionalProducer",
-    "pyrmq.client.transaction_function": "TransactionFunction",
-    "pyrmq.client.transaction_result": "TransactionSendResult TransactionStatistics",
+    "pyrmq.client.consumer.lite_pull": "LitePullConsumer",
+    "pyrmq.client.consumer.offsets": "ConsumeFrom",
+    "pyrmq.client.producer.pending": "PendingSend",
+    "pyrmq.client.producer.producer": "Producer",
+    "pyrmq.client.consumer.options": "MessageModel",
+    "pyrmq.client.producer.request_reply": "reply_to",
+    "pyrmq.client.producer.select": "java_hash select_by_hash",
+    "pyrmq.client.producer.outgoing": "split_batches",
+    "pyrmq.client.transaction.producer": "TransactionalProducer",
+    "pyrmq.client.transaction.function": "TransactionFunction",
+    "pyrmq.client.transaction.listener": """
+        TransactionListener TransactionSendResult TransactionStatistics
+    """,
     "pyrmq.errors": """
         BrokerMissingError CheckpointError ClientError ConfigError ConnectError DataLossError
         EngineError
@@ -76,34 +77,34 @@ if TYPE_CHECKING:
     from pyrmq import oms as oms
     from pyrmq import sync as sync
     from pyrmq import testing as testing
-    from pyrmq.client.allocate import Configured as Configured
-    from pyrmq.client.allocate import average as average
-    from pyrmq.client.allocate import average_by_circle as average_by_circle
-    from pyrmq.client.allocate_hash import ConsistentHash as ConsistentHash
-    from pyrmq.client.allocate_rooms import MachineRoom as MachineRoom
-    from pyrmq.client.allocate_rooms import MachineRoomNearby as MachineRoomNearby
-    from pyrmq.client.call_listener import ConsumeResult as ConsumeResult
-    from pyrmq.client.call_listener import ReconsumeLater as ReconsumeLater
-    from pyrmq.client.consumer import PushConsumer as PushConsumer
+    from pyrmq.client.consumer.allocate import Configured as Configured
+    from pyrmq.client.consumer.allocate import ConsistentHash as ConsistentHash
+    from pyrmq.client.consumer.allocate import MachineRoom as MachineRoom
+    from pyrmq.client.consumer.allocate import MachineRoomNearby as MachineRoomNearby
+    from pyrmq.client.consumer.allocate import average as average
+    from pyrmq.client.consumer.allocate import average_by_circle as average_by_circle
+    from pyrmq.client.consumer.consume_service import ConsumeResult as ConsumeResult
+    from pyrmq.client.consumer.consume_service import ReconsumeLater as ReconsumeLater
+    from pyrmq.client.consumer.lite_pull import LitePullConsumer as LitePullConsumer
+    from pyrmq.client.consumer.offsets import ConsumeFrom as ConsumeFrom
+    from pyrmq.client.consumer.options import MessageModel as MessageModel
+    from pyrmq.client.consumer.push_consumer import PushConsumer as PushConsumer
     from pyrmq.client.hooks import ConsumeContext as ConsumeContext
     from pyrmq.client.hooks import ConsumeMessageHook as ConsumeMessageHook
     from pyrmq.client.hooks import ConsumeOutcome as ConsumeOutcome
     from pyrmq.client.hooks import SendContext as SendContext
     from pyrmq.client.hooks import SendMessageHook as SendMessageHook
-    from pyrmq.client.listener import TransactionListener as TransactionListener
-    from pyrmq.client.lite_pull import LitePullConsumer as LitePullConsumer
-    from pyrmq.client.offsets import ConsumeFrom as ConsumeFrom
-    from pyrmq.client.pending import PendingSend as PendingSend
-    from pyrmq.client.producer import Producer as Producer
-    from pyrmq.client.push_options import MessageModel as MessageModel
-    from pyrmq.client.request_reply import reply_to as reply_to
-    from pyrmq.client.select import java_hash as java_hash
-    from pyrmq.client.select import select_by_hash as select_by_hash
-    from pyrmq.client.split import split_batches as split_batches
-    from pyrmq.client.transaction import TransactionalProducer as TransactionalProducer
-    from pyrmq.client.transaction_function import TransactionFunction as TransactionFunction
-    from pyrmq.client.transaction_result import TransactionSendResult as TransactionSendResult
-    from pyrmq.client.transaction_result import TransactionStatistics as TransactionStatistics
+    from pyrmq.client.producer.outgoing import split_batches as split_batches
+    from pyrmq.client.producer.pending import PendingSend as PendingSend
+    from pyrmq.client.producer.producer import Producer as Producer
+    from pyrmq.client.producer.request_reply import reply_to as reply_to
+    from pyrmq.client.producer.select import java_hash as java_hash
+    from pyrmq.client.producer.select import select_by_hash as select_by_hash
+    from pyrmq.client.transaction.function import TransactionFunction as TransactionFunction
+    from pyrmq.client.transaction.listener import TransactionListener as TransactionListener
+    from pyrmq.client.transaction.listener import TransactionSendResult as TransactionSendResult
+    from pyrmq.client.transaction.listener import TransactionStatistics as TransactionStatistics
+    from pyrmq.client.transaction.producer import TransactionalProducer as TransactionalProducer
     from pyrmq.errors import BrokerMissingError as BrokerMissingError
     from pyrmq.errors import CheckpointError as CheckpointError
     from pyrmq.errors import ClientError as ClientError

@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, final, overload
+from typing import Any, Literal, Protocol, Self, TypeVar, final, overload
 
 from typing_extensions import Buffer
 
@@ -72,6 +72,7 @@ class Records:
         self, max: int, budget: int
     ) -> tuple[list[dict[str, Any] | tuple[str, int | None, str] | str], bool]: ...
 
+RELEASE_BUILD: bool
 DEFAULT_COLUMNS: tuple[str, ...]
 ALL_COLUMNS: tuple[str, ...]
 
@@ -87,30 +88,101 @@ TopicRule = Callable[[str], bool | dict[int, tuple[int, int]]]
 queue offsets from and before; key -1 stands for any other queue."""
 
 def segment_end(
-    files: Sequence[File], start: int = ..., *, opener: Opener | None = None
+    files: Sequence[File], start: int | None = None, *, opener: Opener | None = None
 ) -> tuple[int, str]:
     """Physical offset behind the last whole record, and why the log ends there ("" if what
     follows is empty).
 
-    `start` is the start of some record to continue from; -1 searches. A writer may be half-way
+    `start` is the start of some record to continue from; None searches. A writer may be half-way
     through the last record: it counts only if its body fits its CRC and its text reaches to its
     last byte. What is no record, with nothing valid behind it, is a torn tail and not part of the
     log.
     """
 
+class LogRange:
+    """The records that start in `start..end` (physical offsets) of `files`.
+
+    `exact`: `start` is the start of a record, else the first one is found by search. `log_end` is
+    where the part of the log ends that is planned as a whole (None: `end`): damage between the last
+    record of this range and the next one is reported by the reader of this range, wherever the next
+    one is. Raises ValueError for files that are not in order.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[File],
+        start: int,
+        end: int,
+        *,
+        opener: Opener | None = None,
+        exact: bool = False,
+        log_end: int | None = None,
+    ) -> None: ...
+
+class LogPlaces:
+    """The records at `positions` of `files`: pairs of little-endian int64 (physical offset; record
+    size, 0 if not known), ascending. Raises ValueError for positions that are none."""
+
+    def __init__(
+        self, files: Sequence[File], positions: Buffer, *, opener: Opener | None = None
+    ) -> None: ...
+
+class RecordBytes:
+    """Whole records, back to back as in the answer to a pull."""
+
+    def __init__(self, data: Buffer) -> None: ...
+
+class Wanted(Protocol):
+    """Which messages a reader gives: `pyrmq.segments.selection.Wanted`, or an object with the same
+    attributes. Times are ms of store time, from and before. `tags` are compared exactly, `key` is a
+    word of KEYS or the UNIQ_KEY."""
+
+    @property
+    def rule(self) -> TopicRule | None: ...
+    @property
+    def start_time(self) -> int | None: ...
+    @property
+    def end_time(self) -> int | None: ...
+    @property
+    def tags(self) -> Sequence[str] | None: ...
+    @property
+    def key(self) -> str | None: ...
+
+class ReadForm(Protocol):
+    """How rows are made: `pyrmq.segments.read_options.ReadOptions`, or an object with the same
+    attributes. No `columns`: the default ones. `properties`: map, json, raw; none leaves that
+    column out of the default ones. `verify_crc`: none, tail (the log's last record), all.
+    `on_corruption`: fail, or skip and count. `views` gives bodies as binary_view over the mapped
+    files, which nobody may cut short meanwhile."""
+
+    @property
+    def columns(self) -> Sequence[str]: ...
+    @property
+    def properties(self) -> str: ...
+    @property
+    def decompress(self) -> bool: ...
+    @property
+    def verify_crc(self) -> str: ...
+    @property
+    def on_corruption(self) -> str: ...
+    @property
+    def batch_rows(self) -> int: ...
+    @property
+    def batch_bytes(self) -> int: ...
+    @property
+    def views(self) -> bool: ...
+
 def segment_advance(
-    files: Sequence[File],
-    start: int,
-    end: int,
-    *,
-    opener: Opener | None = None,
+    log: LogRange,
     rule: TopicRule | None = None,
-    max_rows: int = ...,
-    max_bytes: int = ...,
+    *,
+    max_rows: int | None = None,
+    max_bytes: int | None = None,
     on_corruption: str = "fail",
 ) -> tuple[int, int]:
-    """Where a turn from `start`, a record's start, stops that may go up to `end`: the start of a
-    record, and how many messages `rule` selects before it. At least one record."""
+    """How far a read of `log` goes, whose start is a record's start: the physical offset of the
+    record in front of which it stops, and how many messages `rule` selects before that. At least
+    one record is read."""
 
 def segment_times(
     files: Sequence[File], *, opener: Opener | None = None
@@ -130,48 +202,20 @@ class BatchSchema:
 class SegmentReader:
     """Records of raw segments as Arrow batches (PyCapsule interface).
 
-    Three ways: the records that start in `start..end` of `files`; those at `positions`, pairs of
-    little-endian int64 (physical offset; record size, 0 if not known), ascending; `records`, back
-    to back as in the answer to a pull. `exact`: `start` is the start of a record, else the first
-    one is found by search. `log_end` is where the part of the log ends that is planned as a whole
-    (-1: `end`): damage between the last record of this reader and the next one is reported by this
-    reader, wherever that is.
-
-    `start_time` and `end_time` are ms of store time, from and before. `tags` are compared exactly,
-    `key` is a word of KEYS or the UNIQ_KEY. `verify_crc`: none, tail (the log's last record), all.
-    `on_corruption`: fail, or skip and count. `views` gives bodies as binary_view over the mapped
-    files, which nobody may cut short meanwhile.
-
-    Errors: StoreDamagedError with file, byte and physical offset; OSError with the path. Through
+    Errors: StoreDamagedError with file, byte and physical offset (its `next_record` says where the
+    next record is, if one was found); OSError with the path; ValueError and TypeError for arguments
+    that are wrong. Through
     `__arrow_c_stream__`, which knows no classes, they arrive as what its consumer makes of a text.
     """
 
-    def __new__(
-        cls,
-        files: Sequence[File],
-        start: int,
-        end: int,
+    def __init__(
+        self,
+        source: LogRange | LogPlaces | RecordBytes,
+        wanted: Wanted | None = None,
+        form: ReadForm | None = None,
         *,
-        opener: Opener | None = None,
-        exact: bool = False,
-        log_end: int = ...,
-        positions: Buffer | None = None,
-        records: Buffer | None = None,
-        columns: Sequence[str] | None = None,
-        properties: str = "map",
         broker_name: str = "",
-        rule: TopicRule | None = None,
-        start_time: int = ...,
-        end_time: int = ...,
-        tags: Sequence[str] | None = None,
-        key: str | None = None,
-        decompress: bool = True,
-        verify_crc: str = "tail",
-        on_corruption: str = "fail",
-        batch_rows: int = 10_000,
-        batch_bytes: int = 1 << 20,
-        views: bool = False,
-    ) -> Self: ...
+    ) -> None: ...
     @property
     def schema(self) -> BatchSchema: ...
     def next_batch(self) -> Batch | None: ...

@@ -52,6 +52,9 @@ inspect_store = _native.inspect_store
 store_is_locked = _native.store_is_locked
 key_places = _native.key_places
 SegmentReader = _native.SegmentReader
+LogRange = _native.LogRange
+LogPlaces = _native.LogPlaces
+RecordBytes = _native.RecordBytes
 segment_end = _native.segment_end
 segment_advance = _native.segment_advance
 segment_times = _native.segment_times
@@ -59,6 +62,8 @@ DEFAULT_COLUMNS = _native.DEFAULT_COLUMNS
 ALL_COLUMNS = _native.ALL_COLUMNS
 
 ALIKE = _native.PULL_ALIKE
+# Whether the engine was built as wheels are; False: for development (scripts/dev_engine.sh).
+RELEASE_BUILD = _native.RELEASE_BUILD
 
 cdef pyrmq_capi *C = <pyrmq_capi *>PyCapsule_GetPointer(_native._C_API, PYRMQ_CAPI_NAME)
 if (C.abi_version != PYRMQ_ABI_VERSION or C.struct_size != sizeof(pyrmq_capi)

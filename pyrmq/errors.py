@@ -1,7 +1,7 @@
-"""Every error that pyrmq raises on purpose, as one tree.
+"""All errors that pyrmq raises on purpose, as one tree.
 
-`code` is RocketMQ's response code where there is one, `retriable` says whether trying again can
-help, and `hint` says what to do; the text ends with it.
+`code` is RocketMQ's response code, if there is one. `retriable` says whether trying again can help.
+`hint` says what to do; the text ends with it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ NOT_CREATED = "is not created: "
 
 
 class PyrmqError(Exception):
-    """Base of all of them."""
+    """Base of all errors."""
 
     code: int | None = None
     retriable: bool = False
@@ -30,15 +30,17 @@ class ConfigError(PyrmqError):
 
 
 class EngineError(PyrmqError):
-    """The native engine failed in a way that it should not."""
+    """The native engine failed unexpectedly."""
 
     hint = "please report this with the log"
 
 
 class StoreDamagedError(PyrmqError):
-    """A store file cannot be what it should be."""
+    """A store file has invalid content."""
 
     hint = "docs/store.md says what to do about damage"
+    next_record: int | None = None
+    """Physical offset of the next whole record, where a read of segments found one."""
 
 
 class StoreLockedError(PyrmqError):
@@ -46,11 +48,11 @@ class StoreLockedError(PyrmqError):
 
 
 class ProtocolError(PyrmqError):
-    """A peer sent what the remoting protocol does not allow."""
+    """A peer sent data that the remoting protocol does not allow."""
 
 
 class UndecodableBodyError(ProtocolError):
-    """A message's body cannot be decompressed."""
+    """The body of a message cannot be decompressed."""
 
     hint = "raw_body has it as it is stored"
 
@@ -58,15 +60,15 @@ class UndecodableBodyError(ProtocolError):
 class ResponseError(PyrmqError):
     """A request was refused, with a code other than success.
 
-    `answered` says whether a server did: then `code` is the code of its answer, and the text begins
-    with `CODE n:`. Otherwise nobody has answered: a client refused it before it was sent
-    (`NotSentError`, which has no code), or this is the code of the process that raises it, a broker
-    on its way to an answer for instance.
+    If a server refused it, `answered` is true, `code` is the code of its answer, and the text
+    begins with `CODE n:`. Otherwise no server has answered: a client refused the call before
+    sending (`NotSentError`, which has no code), or the code is that of the process that raises it,
+    such as a broker that is preparing its answer.
     """
 
     answered: bool = False
     server: str = ""
-    """Whose answer it is, `host:port`, where that is known."""
+    """`host:port` of the server that answered, if known."""
 
     def __init__(self, remark: str = "", code: int | None = None) -> None:
         super().__init__(remark)
@@ -79,7 +81,7 @@ class ResponseError(PyrmqError):
 
     @staticmethod
     def of(code: int, remark: str) -> ResponseError:
-        """The error for a server's answer: of the class for its code, `answered`."""
+        """The error for a server's answer, of the class for its code, with `answered`."""
         error = _BY_CODE.get(code, ResponseError)(remark, code)
         error.answered = True
         if code == TopicNotExistError.code and NOT_CREATED in remark:
@@ -88,7 +90,7 @@ class ResponseError(PyrmqError):
 
 
 class SystemBusyError(ResponseError):
-    """The broker has too much to do (SYSTEM_BUSY)."""
+    """The broker is overloaded (SYSTEM_BUSY)."""
 
     code = 2
     retriable = True
@@ -96,13 +98,13 @@ class SystemBusyError(ResponseError):
 
 
 class RequestCodeNotSupportedError(ResponseError):
-    """The server knows no such request (REQUEST_CODE_NOT_SUPPORTED)."""
+    """The server does not know this request (REQUEST_CODE_NOT_SUPPORTED)."""
 
     code = 3
 
 
 class MessageIllegalError(ResponseError):
-    """A message, or an option of a store, breaks a limit (MESSAGE_ILLEGAL)."""
+    """A message, or an option of a store, exceeds a limit (MESSAGE_ILLEGAL)."""
 
     code: int | None = 13
     hint = "body, properties or topic break a limit of the broker"
@@ -116,20 +118,20 @@ class ServiceNotAvailableError(ResponseError):
 
 
 class NoPermissionError(ResponseError):
-    """Topic, group or broker do not allow it (NO_PERMISSION)."""
+    """Topic, group or broker do not permit it (NO_PERMISSION)."""
 
     code = 16
 
 
 class TopicNotExistError(ResponseError):
-    """There is no such topic, or no broker of it is there (TOPIC_NOT_EXIST)."""
+    """The topic does not exist, or none of its brokers is running (TOPIC_NOT_EXIST)."""
 
     code = 17
     hint = "create the topic, or let the broker do it with autoCreateTopicEnable=true"
 
 
 class QueryNotFoundError(ResponseError):
-    """What was looked for is not there (QUERY_NOT_FOUND)."""
+    """The query found nothing (QUERY_NOT_FOUND)."""
 
     code = 22
 
@@ -141,23 +143,24 @@ class SubscriptionError(ResponseError):
 
 
 class InvalidParameterError(ResponseError):
-    """A field of a request cannot be meant (INVALID_PARAMETER)."""
+    """A field of a request is invalid (INVALID_PARAMETER)."""
 
     code: int | None = 29
 
 
 class IllegalOperationError(ResponseError):
-    """What was asked is not allowed as things are (ILLEGAL_OPERATION)."""
+    """The present state does not allow it (ILLEGAL_OPERATION)."""
 
     code = 604
 
 
 class TransactionConflictError(ResponseError):
-    """The half had been settled the other way. Code 201 (TRANSACTION_SHOULD_ROLLBACK): it was
-    rolled back before this COMMIT came, and the message is not delivered. Code 200
-    (TRANSACTION_SHOULD_COMMIT): it was committed before this ROLLBACK came.
+    """The half was already settled the other way. Code 201 (TRANSACTION_SHOULD_ROLLBACK): it was
+    rolled back before this COMMIT, and the message is not delivered. Code 200
+    (TRANSACTION_SHOULD_COMMIT): it was committed before this ROLLBACK.
 
-    Whoever settled it answered a check. Apache RocketMQ's brokers do not answer so.
+    Another producer of the group settled it by answering a check. Apache RocketMQ's brokers do not
+    answer so.
     """
 
     code = 201
@@ -187,20 +190,20 @@ _BY_CODE: dict[int, type[ResponseError]] = {
 
 
 def leaves(error: BaseException) -> list[BaseException]:
-    """The errors that a group holds, however nested; an error that is none stands for itself."""
+    """The errors in a group, at any depth; an error that is not a group is returned itself."""
     if isinstance(error, BaseExceptionGroup):
         return [leaf for inner in error.exceptions for leaf in leaves(inner)]
     return [error]
 
 
 class ClientError(PyrmqError):
-    """The client could not do what was asked."""
+    """The client cannot do what was requested."""
 
 
 class ConnectError(ClientError, ConnectionError):
-    """No connection, or it broke while an answer was awaited; what was asked may have happened.
+    """No connection, or it broke while waiting for an answer; the request may have been executed.
 
-    A ConnectionError (and so an OSError) as well, without `errno`.
+    It is also a ConnectionError (and so an OSError), without `errno`.
     """
 
     retriable = True
@@ -211,9 +214,9 @@ class ConnectError(ClientError, ConnectionError):
 
 
 class RequestTimeoutError(ClientError, TimeoutError):
-    """No answer in time; what was asked may have happened.
+    """No answer in time; the request may have been executed.
 
-    A TimeoutError (and so an OSError) as well, without `errno`.
+    It is also a TimeoutError (and so an OSError), without `errno`.
     """
 
     retriable = True
@@ -223,8 +226,8 @@ class RequestTimeoutError(ClientError, TimeoutError):
 
 
 class SendsFailedError(ClientError):
-    """Messages of `send_soon` failed, and nobody has asked what became of them. `count`: how many;
-    the first one's error is the `__cause__`."""
+    """Messages of `send_soon` failed, and their results were never awaited. `count`: their number;
+    `__cause__`: the first one's error."""
 
     hint = "await what send_soon returned to have the error of each"
 
@@ -234,10 +237,10 @@ class SendsFailedError(ClientError):
 
 
 class NotSentError(ClientError):
-    """The client refused what it was given before anything was sent: no broker has seen it.
+    """The client refused the call before sending anything.
 
-    Each class is also that of the answer which a broker would have given, so that one `except`
-    serves for both; `code` is None, `answered` False.
+    Each subclass is also a subclass of the error for the broker's answer, so that one `except`
+    covers both. `code` is None, `answered` False.
     """
 
     code: int | None = None
@@ -246,31 +249,30 @@ class NotSentError(ClientError):
 
 
 class BrokerMissingError(ConnectError):
-    """A broker that should be there and that no name server knows: what it has is not in an answer
-    of the others."""
+    """An expected broker that no name server knows, so the results of the others are incomplete."""
 
     retriable = False
     hint = "start it, or say that it is gone for good: pyrmq admin cluster forget NAME"
 
 
 class NotFoundError(ClientError):
-    """None of the brokers has what was looked for."""
+    """None of the brokers has it."""
 
 
 class NotSupportedError(ClientError):
-    """OpenMessaging has it; RocketMQ, or this client, has not."""
+    """A feature of OpenMessaging that RocketMQ, or this client, does not have."""
 
 
 class UnsendableMessageError(NotSentError, MessageIllegalError):
-    """A message with a body, a property or a size that cannot be sent."""
+    """A message whose body, property or size cannot be sent."""
 
 
 class UnusableNameError(NotSentError, InvalidParameterError):
-    """A name that no topic, or no group, can have."""
+    """A name that is invalid for a topic or a group."""
 
 
 class UnusableExpressionError(NotSentError, SubscriptionError):
-    """A tag expression that says nothing."""
+    """A tag expression without a tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,11 +287,12 @@ class Parameter:
 
 
 Text = str | Sequence[str | Parameter]
-"""The text of an error. Parameters stand apart, so that other faces can use other names."""
+"""The text of an error. Parameters are separate elements, so that other interfaces can rename
+them."""
 
 
 class SegmentError(PyrmqError):
-    """Segments cannot be read as asked. `hint` says what to do."""
+    """Segments cannot be read in this way. `hint` says what to do."""
 
     default_hint: Text = ""
 
@@ -300,7 +303,7 @@ class SegmentError(PyrmqError):
         self.rename(str)
 
     def rename(self, shown: Callable[[Parameter], str]) -> None:
-        """Writes text and hint anew. `shown` gives the words for a parameter."""
+        """Writes text and hint again, with `shown(parameter)` for each parameter."""
         self.args = (_rendered(self._text, shown),)
         self.hint = _rendered(self._hint, shown)
 
@@ -311,20 +314,20 @@ def _rendered(text: Text, shown: Callable[[Parameter], str]) -> str:
 
 
 def _printable(text: str) -> str:
-    """File names that are not UTF-8 come with half characters, which nothing else takes."""
+    """File names that are not UTF-8 contain surrogates, which cannot be printed."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 class SegmentPathError(SegmentError):
-    """There is no such place, nothing in it, or what is there cannot be read or is no log."""
+    """The path does not exist, is empty, cannot be read, or is not a log."""
 
 
 class SegmentLayoutError(SegmentError):
-    """The place holds a form of log or queue that is not read here."""
+    """The path has a kind of log or queue that is not supported here."""
 
 
 class SegmentOptionError(SegmentError):
-    """A parameter has a value that it cannot have, or two contradict each other."""
+    """A parameter is invalid, or contradicts another one."""
 
 
 class UnknownTopicError(SegmentOptionError):
@@ -332,11 +335,11 @@ class UnknownTopicError(SegmentOptionError):
 
 
 class OffsetOutOfRangeError(SegmentOptionError):
-    """An offset is behind the end of its queue."""
+    """An offset is beyond the end of its queue."""
 
 
 class DataLossError(SegmentError):
-    """Records or offsets that are asked for are deleted."""
+    """Requested records or offsets are deleted."""
 
     default_hint = (
         Parameter("fail_on_data_loss", False),
@@ -345,13 +348,13 @@ class DataLossError(SegmentError):
 
 
 class SegmentDamagedError(StoreDamagedError, SegmentError):
-    """A record of a segment that is read is damaged."""
+    """A record of a segment is damaged."""
 
     default_hint = StoreDamagedError.hint
 
 
 class CheckpointError(SegmentError):
-    """The position of a stream does not fit the stores that it is to continue with."""
+    """The position of a stream does not fit its stores."""
 
     default_hint = (
         "continue with the stores and ",
@@ -361,4 +364,4 @@ class CheckpointError(SegmentError):
 
 
 class MissingPackageError(SegmentError):
-    """A package that this kind of read needs is not installed."""
+    """This kind of read needs a package that is not installed."""

@@ -1,4 +1,4 @@
-"""The fixture `pyrmq_broker` for pytest, there once pyrmq is installed."""
+"""The fixture `pyrmq_broker` for pytest, available when pyrmq is installed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def pyrmq_broker() -> Iterator[Running]:
-    """Name server and broker on free ports, in a thread, for all tests of a session:
-    `pyrmq_broker.namesrv` is the address for clients. Let each test use topics of its own."""
+    """Name server and broker on free ports, in a thread, for all tests of a session.
+    `pyrmq_broker.namesrv` is the address for clients. Use different topics in each test."""
     from pyrmq.testing import broker
 
     with broker() as running:

@@ -1,10 +1,10 @@
-"""An embedded broker for anyone's tests.
+"""An embedded broker for tests.
 
-    async with pyrmq.testing.broker() as server:  # trio or asyncio; `with` in plain code
+    async with pyrmq.testing.broker() as server:  # asyncio or trio; `with` in blocking code
         async with Producer("group", namesrv=server.namesrv) as producer:
             ...
 
-With pytest, the fixture `pyrmq_broker` is one for all tests of a session.
+With pytest, the fixture `pyrmq_broker` is one broker for all tests of a session.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from typing import Any
 
 from sniffio import current_async_library
 
-from pyrmq.background import Background, Held
 from pyrmq.broker import BrokerConfig
 from pyrmq.errors import ClientError
 from pyrmq.namesrv.config import NamesrvConfig
+from pyrmq.portal.thread import Held, Portal
 from pyrmq.server import Running, serving
 
 SMALL_LOG = 16 << 20
@@ -36,23 +36,22 @@ SMALL_LOG = 16 << 20
 
 
 class TestBroker:
-    """What `broker` returns: a context manager for trio, asyncio and plain code.
+    """The result of `broker`: a context manager for asyncio, blocking code and trio.
 
-    In a trio program the server runs in that program's event loop, otherwise in a thread of its
-    own.
+    In a trio program the server runs in that program's event loop, otherwise in its own thread.
     """
 
     __test__ = False  # pytest takes it for none of its classes
 
     def __init__(self, server: AbstractAsyncContextManager[Running]) -> None:
         self._server = server
-        self._thread: Background | None = None
+        self._thread: Portal | None = None
         self._held: Held | None = None
 
     def __enter__(self) -> Running:
         if self._thread is not None:
             raise ClientError("this can be entered once only: make a new one")
-        self._thread = Background("pyrmq-broker")
+        self._thread = Portal("pyrmq-broker")
         self._thread.start()
         entered, self._held = self._thread.open(self._server)
         try:
@@ -86,17 +85,17 @@ class TestBroker:
 
 
 def broker(store: Path | None = None, **settings: Any) -> TestBroker:
-    """Name server and broker on free loopback ports, on a temporary store unless one is given.
+    """Name server and broker on free loopback ports, on a temporary store unless you give one.
 
         async with pyrmq.testing.broker() as server:
-            async with pyrmq.Producer("group", namesrv=server.namesrv) as producer: ...
+            async with pyrmq.aio.Producer("group", namesrv=server.namesrv) as producer: ...
 
         with pyrmq.testing.broker() as server:
             with pyrmq.sync.Producer("group", namesrv=server.namesrv) as producer: ...
 
-    `settings` are fields of BrokerConfig (`flush_disk_type="SYNC_FLUSH"`, …). Gives what runs:
-    `namesrv` is the address for clients. ConfigError for a setting that cannot be meant,
-    StoreLockedError if another broker has the store open.
+    `settings` are fields of BrokerConfig (`flush_disk_type="SYNC_FLUSH"`, …). `server.namesrv` is
+    the address for clients. Raises ConfigError for an invalid setting, and StoreLockedError if
+    another broker has the store open.
     """
     return TestBroker(_serving(store, settings))
 

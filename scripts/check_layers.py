@@ -19,17 +19,15 @@ from import_graph import Graph, circles, shortest
 from python_imports import PythonTree
 
 PYTHON_LAYERS = [
-    {"version", "escape", "errors", "face_docs"},
+    {"version", "escape", "errors"},
     {"engine"},
     {"model"},
+    {"config"},
     {"segments"},
     {"net"},
     {"txn"},
-    {"broker", "namesrv", "client", "background"},
-    {"admin", "background_stream"},
-    {"aio_face", "sync_face"},
-    {"aio_admin", "sync_admin", "outbox"},
-    {"aio_outbox", "sync_outbox"},
+    {"broker", "namesrv", "client"},
+    {"admin", "outbox", "portal"},
     {"aio", "sync"},
     {"oms", "server"},
     {"testing"},

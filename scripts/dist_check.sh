@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Builds the sdist, from it a wheel for each Python found (3.11 to 3.13), installs each wheel into
+# Builds the sdist, from it a wheel for each Python found (3.11 to 3.14), installs each wheel into
 # an empty environment and runs a send and a read outside of the checkout; PySpark and pyarrow must
-# not be needed for that, though the wheel brings the Spark packages along.
+# not be needed for that, though the wheel brings the Spark packages along. 3.15 is tried as well,
+# once all that pyrmq depends on has wheels for it.
 #
 #   scripts/dist_check.sh [--one]       --one: only for $PYTHON (python3)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in
-"") versions="3.11 3.12 3.13" ;;
+"") versions="3.11 3.12 3.13 3.14 3.15" ;;
 --one) versions=$("${PYTHON:-python3}" -c 'import sys; print("%d.%d" % sys.version_info[:2])') ;;
 *) echo "dist-check: $1 is not --one"; exit 2 ;;
 esac
@@ -27,11 +28,26 @@ find_python() { # a python of this version: on the PATH, or one of pyenv's
 
 spark_packages="spark_ext pyspark_rocketmq pyspark_pyrmq"
 
+installs() { # whether everything that the wheel depends on can be had for this python
+    local python=$1
+    "$python" - >"$work/needs" <<'NEEDS'
+import tomllib
+with open("pyproject.toml", "rb") as file:
+    print(*tomllib.load(file)["project"]["dependencies"], sep="\n")
+NEEDS
+    "$python" -m pip download --quiet --disable-pip-version-check --only-binary :all: \
+        --dest "$work/needed" --requirement "$work/needs" >/dev/null 2>&1
+}
+
 first=1
 for version in $versions; do
     python=$(find_python "$version" || true)
     if [ -z "$python" ]; then
         echo "dist-check: no Python $version on this machine, skipped"
+        continue
+    fi
+    if [ "$version" = 3.15 ] && ! installs "$python"; then
+        echo "dist-check: not all dependencies have wheels for Python $version, skipped"
         continue
     fi
     "$python" -m venv "$work/build$version"
@@ -67,9 +83,11 @@ for version in $versions; do
         { cat "$work/log"; exit 1; }
     (cd "$work" && "$work/use$version/bin/python" -c "
 import importlib.util, $(tr ' ' ',' <<<"$spark_packages")
+from pyrmq.engine import RELEASE_BUILD
+assert RELEASE_BUILD, 'the wheel has a development engine'
 for name in ('pyspark', 'pyarrow', 'numpy'):
     assert importlib.util.find_spec(name) is None, name + ' came without the extra'
-") || { echo "dist-check: the Spark packages do not import where PySpark is missing"; exit 1; }
+") || { echo "dist-check: the wheel's packages do not import without PySpark, or are built for development"; exit 1; }
     echo "dist-check: sdist -> wheel -> install -> demo works on Python $version"
 done
-[ "$first" = 0 ] || { echo "dist-check: no Python 3.11 to 3.13 found"; exit 1; }
+[ "$first" = 0 ] || { echo "dist-check: no Python 3.11 to 3.15 found"; exit 1; }

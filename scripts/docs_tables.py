@@ -1,7 +1,7 @@
-"""Writes the tables of configuration keys and of options into the documentation.
+"""Writes the tables of configuration keys, options, limits and requests into the documentation.
 
-Their rows are those from which the programs parse and check. Run it after a change of one; with
-`--check` it only reports files that are not up to date.
+Their rows are those from which the programs parse, check and answer. Run it after a change of one;
+with `--check` it only reports files that are not up to date.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from pyrmq.broker import config as broker
+from pyrmq.broker.config import broker_config as broker
+from pyrmq.config.table import markdown
 from pyrmq.namesrv import config as namesrv
-from pyrmq.net.config_table import markdown
 from spark_ext.option import Option, Query
 from spark_ext.option_table import OPTIONS
-from spark_ext.sink.columns import COLUMNS as SINK_COLUMNS
+from spark_ext.sink.writer import COLUMNS as SINK_COLUMNS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -33,6 +33,7 @@ def _beside(name: str) -> ModuleType:
 
 
 limits = _beside("limits")
+requests = _beside("request_tables")
 _PLACES = {
     "files": (Query.BATCH, Query.STREAM),
     "broker": (Query.BROKER_BATCH, Query.BROKER_STREAM),
@@ -100,6 +101,11 @@ TABLES = {
     "limits.md": {
         f"limits of {name}": lambda name=name: limits.table(limits.limits()[name])
         for name in limits.SECTIONS
+    },
+    "requests.md": {
+        "requests of the broker": requests.of_broker,
+        "requests of the name server": requests.of_name_server,
+        "requests that nobody takes": requests.of_nobody,
     },
     "spark.md": {
         "options": options,

@@ -63,7 +63,7 @@ class Limit:
 
 
 _CONFIGS = {
-    "broker": ("pyrmq.broker.config", "BrokerConfig"),
+    "broker": ("pyrmq.broker.config.broker_config", "BrokerConfig"),
     "namesrv": ("pyrmq.namesrv.config", "NamesrvConfig"),
 }
 
@@ -94,33 +94,33 @@ def limits() -> dict[str, list[Limit]]:
 
 
 NO_LIMITS = {
-    "pyrmq.broker.agreement:MAX_TAGS": "what is shown",
-    "pyrmq.broker.config_admin:MAX_NAMED": "what is shown",
-    "pyrmq.broker.config_file:MAX_SIZE": "a file of the broker's own",
-    "pyrmq.broker.consume_stats:MAX_SUBSCRIPTIONS": "what is shown",
-    "pyrmq.broker.consumer_filters:MAX_EVALUATED": "expressions that are evaluated early",
-    "pyrmq.broker.consumer_filters:MAX_FILTERS": "expressions that are evaluated early",
-    "pyrmq.broker.consumer_filters:MAX_TEXT": "expressions that are evaluated early",
-    "pyrmq.broker.ha_places:MAX_SLAVES": "docs/replication.md",
-    "pyrmq.broker.peers:MAX_REPLICAS": "what is believed of name servers",
-    "pyrmq.broker.sole_master:MAX_OTHERS": "what is believed of name servers",
-    "pyrmq.broker.new_queues:MAX_YOUNG": "what is kept of groups that are new",
-    "pyrmq.broker.slave_sync:MAX_HANDED_OVER": "what a slave sends",
-    "pyrmq.broker.slave_sync:MAX_LEFT_OUT": "what is shown",
+    "pyrmq.broker.tables.subscriptions:MAX_TAGS": "what is shown",
+    "pyrmq.broker.requests.broker_config:MAX_NAMED": "what is shown",
+    "pyrmq.broker.tables.config_file:MAX_SIZE": "a file of the broker's own",
+    "pyrmq.broker.stats.consume_stats:MAX_SUBSCRIPTIONS": "what is shown",
+    "pyrmq.broker.tables.consumer_filters:MAX_EVALUATED": "expressions that are evaluated early",
+    "pyrmq.broker.tables.consumer_filters:MAX_FILTERS": "expressions that are evaluated early",
+    "pyrmq.broker.tables.consumer_filters:MAX_TEXT": "expressions that are evaluated early",
+    "pyrmq.broker.replication.master:MAX_SLAVES": "docs/replication.md",
+    "pyrmq.broker.replication.peers:MAX_REPLICAS": "what is believed of name servers",
+    "pyrmq.broker.replication.sole_master:MAX_OTHERS": "what is believed of name servers",
+    "pyrmq.broker.tables.new_queues:MAX_YOUNG": "what is kept of groups that are new",
+    "pyrmq.broker.replication.slave_sync:MAX_HANDED_OVER": "what a slave sends",
+    "pyrmq.broker.replication.slave_sync:MAX_LEFT_OUT": "what is shown",
     "pyrmq.broker.delay:MAX_LEVELS": "a file of the broker's own",
-    "pyrmq.broker.deleted_topics:MAX_DELETED": "a file of the broker's own",
-    "pyrmq.broker.group_admin:MAX_RETRIES": "part of a configuration of a group",
-    "pyrmq.broker.offsets:MAX_GONE": "what a master remembers of removals",
-    "pyrmq.broker.queues:MAX_QUEUES": "queues of a topic, in docs/configuration.md",
+    "pyrmq.broker.tables.deleted_topics:MAX_DELETED": "a file of the broker's own",
+    "pyrmq.broker.requests.group_admin:MAX_RETRIES": "part of a configuration of a group",
+    "pyrmq.broker.tables.offsets:MAX_GONE": "what a master remembers of removals",
+    "pyrmq.broker.requests.queues:MAX_QUEUES": "queues of a topic, in docs/configuration.md",
     "pyrmq.broker.registration:MAX_SINGLE": "what the broker sends",
-    "pyrmq.broker.slave_sync:MAX_TIME": "what a slave believes of its master",
-    "pyrmq.broker.slave_sync:MAX_OFFSET": "what a slave believes of its master",
-    "pyrmq.net.connection:MAX_PIECES": "one system call",
-    "pyrmq.net.answer:MAX_NUMBER": "of clients",
-    "pyrmq.net.channel:MAX_WAITING": "of clients",
-    "pyrmq.net.client_protocol:MAX_OPAQUE": "of clients",
-    "pyrmq.net.client_protocol:MAX_SERVER_REQUESTS": "of clients",
-    "pyrmq.net.client_protocol:MAX_SERVER_REQUEST_BYTES": "of clients",
+    "pyrmq.broker.replication.slave_sync:MAX_TIME": "what a slave believes of its master",
+    "pyrmq.broker.replication.slave_sync:MAX_OFFSET": "what a slave believes of its master",
+    "pyrmq.net.server.connection:MAX_PIECES": "one system call",
+    "pyrmq.net.command:MAX_NUMBER": "of clients",
+    "pyrmq.net.client.channel:MAX_WAITING": "of clients",
+    "pyrmq.net.client.protocol:MAX_OPAQUE": "of clients",
+    "pyrmq.net.client.protocol:MAX_SERVER_REQUESTS": "of clients",
+    "pyrmq.net.client.protocol:MAX_SERVER_REQUEST_BYTES": "of clients",
 }
 """Constants with such a name that are no bound of what others send, and why not."""
 

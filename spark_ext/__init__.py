@@ -22,14 +22,14 @@ show()
 
 
 def session(builder: SparkSession.Builder | None = None) -> SparkSession:
-    """A session that finds the source and runs it fast: the one that there is, or a new one.
+    """Returns the existing session, or a new one, which finds the source and runs it fast.
 
         spark = spark_ext.session()
         spark = spark_ext.session(SparkSession.builder.master("local[4]").appName("orders"))
 
     Workers run the Python of this program unless PYSPARK_PYTHON or spark.pyspark.python names
-    another one; further settings are in docs/spark.md. What the builder, spark-submit or
-    spark-defaults.conf set stays. Calls `register`; SparkSetupError says what is missing.
+    another one; docs/spark.md lists the other settings. Settings of the builder, spark-submit or
+    spark-defaults.conf stay as they are. It calls `register`; SparkSetupError says what is missing.
     """
     from spark_ext.setup import session as made
 
@@ -37,13 +37,16 @@ def session(builder: SparkSession.Builder | None = None) -> SparkSession:
 
 
 def register(spark: SparkSession) -> None:
-    """Makes `format("rocketmq")` and `format("pyrmq")` known to a session, in this thread.
+    """Registers `format("rocketmq")` and `format("pyrmq")` with a session, in this thread.
 
-    Needed where PySpark does not find them by itself: its look-up runs in a Python of its own, and
-    once; and in a thread other than the one that made the session before something is written
-    there, as Spark looks for the source of a write in the session that is active in the thread.
-    Never wrong. SparkSetupError where the workers' Python has not this version of the package, says
-    so and what to do; on one machine, where nobody chose that Python, this program's is taken.
+    Call it if PySpark does not find the formats by itself: it looks only once, in a Python process
+    of its own. Call it also before a write in another thread than the one that created the session,
+    because Spark looks for the source of a write in the thread's active session. An unnecessary
+    call does no harm.
+
+    Raises SparkSetupError, which says what to do, if the workers' Python lacks this version of the
+    package. If Spark runs only on this machine and nobody chose that Python, the Python of this
+    program is used instead.
     """
     from spark_ext.registration import register as made
 

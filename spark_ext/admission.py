@@ -16,7 +16,7 @@ from pyrmq.errors import ConfigError, SegmentError
 from spark_ext.backlog import of_segments, with_backlog
 from spark_ext.option_names import option_names
 from spark_ext.pace import Pace
-from spark_ext.stream import Position, SegmentStreamReader
+from spark_ext.readers import Position, SegmentStreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

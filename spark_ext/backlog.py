@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyrmq.segments.behind import Behind
+    from pyrmq.segments.position import Behind
 
 
 def of_queues(behind: Collection[int]) -> dict[str, Any]:

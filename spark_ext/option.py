@@ -38,7 +38,7 @@ WRITES = frozenset({Query.WRITE, Query.WRITE_STREAM})
 
 @dataclass(frozen=True)
 class Option:
-    """One row of the table. `default` is text as a user would give it; None: not set."""
+    """One row of the table. `default` is the text that a user would give; None: not set."""
 
     name: str
     parse: Callable[[str], Any]
@@ -65,7 +65,7 @@ class Option:
 
 
 def text(value: str) -> str:
-    """Any text but an empty one."""
+    """Any text that is not empty."""
     if not value.strip():
         raise ValueError("is empty")
     return value.strip()
@@ -122,7 +122,7 @@ def choice(*words: str) -> Callable[[str], str]:
 
 
 def names(value: str) -> tuple[str, ...]:
-    """A comma list of names, none empty, none twice."""
+    """Names separated by commas, none empty, none twice."""
     out = tuple(part.strip() for part in value.split(","))
     if not all(out):
         raise ValueError(f"must be names with commas between them, not {value!r}")
@@ -133,7 +133,7 @@ def names(value: str) -> tuple[str, ...]:
 
 
 def json_object(value: str) -> dict[str, Any]:
-    """A JSON object; a key that stands there twice is an error."""
+    """A JSON object without duplicate keys."""
     if len(value) > MAX_JSON:
         raise ValueError(f"has {len(value)} characters, the most is {MAX_JSON}")
     try:

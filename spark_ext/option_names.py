@@ -1,7 +1,7 @@
-"""Errors of `pyrmq.segments` in the names of options.
+"""Errors of `pyrmq.segments` with the names of options.
 
-`pyrmq.segments` names the parameters of `pyrmq.scan` in its errors, this package's users know
-options. The table of options says which is which.
+`pyrmq.segments` names the parameters of `pyrmq.scan` in its errors, but users of this package know
+options. The table of options maps one to the other.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """All options of `format("rocketmq")`, of reads and writes: one table.
 
-Names and defaults are in the style of Spark's Kafka source and of rocketmq-spark. Parsing, checks,
-the parameters of `pyrmq.segments` that options stand for, what jobs need to know of an option, and
-the table of docs/spark.md all come from here.
+Names and defaults follow Spark's Kafka source and rocketmq-spark. Parsing, checks, the parameters
+of `pyrmq.segments`, the rules of jobs, and the table of docs/spark.md all use it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from pyrmq.segments.offsets import parse_assign, parse_offsets
-from pyrmq.segments.parameters import (
+from pyrmq.segments.read_options import (
     ON_CORRUPTION,
     PLAN,
     PROPERTIES,
@@ -41,7 +40,7 @@ from spark_ext.times import duration, moment, queue_times
 
 
 def _paths(value: str) -> tuple[str, ...]:
-    """Spark hands over `load([a, b])` as a JSON list."""
+    """Spark passes `load([a, b])` as a JSON list."""
     found = json_object(f'{{"paths": {value}}}')["paths"]
     if not isinstance(found, list) or not found or not all(isinstance(p, str) for p in found):
         raise ValueError('must be a JSON list of paths: ["/a", "/b"]')
@@ -57,7 +56,7 @@ def _pattern(value: str) -> str:
 
 
 def _storage(value: str) -> dict[str, Any]:
-    """Never quoted in messages: it may hold secrets."""
+    """Errors never quote it, because it may contain secrets."""
     try:
         return json_object(value)
     except ValueError:
@@ -70,8 +69,9 @@ OPTIONS: tuple[Option, ...] = (
         text,
         FILES,
         None,
-        "Store folder (it holds `commitlog/`), commit-log folder or segment file; local, or a URI "
-        "of a file system that pyarrow or fsspec knows. What `load(p)` sets; also `location`.",
+        "Store folder (it contains `commitlog/`), commit-log folder or segment file; local, or a "
+        "URI of a file system that pyarrow or fsspec knows. `load(p)` sets it; `location` is the "
+        "same.",
         group="path",
     ),
     Option(
@@ -79,8 +79,7 @@ OPTIONS: tuple[Option, ...] = (
         _paths,
         FILES,
         None,
-        "Several of them, as a JSON list: several stores are several brokers. What `load([..])` "
-        "sets.",
+        "Several paths, as a JSON list; each store is a broker. `load([..])` sets it.",
         group="path",
     ),
     Option(
@@ -88,9 +87,9 @@ OPTIONS: tuple[Option, ...] = (
         names,
         FILES,
         None,
-        "Broker names, one per store, with commas. Fills `brokerName` and is the key in offsets "
-        "and checkpoints, so it must stay the same. Default: what the store says itself, or the "
-        "name of its folder.",
+        "Broker names, one per store, with commas. It is the value of the column `brokerName` and "
+        "the key in offsets and checkpoints, so it must stay the same. Default: the name in the "
+        "store, or that of its folder.",
         parameter="broker_names",
     ),
     Option(
@@ -107,8 +106,8 @@ OPTIONS: tuple[Option, ...] = (
         names,
         READS,
         None,
-        "Topics, with commas. At most one of subscribe, subscribePattern, assign and topic; none: "
-        "all topics of users.",
+        "Topics, with commas. Give at most one of subscribe, subscribePattern, assign and topic; "
+        "without any, all user topics are read.",
         parameter="topics",
         group="topics",
         selects=True,
@@ -138,7 +137,8 @@ OPTIONS: tuple[Option, ...] = (
         text,
         READS | WRITES,
         None,
-        "Read: one topic, as `subscribe`. Write: the topic of all rows; wins over the column.",
+        "Read: one topic, as `subscribe`. Write: the topic of all rows; has precedence over the "
+        "column.",
         parameter="topic",
         group="topics",
         selects=True,
@@ -148,8 +148,8 @@ OPTIONS: tuple[Option, ...] = (
         boolean,
         READS,
         "false",
-        "Whether the broker's own topics (delayed messages, halves, ops, traces, timers) belong "
-        "to all topics and to patterns. A topic that is named is read in any case.",
+        "Whether patterns and all topics include the broker's own topics (delayed messages, "
+        "halves, ops, traces, timers). A topic that you name is always read.",
         parameter="include_system_topics",
         selects=True,
     ),
@@ -158,7 +158,7 @@ OPTIONS: tuple[Option, ...] = (
         parse_tags,
         READS,
         "*",
-        "`*`, or tags joined by `||`. Selects before anything is decoded.",
+        "`*`, or tags joined by `||`. Messages are selected before they are decoded.",
         parameter="tags",
         selects=True,
     ),
@@ -167,8 +167,8 @@ OPTIONS: tuple[Option, ...] = (
         text,
         frozenset({Query.BATCH}),
         None,
-        "Only messages with this key (one of `keys`, or the unique key), found through the "
-        "store's index files where they are there.",
+        "Only messages with this key (one of `keys`, or the unique key). Uses the store's index "
+        "files, if they exist.",
         parameter="key",
         selects=True,
     ),
@@ -178,7 +178,7 @@ OPTIONS: tuple[Option, ...] = (
         READS,
         "earliest",
         "`earliest`, `latest` (streams only), or JSON topic -> broker -> queue -> queue offset, "
-        "with -2 for earliest and -1 for latest; queues not named start at earliest.",
+        "with -2 for earliest and -1 for latest; other queues start at earliest.",
         stream_default="latest",
         parameter="starting_offsets",
         selects=True,
@@ -198,8 +198,9 @@ OPTIONS: tuple[Option, ...] = (
         READS,
         None,
         "First store time: ms since 1970, or ISO 8601 (`2026-01-31T12:00:00+01:00`; without a "
-        "zone: UTC). Wins over startingOffsetsByTimestamp, and that over startingOffsets. "
-        "A stream over files starts there and reads all later records, whatever their time.",
+        "zone: UTC). Has precedence over startingOffsetsByTimestamp, and that over "
+        "startingOffsets. A stream over files starts there and reads all later records, whatever "
+        "their time.",
         parameter="start_time",
         selects=True,
     ),
@@ -208,8 +209,8 @@ OPTIONS: tuple[Option, ...] = (
         moment,
         BATCHES,
         None,
-        "Store time, as above, before which reading ends. Wins over endingOffsetsByTimestamp, and "
-        "that over endingOffsets.",
+        "Store time, as above, exclusive. Has precedence over endingOffsetsByTimestamp, and that "
+        "over endingOffsets.",
         parameter="end_time",
         selects=True,
     ),
@@ -218,9 +219,9 @@ OPTIONS: tuple[Option, ...] = (
         queue_times,
         READS,
         None,
-        'Times as JSON: `{"topic": {"broker": {"0": time}}}`, or one for all queues: '
-        '`{"topic": time}`, `{"topic": {"broker": time}}`. Each queue starts at its first '
-        "message of that time or later; queues not named start at earliest.",
+        'Times as JSON: `{"topic": {"broker": {"0": time}}}`, or one time for all queues: '
+        '`{"topic": time}`, `{"topic": {"broker": time}}`. Each queue starts at its first message '
+        "of that time or later; other queues start at earliest.",
         parameter="starting_times",
         selects=True,
     ),
@@ -238,8 +239,8 @@ OPTIONS: tuple[Option, ...] = (
         choice(*TIMESTAMP_STRATEGY),
         READS,
         "error",
-        "When startingTimestamp, or a time of startingOffsetsByTimestamp, is later than every "
-        "message it is for: `error`, or start at `latest`.",
+        "If startingTimestamp, or a time of startingOffsetsByTimestamp, is later than every "
+        "message of its queues: `error`, or start at `latest`.",
         parameter="timestamp_strategy",
         selects=True,
     ),
@@ -266,8 +267,8 @@ OPTIONS: tuple[Option, ...] = (
         integer(1),
         STREAMS,
         None,
-        "Fewest messages of a micro-batch: with fewer it waits, up to maxTriggerDelay. Not the "
-        "first one of a query, nor those of Trigger.AvailableNow.",
+        "Fewest messages of a micro-batch: with fewer it waits, up to maxTriggerDelay. Does not "
+        "apply to the first micro-batch of a query and to Trigger.AvailableNow.",
         pyspark=(4, 2),
     ),
     Option(
@@ -275,8 +276,7 @@ OPTIONS: tuple[Option, ...] = (
         duration,
         STREAMS,
         "15m",
-        "How long minOffsetsPerTrigger holds messages back, since the last micro-batch: `30s`, "
-        "`15m`.",
+        "Longest wait of minOffsetsPerTrigger, since the last micro-batch: `30s`, `15m`.",
         pyspark=(4, 2),
     ),
     Option(
@@ -284,7 +284,7 @@ OPTIONS: tuple[Option, ...] = (
         size(64 << 10),
         FILES,
         "256m",
-        "Bytes of log that one task reads; at least a segment where no queues say where to cut.",
+        "Bytes of log that one task reads. Without queues a task reads at least a segment.",
         parameter="split_bytes",
     ),
     Option(
@@ -292,7 +292,7 @@ OPTIONS: tuple[Option, ...] = (
         integer(1, 100_000),
         READS,
         None,
-        "Hint: makes splitBytes smaller, down to 16 MiB, until there are about so many tasks.",
+        "Hint: lowers splitBytes, down to 16 MiB, until there are about so many tasks.",
         parameter="min_partitions",
     ),
     Option(
@@ -300,16 +300,16 @@ OPTIONS: tuple[Option, ...] = (
         integer(1),
         READS,
         None,
-        "Most messages of a task; what tags and times leave out counts. Over files the driver "
-        "walks through the headers of the log for it.",
+        "Most messages of a task, including those that tags and times exclude. For files the "
+        "driver reads the headers of the log for it.",
     ),
     Option(
         "plan",
         choice(*PLAN),
         FILES,
         "auto",
-        "`scan`: ranges of bytes; `index`: what the consume queues name; `file`: a task per "
-        "segment. `auto`: index when the chosen queues hold less than 30 % of the bytes.",
+        "`scan`: ranges of bytes; `index`: the records of the consume queues; `file`: a task per "
+        "segment. `auto`: index if the selected queues have less than 30 % of the bytes.",
         parameter="plan",
     ),
     Option(
@@ -342,8 +342,8 @@ OPTIONS: tuple[Option, ...] = (
         READS,
         "none",
         "Form of the column `properties`: `map`, a JSON object as text (`json`), the text as "
-        "stored (`raw`), or no such column. A map costs a third of a scan. Where `columns` or the "
-        "schema names the column and this is not given: a map.",
+        "stored (`raw`), or no such column (`none`). A map takes a third of a scan. If only "
+        "`columns` or the schema names the column, it is a map.",
         parameter="properties",
         group="properties",
     ),
@@ -360,7 +360,7 @@ OPTIONS: tuple[Option, ...] = (
         boolean,
         READS,
         "true",
-        "Whether bodies that were compressed by the producer come decompressed.",
+        "Whether to decompress bodies that the producer compressed.",
         parameter="decompress",
     ),
     Option(
@@ -368,7 +368,7 @@ OPTIONS: tuple[Option, ...] = (
         choice(*VERIFY_CRC),
         FILES,
         "tail",
-        "Bodies whose CRC is checked: none, that of the last record in front of the end, all.",
+        "Bodies whose CRC is checked: `none`, the last one of each log (`tail`), `all`.",
         parameter="verify_crc",
     ),
     Option(
@@ -376,9 +376,9 @@ OPTIONS: tuple[Option, ...] = (
         boolean,
         READS,
         "true",
-        "When the messages to start from are deleted, or a segment is missing: an error, or "
-        "(false) a warning, and reading continues with the earliest record available. A store that "
-        "is not there is an error always.",
+        "If the first messages are deleted, or a segment is missing: an error, or (false) a "
+        "warning, and reading continues with the earliest available record. A missing store is "
+        "always an error.",
         parameter="fail_on_data_loss",
     ),
     Option(
@@ -386,7 +386,8 @@ OPTIONS: tuple[Option, ...] = (
         choice(*ON_CORRUPTION),
         FILES,
         "fail",
-        "A damaged record is an error with file and offset, or is left out, counted and logged.",
+        "A damaged record is an error with file and offset (`fail`), or is skipped, counted and "
+        "logged (`skip`).",
         parameter="on_corruption",
     ),
     *broker_options.OPTIONS,
@@ -399,10 +400,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
     group: tuple(o.name for o in OPTIONS if o.group == group)
     for group in dict.fromkeys(o.group for o in OPTIONS if o.group)
 }
-"""Options of which a query takes one."""
+"""Groups of options; a query takes one option of each."""
 
 SELECTING: tuple[str, ...] = tuple(option.name for option in OPTIONS if option.selects)
 """Options that select messages."""
 
 NAME_OF: dict[str, str] = {o.parameter: o.name for o in OPTIONS if o.parameter}
-"""The option for each parameter of `pyrmq.segments` that a query can set."""
+"""The option that sets each parameter of `pyrmq.segments`."""

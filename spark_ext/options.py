@@ -27,10 +27,10 @@ class Options:
     """Checked options of one query: values by name, defaults filled in. Picklable."""
 
     def __init__(self, given: Mapping[str, str], query: Query | None) -> None:
-        """Raises ConfigError, whose text names the option and says what is right.
+        """Raises ConfigError, whose text names the option and the allowed values.
 
-        query: None where Spark does not say yet what it will be (it asks for the schema first):
-        names and values are checked, rules of one kind of query are not.
+        query: None while Spark does not say what the query will be (it asks for the schema first).
+        Then names and values are checked, but not the rules of one kind of query.
         """
         self.query = query
         self.values: dict[str, Any] = {}
@@ -80,11 +80,11 @@ class Options:
         return DEFAULTS | self.values
 
     def is_set(self, name: str) -> bool:
-        """Whether the user gave it."""
+        """Whether the user gave the option."""
         return name in self._given
 
     def needs_pyspark(self, version: tuple[int, int]) -> None:
-        """ConfigError for an option that the user gave and this version of PySpark cannot serve."""
+        """Raises ConfigError for a given option that this version of PySpark cannot support."""
         for name in sorted(self._given):
             needed = TABLE[name.lower()].pyspark
             if needed is not None and version < needed:

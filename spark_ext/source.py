@@ -4,19 +4,17 @@
 through a broker. What belongs to one of them is loaded only for it. No reader here defines
 `pushFilters`: up to Spark 4.3 it gives wrong rows once a loaded frame is queried twice
 (tests/spark/test_api_facts.py fails when that changes), so selection is by options, which belong
-to one load.
-"""
+to one load."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
 from pyrmq.errors import ConfigError
 from spark_ext import catalog, column_hint
 from spark_ext import schema as schemas
-from spark_ext.failing import FailedStreamReader
 from spark_ext.option import Query
 from spark_ext.options import Options
 from spark_ext.worker import ADMISSION
@@ -24,11 +22,46 @@ from spark_ext.worker import ADMISSION
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
         DataSourceReader,
-        DataSourceStreamReader,
         DataSourceStreamWriter,
         DataSourceWriter,
     )
     from pyspark.sql.types import StructType
+
+
+class FailedStreamReader(DataSourceStreamReader):
+    """The reader of a stream that cannot be read as asked: its methods raise the error.
+
+    The process that PySpark has for a stream (up to 4.3) answers an error of
+    `DataSource.streamReader` with an UnboundLocalError of its own, which hides the real one. An
+    error of the methods of a reader comes through as it is.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def _raise(self) -> NoReturn:
+        raise self._error from None
+
+    def initialOffset(self) -> Any:
+        self._raise()
+
+    def latestOffset(self, *start_and_limit: Any) -> Any:  # with parameters since PySpark 4.2
+        self._raise()
+
+    def getDefaultReadLimit(self) -> Any:
+        self._raise()
+
+    def reportLatestOffset(self) -> Any:
+        self._raise()
+
+    def partitions(self, start: Any, end: Any) -> Any:
+        self._raise()
+
+    def read(self, partition: Any) -> Any:
+        self._raise()
+
+    def commit(self, end: Any) -> None:
+        self._raise()
 
 
 class RocketMQDataSource(DataSource):
@@ -55,7 +88,7 @@ class RocketMQDataSource(DataSource):
             from spark_ext.broker.read import BrokerBatchReader
 
             return BrokerBatchReader(*self._checked(Query.BROKER_BATCH, schema))
-        from spark_ext.batch import SegmentBatchReader
+        from spark_ext.readers import SegmentBatchReader
 
         return SegmentBatchReader(*self._checked(Query.BATCH, schema))
 
@@ -77,7 +110,7 @@ class RocketMQDataSource(DataSource):
             from spark_ext.admission import LimitedStreamReader
 
             return LimitedStreamReader(options, schema)
-        from spark_ext.stream import SegmentStreamReader41
+        from spark_ext.readers import SegmentStreamReader41
 
         return SegmentStreamReader41(options, schema)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyrmq.segments import cut
 from pyrmq.segments.plan import plan
+from pyrmq.segments.split import at_most
 from pyrmq.segments.store import open_stores
 from spark_ext import selecting
 
@@ -31,5 +31,5 @@ def of_batch(given: Options, selection: Selection, how: ReadOptions) -> list[Spl
         fail_on_data_loss=given["failOnDataLoss"],
     )
     if given["maxRecordsPerPartition"] is not None:
-        splits = cut.at_most(splits, given["maxRecordsPerPartition"])
+        splits = at_most(splits, given["maxRecordsPerPartition"])
     return splits

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from pyrmq.segments.queue_times import MAX_QUEUE, QueueTimes, shown
+from pyrmq.segments.offsets import MAX_QUEUE, QueueTimes, shown
 from spark_ext.option import json_object
 
 EARLIEST_MS = 10**11

@@ -4,12 +4,18 @@ pytest-xdist keeps together in one worker."""
 from __future__ import annotations
 
 import os
+import signal
 from typing import Any
 
 import hypothesis
 import pytest
 
-from tests.support import sharing, thorough
+from tests.support import once_more, sharing, thorough
+
+# A shell without job control has what it starts in the background ignore Ctrl-C, and so would what
+# the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Commands remember no brokers of other tests, nor in the home of whoever runs them.
 os.environ["PYRMQ_STATE"] = ""
@@ -30,6 +36,7 @@ def pytest_report_header() -> str:
 def pytest_configure(config: pytest.Config) -> None:
     if thorough.THOROUGH and getattr(config.option, "hypothesis_seed", None) is None:
         config.option.hypothesis_seed = str(thorough.seed())
+    once_more.register(config)
 
 
 @pytest.hookimpl(tryfirst=True)

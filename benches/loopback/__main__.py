@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+from ..release_build import require_release_build
 from .context import Context
 from .harness import Broker, HarnessError, build_loadgen
 from .loads import LOADS
@@ -137,4 +138,5 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    require_release_build()
     sys.exit(main())

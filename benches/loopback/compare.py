@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..release_build import require_release_build
 from .harness import Broker, HarnessError, build_loadgen, generate, server
 from .peer import VERSION, apache
 from .proc import cpu_seconds, machine_seconds
@@ -268,4 +269,5 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    require_release_build()
     sys.exit(main())

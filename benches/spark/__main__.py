@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benches.release_build import require_release_build
 from benches.spark import data
 from benches.spark.logs import TAGS, TOPICS, write_log
 
@@ -251,4 +252,5 @@ def measure(cases: Cases, rounds: int, words: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    require_release_build()
     main()

@@ -38,11 +38,11 @@ class TupleReader(DataSourceReader):
         self.log = next((Path(store) / "commitlog").iterdir())
 
     def partitions(self) -> list[InputPartition]:
-        from pyrmq.engine import segment_advance, segment_end
+        from pyrmq.engine import LogRange, segment_advance, segment_end
 
         files = [(0, self.log.stat().st_size, str(self.log))]
         end, _ = segment_end(files)
-        middle, _ = segment_advance(files, 0, end, max_bytes=end // 2)
+        middle, _ = segment_advance(LogRange(files, 0, end), max_bytes=end // 2)
         return [Part(str(self.log), 0, middle), Part(str(self.log), middle, end)]
 
     def read(self, partition: Any) -> Iterator[tuple[Any, ...]]:

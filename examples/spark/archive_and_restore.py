@@ -1,4 +1,4 @@
-"""A topic to Parquet, and back into another topic of a running broker.
+"""Archives a topic as Parquet, and restores it into another topic of a running broker.
 
 python examples/spark/archive_and_restore.py
 """
@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import pyrmq.testing
 import spark_ext
-from spark_ext.jobs import archive_report
+from spark_ext.jobs import archive as archive_report
 from spark_ext.jobs.archive import archive
 from spark_ext.jobs.archive_read import verify
 from spark_ext.jobs.restore import restore

@@ -2,7 +2,7 @@
 
     python examples/spark/batch.py [STORE]
 
-Without STORE one is made in a temporary folder.
+Without STORE it creates one in a temporary folder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import spark_ext
 
 
 def run(spark: SparkSession, store: str) -> None:
-    # Only the columns that are named are built: name what you need.
+    # The source builds only the named columns: name those that you need.
     messages = (
         spark.read.format("rocketmq")
         .schema("topic string, queueId int, queueOffset bigint, tags string, bodyLength int")
@@ -32,7 +32,7 @@ def run(spark: SparkSession, store: str) -> None:
         """
     ).show()
 
-    # Selection by options happens before anything is decoded.
+    # Options select messages before they are decoded.
     large = (
         spark.read.format("rocketmq")
         .option("subscribe", "Orders")

@@ -1,5 +1,5 @@
-"""A store to try things on: a shop with orders, payments in transactions, a consumer that is
-behind, dead letters and traces. Everything comes from an embedded broker, which is stopped again.
+"""A sample store: a shop with orders, payments in transactions, a consumer that is behind, dead
+letters and traces. An embedded broker writes it and stops.
 
     python examples/spark/sample.py STORE
 """
@@ -33,7 +33,7 @@ OUTCOMES = (TransactionState.COMMIT, TransactionState.ROLLBACK, TransactionState
 
 @dataclass(frozen=True)
 class Sample:
-    """What is in the store: where each order went, by number."""
+    """The contents of the store: the place of each order, by number."""
 
     store: Path
     orders: list[SendResult]
@@ -47,7 +47,7 @@ def order(number: int) -> Message:
 
 
 def traced(number: int, sent: SendResult) -> bytes:
-    """What clients with tracing write: here for a send and its consumption. [TraceDataEncoder]"""
+    """The trace of a send and its consumption, as clients write it. [TraceDataEncoder]"""
     time, cost = 1_700_000_000_000 + number, number % 10 + 1
     request = f"R{number}"
     good = str(number % 25 != 0).lower()
@@ -61,7 +61,7 @@ def traced(number: int, sent: SendResult) -> bytes:
 
 
 class Bank:
-    """Payments are committed, rolled back and left open in turn."""
+    """Commits the first payment, rolls back the second, leaves the third open, and so on."""
 
     def execute_local_transaction(self, message: Message, number: int) -> TransactionState:
         return OUTCOMES[number % 3]
@@ -71,7 +71,7 @@ class Bank:
 
 
 async def consume(namesrv: str) -> None:
-    """As a group that has not come further than so many messages."""
+    """Consumes so many messages and stops, so that the group is behind."""
     seen = 0
     async with PushConsumer(
         GROUP, {"Orders": "*"}, namesrv=namesrv, consume_from=ConsumeFrom.FIRST_OFFSET
@@ -84,7 +84,7 @@ async def consume(namesrv: str) -> None:
 
 
 async def fill(store: Path) -> Sample:
-    # Halves that nobody decides about are not asked about here: they stay pending.
+    # The broker does not ask about undecided halves here: they stay pending.
     settings = {"transaction_check_interval": 3_600_000}
     orders = []
     async with pyrmq.testing.broker(store, **settings) as server:
@@ -110,8 +110,8 @@ async def fill(store: Path) -> Sample:
 
 
 def make(store: Path) -> Sample:
-    """Writes the store; `store` must not exist or be empty. In a thread, as a notebook has a loop
-    of its own in this one."""
+    """Writes the store; `store` must not exist or be empty. It runs in a thread, because a notebook
+    has its own event loop in this one."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(trio.run, fill, store).result()
 

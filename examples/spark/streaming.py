@@ -1,5 +1,5 @@
-"""A stream over a store that a broker is writing to, stopped and taken up again: nothing is lost,
-nothing comes twice.
+"""A stream over a store while a broker writes it. The query stops and continues: it neither loses
+nor repeats messages.
 
     python examples/spark/streaming.py
 """
@@ -21,7 +21,7 @@ ROUNDS, EACH = 3, 100
 
 
 class Seen:
-    """What the stream has brought, by queue."""
+    """The rows of the stream, by queue."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, int]] = []
@@ -33,8 +33,8 @@ class Seen:
 
 
 def catch_up(spark: SparkSession, store: str, checkpoint: str, seen: Seen) -> None:
-    """Runs the query until it has all that is there now. The next call is a new query, as it would
-    be in a new process: all it knows is the checkpoint."""
+    """Runs the query until it has read everything. The next call is a new query, as in a new
+    process: it has only the checkpoint."""
     query = (
         spark.readStream.format("rocketmq")
         .option("subscribe", "Clicks")

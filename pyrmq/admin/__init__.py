@@ -1,4 +1,4 @@
-"""What operators ask of running name servers and brokers, of pyrmq's and of Apache RocketMQ's."""
+"""Administration of running name servers and brokers, pyrmq's and Apache RocketMQ's."""
 
 from __future__ import annotations
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyrmq.admin import values
-from pyrmq.admin.access import AccessPart
 from pyrmq.admin.outcome import Outcome, Outcomes
+from pyrmq.admin.users import AccessPart
 from pyrmq.errors import ConfigError, PyrmqError
 from pyrmq.model.codes import RequestCode
 from pyrmq.net import fastjson
-from pyrmq.net.client_protocol import Ext
+from pyrmq.net.client.protocol import Ext
 
 
 @dataclass(frozen=True, slots=True)

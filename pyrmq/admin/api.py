@@ -1,4 +1,4 @@
-"""Admin: one object for all that operators ask of a cluster."""
+"""Admin: one object for all administrative requests to a cluster."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Self
 from pyrmq.admin.acls import Acls
 from pyrmq.admin.brokers import Brokers
 from pyrmq.admin.clusters import Clusters
+from pyrmq.admin.connections import Producers
 from pyrmq.admin.controllers import Controllers
 from pyrmq.admin.expected import Expected
 from pyrmq.admin.exports import Exports
@@ -15,31 +16,33 @@ from pyrmq.admin.link import AdminLink, Progress
 from pyrmq.admin.messages import Messages
 from pyrmq.admin.namesrv import Namesrv
 from pyrmq.admin.offsets import Offsets
-from pyrmq.admin.producers import Producers
 from pyrmq.admin.rocksdb import RocksDb
 from pyrmq.admin.topics import Topics
 from pyrmq.admin.users import Users
 from pyrmq.client.option_types import AdminOptions, check_types
 from pyrmq.errors import ConfigError
 from pyrmq.net.address import parse_addresses
-from pyrmq.net.signing import Credentials
+from pyrmq.net.client.signing import Credentials
 
 
 class Admin:
-    """What operators ask of name servers and brokers, of pyrmq's and of Apache RocketMQ's.
+    """Administrative requests to name servers and brokers, pyrmq's and Apache RocketMQ's.
 
         async with Admin("127.0.0.1:9876") as admin:
             for topic in await admin.topics.list():
                 print(topic)
 
-    `namesrv`: `host:port;host:port`; `timeout`: seconds for one request; `progress`: is called with
-    what takes long, how many of it are done and how many there are; `credentials`: requests are
-    signed with them, but for those of the producers that send messages; `expected`: which brokers
-    there should be. Without it those count that this object has seen. What is asked of all brokers
-    says which of them are missing: Outcomes and `failed` have a BrokerMissingError of each.
-    ConfigError if `namesrv` is no list of addresses. Methods raise ResponseError for what a server
-    refuses (`server` says which), ConnectError and RequestTimeoutError for one that cannot be
-    reached or does not answer; those that ask several servers return Outcomes.
+    namesrv: `host:port;host:port`.
+    timeout: seconds for one request.
+    progress: called during long calls with a description, the number done and the total.
+    credentials: sign requests with them, except those of producers that send messages.
+    expected: the brokers that should exist; by default those that this object has seen. Calls to
+    all brokers report the missing ones: Outcomes and `failed` contain a BrokerMissingError for
+    each.
+
+    Raises ConfigError if `namesrv` is not a list of addresses. Methods raise ResponseError if a
+    server refuses (`server` is its address), and ConnectError or RequestTimeoutError if it is
+    unreachable or does not answer. Calls to several servers return Outcomes.
     """
 
     def __init__(

@@ -13,16 +13,10 @@ from pyrmq.admin import values
 from pyrmq.admin.link import Part, Replica
 from pyrmq.admin.outcome import Outcome, Outcomes
 from pyrmq.admin.runtime_info import BrokerConsumeStats, HaStatus, Runtime
-from pyrmq.errors import (
-    ClientError,
-    ConfigError,
-    ConnectError,
-    ProtocolError,
-    RequestTimeoutError,
-)
+from pyrmq.config.files import format_properties, parse_properties
+from pyrmq.errors import ClientError, ConfigError, ConnectError, ProtocolError, RequestTimeoutError
 from pyrmq.model.codes import RequestCode
-from pyrmq.net.client_protocol import Ext
-from pyrmq.net.properties_file import format_properties, parse_properties
+from pyrmq.net.client.protocol import Ext
 
 R = TypeVar("R")
 CONSUME_STATS_TIMEOUT = 50.0

@@ -1,4 +1,4 @@
-"""Clusters: their replicas, the epochs of these, and how long sends to each broker take."""
+"""Clusters: their replicas, epochs, and round-trip times of sends."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from pyrmq.net.address import format_address
 
 EPOCH_TIMEOUT = 3.0
 MAX_SIZE = 64 << 20
-"""Longest body, bytes, that is sent to measure."""
+"""Most bytes of a body that is sent for measuring."""
 PHRASE = b"pyrmq probe"
 WARM_UP = 16
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState:
-    """One replica, and its figures; `error` if it did not answer."""
+    """One replica and its figures; `error` if it did not answer."""
 
     replica: Replica
     runtime: Runtime
@@ -37,21 +37,21 @@ class ReplicaState:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRoundTrips:
-    """Sends to one broker in one round."""
+    """The sends to one broker in one pass."""
 
     cluster: str
     broker_name: str
     average_ms: float
-    """Without the first one, which pays for the connection; failures count."""
+    """Without the first send, which includes connecting; failures count."""
     successes: int
     failures: int
     error: PyrmqError | None
-    """The last failure's."""
+    """The error of the last failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One send that was timed."""
+    """One timed send."""
 
     ms: int
     result: SendResult
@@ -61,8 +61,8 @@ class Clusters(Part):
     """`admin.clusters`."""
 
     async def list(self, cluster: str | None = None) -> builtins.list[ReplicaState]:
-        """All replicas with their figures, by cluster, name and id. ClientError if there is no such
-        cluster."""
+        """All replicas with their figures, by cluster, name and id. Raises ClientError if there is
+        no such cluster."""
         replicas = await self._link.replicas(cluster=cluster, default_all=True)
 
         async def one(address: str) -> Runtime:
@@ -75,15 +75,14 @@ class Clusters(Part):
         ]
 
     async def health(self, cluster: str | None = None) -> Health:
-        """Whether a cluster, or all of them, are well: name servers, masters and slaves, those too
-        that should be there and are missing, disks, refused messages. ClientError if there is no
-        such cluster."""
+        """The health of a cluster, or of all: name servers, masters and slaves (missing ones too),
+        disks, refused messages. Raises ClientError if there is no such cluster."""
         return await health(self._link, cluster)
 
     async def epochs(
         self, *, broker_name: str | None = None, cluster: str | None = None
     ) -> Outcomes[Epochs]:
-        """The epochs of every replica of a broker name, or of a cluster. ClientError."""
+        """The epochs of every replica of a broker name, or of a cluster. Raises ClientError."""
         if broker_name is not None:
             found = await self._link.broker_named(broker_name)
             replicas = [
@@ -112,9 +111,10 @@ class Clusters(Part):
         interval: float = 10.0,
         rounds: int = 0,
     ) -> AsyncGenerator[BrokerRoundTrips, None]:
-        """Sends `amount` messages to each broker, to the topic that has its name, every `interval`
-        seconds; `rounds` times, or without end. Who stops before closes it
-        (`contextlib.aclosing`). ClientError if there is no such cluster, or none has a broker."""
+        """Sends `amount` messages to each broker, to the topic with its name, every `interval`
+        seconds; `rounds` times, or without end. If you stop before the end, close it
+        (`contextlib.aclosing`). Raises ClientError if there is no such cluster, or if none has a
+        broker."""
         from pyrmq.client import Producer
 
         _check(amount, size)
@@ -137,7 +137,7 @@ class Clusters(Part):
     async def probe(
         self, topic: str, *, count: int = 50, size: int = 128
     ) -> AsyncGenerator[Probe, None]:
-        """Sends messages to a topic, such as that of a broker's name, one after the other. The
+        """Sends messages to a topic, such as that with a broker's name, one after the other. The
         first error ends it."""
         from pyrmq.client import Producer
 

@@ -1,4 +1,4 @@
-"""Who is connected to brokers: the members of a consumer group."""
+"""Who is connected to brokers: consumers, producers, and what they say of themselves."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pyrmq.admin import values
 from pyrmq.admin.link import Part
 from pyrmq.errors import (
     BrokerMissingError,
+    ClientError,
     ConnectError,
     PyrmqError,
     RequestTimeoutError,
@@ -26,7 +27,7 @@ PUSH = "CONSUME_PASSIVELY"
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One client that is connected. [Connection]"""
+    """One connected client. [Connection]"""
 
     client_id: str
     address: str
@@ -49,7 +50,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class SubscribedTo:
-    """One topic of a subscription, and which of its messages. [SubscriptionData]"""
+    """One topic of a subscription, and its expression. [SubscriptionData]"""
 
     topic: str
     expression: str
@@ -71,7 +72,7 @@ class SubscribedTo:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerConnections:
-    """The members of a group that is online. [ConsumerConnection]"""
+    """The members of a connected group. [ConsumerConnection]"""
 
     group: str
     consume_type: str
@@ -107,19 +108,19 @@ class ConsumerConnections:
 
 
 def offline(group: str) -> ResponseError:
-    """CONSUMER_NOT_ONLINE, for a group whose members no broker knows."""
+    """CONSUMER_NOT_ONLINE, for a group without members at any broker."""
     return ResponseError(
         f"Not found the consumer group connection: {group}", ResponseCode.CONSUMER_NOT_ONLINE
     )
 
 
 class GroupConnections(Part):
-    """The part of `admin.groups` that tells who is online."""
+    """The part of `admin.groups` that shows connected members."""
 
     async def connections(self, group: str, *, broker: str | None = None) -> ConsumerConnections:
-        """The members of a group, as `broker` (`host:port`) or the first broker that knows any has
-        them. ResponseError with CONSUMER_NOT_ONLINE if none does; TopicNotExistError for a group
-        that has no retry topic. [GET_CONSUMER_CONNECTION_LIST]"""
+        """The members of a group, from `broker` (`host:port`) or the first broker that knows any.
+        Raises ResponseError with CONSUMER_NOT_ONLINE if none does, and TopicNotExistError for a
+        group without a retry topic. [GET_CONSUMER_CONNECTION_LIST]"""
         if broker is not None:
             addresses = [broker]
         else:
@@ -150,3 +151,62 @@ class GroupConnections(Part):
                 if found.connections:
                     return found
         raise last
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerInstance:
+    """One producer, as its broker reports it. [ProducerInfo]"""
+
+    client_id: str
+    remote_ip: str
+    language: str
+    version: int
+    last_update: int
+    """The time of its last heartbeat, ms since 1970."""
+
+    @property
+    def version_name(self) -> str:
+        return version_name(self.version)
+
+    @classmethod
+    def from_json(cls, value: Mapping[Any, Any]) -> ProducerInstance:
+        return cls(
+            values.text(value, "clientId"),
+            values.text(value, "remoteIP"),
+            values.text(value, "language"),
+            values.number(value, "version"),
+            values.number(value, "lastUpdateTimestamp"),
+        )
+
+
+class Producers(Part):
+    """`admin.producers`."""
+
+    async def connections(self, group: str, topic: str) -> list[Connection]:
+        """The producers of a group, from the first broker of the topic that knows any. Raises
+        ResponseError if none does. [GET_PRODUCER_CONNECTION_LIST]"""
+        last: PyrmqError = ClientError(f"no broker has topic {topic}")
+        for replica in await self._link.brokers_of(topic):
+            try:
+                answer = await self._link.ask_json(
+                    replica.address,
+                    RequestCode.GET_PRODUCER_CONNECTION_LIST,
+                    {"producerGroup": group},
+                )
+            except PyrmqError as e:
+                last = e
+                continue
+            found = [Connection.from_json(c) for c in values.objects(answer, "connectionSet")]
+            if found:
+                return found
+            last = ResponseError(f"Not found the producer group connection: {group}", 1)
+        raise last
+
+    async def all(self, broker: str) -> dict[str, list[ProducerInstance]]:
+        """All producers of a broker (`host:port`), by group. [GET_ALL_PRODUCER_INFO]"""
+        answer = await self._link.ask_json(broker, RequestCode.GET_ALL_PRODUCER_INFO)
+        groups = values.table(answer, "data")
+        return {
+            str(group): [ProducerInstance.from_json(p) for p in values.objects(groups, group)]
+            for group in sorted(groups, key=str)
+        }

@@ -1,4 +1,4 @@
-"""How far consumer groups are: CSTATS, for each queue what it has and what was consumed of it."""
+"""Progress of consumer groups: offsets, lag and rates of each queue."""
 
 from __future__ import annotations
 
@@ -19,46 +19,46 @@ from pyrmq.model.names import LMQ_PREFIX, RETRY_PREFIX, retry_topic
 TIMEOUT = 15.0
 """Seconds for a broker to answer. [getConsumeStats: 3 times timeoutMillis]"""
 MOST_TOPICS = 64
-"""Topics of a group that a broker is asked for the beginnings of."""
+"""Most topics of a group for which a broker is asked for the first offsets."""
 WHEEL_TIMER = "rmq_sys_wheel_timer"
 
 
 class BroadcastingError(ClientError):
-    """A group that is broadcast to has no offsets at brokers. [BROADCAST_CONSUMPTION]"""
+    """A broadcasting group has no offsets at brokers. [BROADCAST_CONSUMPTION]"""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueProgress:
-    """How far a group is in one queue. [OffsetWrapper]"""
+    """The progress of a group in one queue. [OffsetWrapper]"""
 
     queue: MessageQueue
     broker_offset: int
-    """The next message's."""
+    """The next offset of the queue."""
     consumer_offset: int
-    """What the group has committed."""
+    """The committed offset of the group."""
     pull_offset: int
-    """From where its next pull is expected."""
+    """The offset of its next expected pull."""
     last_timestamp: int
-    """When the last consumed message was stored, ms since 1970; 0 if that is not known."""
+    """Store time of the last consumed message, ms since 1970; 0 if unknown."""
     min_offset: int | None = None
-    """The first message's that is still stored; None if the broker did not say."""
+    """The first stored offset; None if the broker did not say."""
 
     @property
     def diff(self) -> int:
-        """Messages that are not consumed, those that are `gone` among them, as RocketMQ counts
+        """Messages that are not consumed, including those that are `gone`, as RocketMQ counts
         them."""
         return self.broker_offset - self.consumer_offset
 
     @property
     def gone(self) -> int | None:
-        """Messages that were deleted before they were consumed; None if that is not known."""
+        """Messages that were deleted before they were consumed; None if unknown."""
         if self.min_offset is None:
             return None
         return max(min(self.min_offset, self.broker_offset) - self.consumer_offset, 0)
 
     @property
     def inflight(self) -> int:
-        """Messages that are pulled and not consumed."""
+        """Messages that are pulled and not yet consumed."""
         return self.pull_offset - self.consumer_offset
 
     @classmethod
@@ -76,26 +76,26 @@ class QueueProgress:
 
 @dataclass(frozen=True, slots=True)
 class ConsumeStats:
-    """How far a group is in its topics. [ConsumeStats]"""
+    """The progress of a group in its topics. [ConsumeStats]"""
 
     group: str
     queues: list[QueueProgress]
     """By topic, broker and queue."""
     tps: float
     failed: list[Outcome[Any]]
-    """Brokers that did not answer: what they have is missing here."""
+    """Brokers that did not answer: their queues are missing here."""
     deleted_unread: int = 0
     """Messages of all topics that were deleted before the group consumed them, since the brokers'
     start. Apache's brokers do not count them."""
 
     @property
     def diff(self) -> int:
-        """Messages that are not consumed, those that are `gone` among them."""
+        """Messages that are not consumed, including those that are `gone`."""
         return sum(q.diff for q in self.queues)
 
     @property
     def gone(self) -> int:
-        """Messages that were deleted before they were consumed, in the queues where that is
+        """Messages that were deleted before they were consumed, in the queues for which that is
         known."""
         return sum(q.gone or 0 for q in self.queues)
 
@@ -106,8 +106,8 @@ class ConsumeStats:
 
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
-    """A group in a line. What nobody can tell is absent: `stats` of a group that has consumed
-    nothing, `online` of one without members."""
+    """A group in one line. Missing values: `stats` of a group that has consumed nothing, `online`
+    of one without members."""
 
     group: str
     stats: ConsumeStats | None
@@ -117,7 +117,7 @@ class GroupSummary:
 
 
 def group_of_retry_topic(topic: str) -> str:
-    """The group of a retry topic's name; of `%RETRY%g+t`, the second form of pop's, `g`."""
+    """The group in a retry topic's name; for `%RETRY%g+t`, the second form of POP's, `g`."""
     return topic[len(RETRY_PREFIX) :].partition("+")[0]
 
 
@@ -127,7 +127,7 @@ def stands_for_route(topic: str) -> bool:
 
 
 class GroupProgress(GroupConnections, GroupRunning):
-    """The part of `admin.groups` that tells how far groups are."""
+    """The part of `admin.groups` that shows the progress of groups."""
 
     async def consume_stats(
         self, group: str, topic: str | None = None, *, cluster: str | None = None
@@ -153,7 +153,7 @@ class GroupProgress(GroupConnections, GroupRunning):
     async def stats_of_broker(
         self, broker: str, group: str, topic: str | None = None
     ) -> ConsumeStats:
-        """The same of one broker, whatever it has."""
+        """The progress of a group on one broker."""
         return await self._stats_of(broker, group, topic)
 
     async def _stats_of(self, address: str, group: str, topic: str | None) -> ConsumeStats:
@@ -217,9 +217,9 @@ class GroupProgress(GroupConnections, GroupRunning):
             )
 
     async def summaries(self, also: Iterable[str] = ()) -> AsyncIterator[GroupSummary]:
-        """Each group that has a retry topic, and those that are named, by name: how far it is, and
-        who is online. The first form of pop's retry topics names no group; such names are left
-        out, as nobody has them."""
+        """Each group with a retry topic, and the named ones, by name: its progress and its
+        connected members. The first form of POP's retry topics names no group; such names are
+        skipped."""
         names = await self._link.topics()
         groups = {group_of_retry_topic(t) for t in names if t.startswith(RETRY_PREFIX)}
         named = set(also)
@@ -256,7 +256,7 @@ class GroupProgress(GroupConnections, GroupRunning):
         return False
 
     async def queue_owners(self, group: str) -> dict[MessageQueue, str]:
-        """The client id of the member that has each queue; without those that do not answer."""
+        """The client id of the member that has each queue, without members that do not answer."""
         found: dict[MessageQueue, str] = {}
         try:
             online = await self.connections(group)

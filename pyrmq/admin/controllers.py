@@ -1,4 +1,4 @@
-"""Controllers of Apache RocketMQ: who is master, and of whom. pyrmq has none."""
+"""Controllers of Apache RocketMQ, which elect masters. pyrmq has none."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 from pyrmq.admin import values
 from pyrmq.admin.link import Part
 from pyrmq.admin.outcome import Outcomes
+from pyrmq.config.files import format_properties, parse_properties
 from pyrmq.errors import ClientError, ConfigError, ProtocolError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.topic import as_int
 from pyrmq.net import fastjson
-from pyrmq.net.client_protocol import Ext
-from pyrmq.net.properties_file import format_properties, parse_properties
+from pyrmq.net.client.protocol import Ext
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerMetadata:
-    """What a controller says of its group. [GetMetaDataResponseHeader]"""
+    """A controller's view of its group. [GetMetaDataResponseHeader]"""
 
     group: str
     leader_id: str
@@ -49,7 +49,7 @@ class ReplicaIdentity:
 
 @dataclass(frozen=True, slots=True)
 class SyncState:
-    """Which replicas of a broker name have what its master has. [BrokerReplicasInfo]"""
+    """Which replicas of a broker name are in sync with its master. [BrokerReplicasInfo]"""
 
     broker_name: str
     master_id: int | None
@@ -62,7 +62,7 @@ class SyncState:
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """Who is master now."""
+    """The new master."""
 
     master_address: str
     master_epoch: int
@@ -72,8 +72,8 @@ class Election:
 
 
 class Controllers(Part):
-    """`admin.controllers`. `controller`: `host:port` of any of a group; what only the leader can
-    do goes to the leader that it names."""
+    """`admin.controllers`. `controller`: `host:port` of any controller of a group. Requests for the
+    leader go to the leader that it names."""
 
     async def metadata(self, controller: str) -> ControllerMetadata:
         """[CONTROLLER_GET_METADATA_INFO]"""
@@ -96,8 +96,8 @@ class Controllers(Part):
     async def sync_states(
         self, controller: str, *, broker_name: str | None = None, cluster: str | None = None
     ) -> list[SyncState]:
-        """Of a broker name, or of all of a cluster, by name. ClientError for a cluster that name
-        servers do not know. [CONTROLLER_GET_SYNC_STATE_DATA]"""
+        """For a broker name, or for all of a cluster, by name. Raises ClientError if name servers
+        do not know the cluster. [CONTROLLER_GET_SYNC_STATE_DATA]"""
         if (broker_name is None) == (cluster is None):
             raise ClientError("say which broker name, or which cluster")
         if broker_name is not None:
@@ -166,8 +166,8 @@ class Controllers(Part):
         broker_ids: Sequence[int] = (),
         living: bool = False,
     ) -> None:
-        """Has controllers forget replicas of a broker name: those of `broker_ids`, or all.
-        ConfigError without `cluster`, unless `living` replicas may go as well.
+        """Makes controllers forget replicas of a broker name: those of `broker_ids`, or all. Raises
+        ConfigError without `cluster`, unless `living` replicas may be forgotten too.
         [CLEAN_BROKER_DATA]"""
         if not living and not cluster:
             raise ConfigError("say the cluster, or that living brokers may be forgotten as well")

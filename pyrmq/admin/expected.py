@@ -1,22 +1,174 @@
-"""Which brokers there should be: those that an `expect` list names, and those seen before.
+"""Brokers that should exist: those in an `expect` list, and those seen before.
 
-A name server forgets a broker that is dead after some minutes. Then nothing tells of it any more,
-and what is left of the cluster looks whole.
+A name server forgets a dead broker after some minutes. After that, nothing shows that the broker
+existed, and the rest of the cluster looks complete.
 """
 
 from __future__ import annotations
 
+import json
+import logging
+import os
+import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from pyrmq.errors import BrokerMissingError, ConfigError
+from pyrmq.escape import escape
 from pyrmq.model.route import MASTER_ID, ClusterInfo
+from pyrmq.model.topic import as_int
+from pyrmq.net.address import Address, format_address
+
+log = logging.getLogger(__name__)
+
+MAX_BYTES = 4 << 20
+"""Longest file that is read."""
+MAX_NAME_SERVERS = 64
+"""Name servers of which brokers are kept: those that were asked last."""
+FRESH_MS = 60_000
+"""A broker that was seen so short a time ago is not written again."""
+
+
+def path_of(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Where the file is; None if nothing is to be kept."""
+    named = environ.get("PYRMQ_STATE")
+    if named is not None:
+        return Path(named) if named else None
+    state = environ.get("XDG_STATE_HOME")
+    home = environ.get("HOME")
+    if state:
+        return Path(state) / "pyrmq" / "brokers.json"
+    return Path(home) / ".local" / "state" / "pyrmq" / "brokers.json" if home else None
+
+
+class SeenFile:
+    """The part of the file that is about some name servers."""
+
+    def __init__(self, path: Path | None, namesrv: Sequence[Address]) -> None:
+        self.path = path
+        self._servers = [format_address(a) for a in namesrv]
+        self._kept: set[Place] = set()
+        """What was in the file when it was read or written last."""
+
+    def expected(self, wanted: Iterable[Expectation] = ()) -> Expected:
+        """What was seen through one of the name servers, and what is `wanted`. What is noted there
+        is kept in the file."""
+        before = self._of_servers(self._load())
+        self._kept = {s.place for s in before}
+        found = Expected(wanted, before)
+        found.on_changed = lambda: self._keep(found)
+        return found
+
+    def _keep(self, expected: Expected) -> None:
+        """Writes what was seen, if it is not there so already. What went from the file meanwhile
+        was forgotten by another command, unless it was seen again since."""
+        if self.path is None:
+            return
+        tables = self._load()
+        before = {s.place: s for s in self._of_servers(tables)}
+        for one in expected.seen:
+            forgotten = one.place in self._kept and one.place not in before
+            if forgotten and one.at < max(s.at for s in expected.seen):
+                expected.drop(one.place)
+        seen = expected.seen
+        if not (len(before) == len(seen) and all(_is_kept(one, before) for one in seen)):
+            self._put(tables, seen)
+        self._kept = {s.place for s in seen}
+
+    def _put(self, tables: dict[str, list[Any]], seen: Iterable[Seen]) -> None:
+        rows = [_row(s) for s in seen]
+        for server in self._servers:
+            tables.pop(server, None)
+            tables[server] = rows
+        for server in list(tables)[:-MAX_NAME_SERVERS]:
+            del tables[server]
+        with suppress(OSError):
+            self._write(tables)
+
+    def forget(self, broker_name: str) -> int:
+        """Forgets the brokers of a name; how many there were. OSError if the file cannot be
+        written."""
+        tables = self._load()
+        known = {s.place: s for s in self._of_servers(tables)}
+        left = [s for s in known.values() if s.broker_name != broker_name]
+        if len(left) < len(known):
+            for server in self._servers:
+                tables[server] = [_row(s) for s in left]
+            self._write(tables)
+        return len(known) - len(left)
+
+    def _of_servers(self, tables: Mapping[str, Any]) -> list[Seen]:
+        rows = [row for server in self._servers for row in tables.get(server, ())]
+        return [s for s in map(_seen, rows[: 4 * MAX_SEEN]) if s is not None]
+
+    def _load(self) -> dict[str, list[Any]]:
+        """The rows by name server; none for a file that is missing or invalid."""
+        if self.path is None:
+            return {}
+        try:
+            with self.path.open("rb") as file:
+                raw = file.read(MAX_BYTES + 1)
+        except FileNotFoundError:
+            return {}
+        except OSError as e:
+            log.warning("%s cannot be read: %s", escape(str(self.path)), escape(e))
+            return {}
+        try:
+            found = json.loads(raw) if len(raw) <= MAX_BYTES else None
+        except (ValueError, RecursionError):
+            found = None
+        tables = found.get("namesrv") if isinstance(found, dict) else None
+        if not isinstance(tables, dict):
+            log.warning(
+                "%s is not what pyrmq wrote: what was seen before is not known",
+                escape(str(self.path)),
+            )
+            return {}
+        return {str(k): v for k, v in tables.items() if isinstance(v, list)}
+
+    def _write(self, tables: Mapping[str, Any]) -> None:
+        assert self.path is not None
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        number, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
+        try:
+            with os.fdopen(number, "w") as file:
+                json.dump({"namesrv": tables}, file)
+            os.replace(name, self.path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name)
+            raise
+
+
+def _is_kept(one: Seen, before: Mapping[Place, Seen]) -> bool:
+    known = before.get(one.place)
+    return known is not None and known.address == one.address and one.at - known.at < FRESH_MS
+
+
+def _row(seen: Seen) -> list[Any]:
+    return [seen.cluster, seen.broker_name, seen.broker_id, seen.address, seen.at]
+
+
+def _seen(row: Any) -> Seen | None:
+    """A row of the file; None for what is none."""
+    if not isinstance(row, list) or len(row) != 5:
+        return None
+    cluster, name, number, address, at = row
+    texts = (cluster, name, address)
+    if not all(isinstance(t, str) and len(t) <= MAX_NAME for t in texts) or not name:
+        return None
+    return Seen(cluster, name, max(as_int(number, 0), 0), address, max(as_int(at, 0), 0))
+
 
 MAX_SEEN = 4_096
-"""Most brokers that are remembered; the ones that were not seen for longest are forgotten first."""
+"""Most remembered brokers; those that were not seen for longest are forgotten first."""
 KEEP_MS = 30 * 86_400_000
-"""For so long a broker that name servers do not know is missed. After that it counts as gone."""
+"""For so long a broker that name servers do not know counts as missing. After that it is
+forgotten."""
 MAX_EXPECTED = 1_024
 MAX_NAME = 255
 
@@ -26,7 +178,7 @@ Place = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """A broker that should be there. `cluster`: empty if any; `replicas`: the master and its
+    """A broker that should exist. `cluster`: empty for any; `replicas`: the number of master and
     slaves."""
 
     broker_name: str
@@ -35,7 +187,7 @@ class Expectation:
 
     @classmethod
     def parse(cls, text: str) -> Expectation:
-        """`[CLUSTER/]BROKER[:REPLICAS]`. ConfigError for anything else."""
+        """`[CLUSTER/]BROKER[:REPLICAS]`. Raises ConfigError for anything else."""
         name, colon, many = text.strip().rpartition(":")
         if not colon:
             name, many = many, "1"
@@ -50,7 +202,7 @@ class Expectation:
 
 
 def parse_expected(texts: Iterable[str]) -> list[Expectation]:
-    """The brokers of a list. ConfigError."""
+    """The brokers of a list. Raises ConfigError."""
     found = [Expectation.parse(text) for text in texts if text.strip()]
     if len(found) > MAX_EXPECTED:
         raise ConfigError(f"more than {MAX_EXPECTED} brokers are expected")
@@ -59,7 +211,7 @@ def parse_expected(texts: Iterable[str]) -> list[Expectation]:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A broker as a name server had it. `at`: when it was seen last, ms since 1970."""
+    """A broker in a name server's answer. `at`: the time of the last one, ms since 1970."""
 
     cluster: str
     broker_name: str
@@ -74,25 +226,25 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Missing:
-    """A broker that should be there and that no name server knows. `cluster` and `address` are
-    empty, and `seen` is 0, where only the `expect` list knows of it."""
+    """A broker that should exist and that no name server knows. If only the `expect` list names it,
+    `cluster` and `address` are empty and `seen` is 0."""
 
     cluster: str
     broker_name: str
     broker_id: int
     address: str = ""
     seen: int = 0
-    """When it was seen last, ms since 1970."""
+    """When it was last seen, ms since 1970."""
     whole: bool = True
     """Whether no broker of this name is there."""
     why: str = "it is expected"
-    """Where it was not seen: who says that it should be there."""
+    """Why it should exist, if it was never seen."""
     no_more: str = "take it from the expect list"
-    """What to do then if it is gone for good."""
+    """What to do if it is gone for good."""
 
     @property
     def label(self) -> str:
-        """What it is called where an address would stand."""
+        """Its label in the place of an address."""
         number = "" if self.whole else f" id {self.broker_id}"
         if not self.whole and self.broker_id == MASTER_ID:
             number = "'s master"
@@ -100,7 +252,7 @@ class Missing:
 
     @property
     def text(self) -> str:
-        """What is wrong, and what can be done."""
+        """The problem, and what to do."""
         if not self.seen:
             return f"{self.label} is missing: {self.why}, and no name server knows it"
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.seen / 1000))
@@ -108,7 +260,7 @@ class Missing:
 
     @property
     def error(self) -> BrokerMissingError:
-        """What a request to it fails with."""
+        """The error of a request to it."""
         error = BrokerMissingError(self.text)
         if not self.seen:
             error.hint = f"start it, or {self.no_more}"
@@ -116,8 +268,8 @@ class Missing:
 
 
 class Expected:
-    """What should be there, learnt from each ClusterInfo that is noted. `on_changed` is called when
-    what was seen should be kept."""
+    """The brokers that should exist, learnt from each ClusterInfo that is noted. `on_changed` is
+    called when what was seen should be stored."""
 
     def __init__(
         self,
@@ -137,11 +289,11 @@ class Expected:
 
     @property
     def seen(self) -> list[Seen]:
-        """What was seen, by cluster, name and id."""
+        """The brokers that were seen, by cluster, name and id."""
         return [self._seen[place] for place in sorted(self._seen)]
 
     def take(self, seen: Iterable[Seen]) -> None:
-        """Adds what was seen by others, or before."""
+        """Adds brokers that were seen by others, or earlier."""
         oldest = self._now() - KEEP_MS
         for one in seen:
             known = self._seen.get(one.place)
@@ -150,7 +302,7 @@ class Expected:
         self._limit()
 
     def note(self, info: ClusterInfo) -> None:
-        """Takes over what a name server knows."""
+        """Adds the brokers that a name server knows."""
         now = self._now()
         there: dict[Place, str] = {}
         for broker in info.brokers.values():
@@ -178,8 +330,8 @@ class Expected:
         self._seen.pop(place, None)
 
     def missing(self, info: ClusterInfo) -> list[Missing]:
-        """The replicas that should be there and that a name server does not know, by cluster, name
-        and id."""
+        """The replicas that should exist and that a name server does not know, by cluster, name and
+        id."""
         found: dict[tuple[str, int], Missing] = {}
         oldest = self._now() - self.keep_ms
         there = {name: set(b.broker_addrs) for name, b in info.brokers.items()}
@@ -204,7 +356,7 @@ class Expected:
         return sorted(found.values())
 
     def missing_names(self, info: ClusterInfo) -> list[Missing]:
-        """Of the names of which no broker is there one each: the master, or the first slave."""
+        """For each name without any broker one replica: the master, or the first slave."""
         found: dict[str, Missing] = {}
         for one in self.missing(info):
             if one.whole:
@@ -212,8 +364,7 @@ class Expected:
         return list(found.values())
 
     def without_master(self, info: ClusterInfo) -> list[Missing]:
-        """The names without a master: those that are missing, and those of which only slaves are
-        there."""
+        """The names without a master: missing ones, and those with only slaves."""
         found = {one.broker_name: one for one in self.missing_names(info)}
         for one in self.missing(info):
             if one.broker_id == MASTER_ID:

@@ -1,4 +1,4 @@
-"""Exports of a cluster: configuration of its brokers, topics and groups, figures."""
+"""Exports of a cluster: configuration of its brokers, topics, groups and figures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from pyrmq.net import fastjson
 
 TABLE_TIMEOUT = 10.0
 MAX_VALUES = 4 << 20
-"""Most values of a table that is taken from a broker."""
+"""Most values of a table that is accepted from a broker."""
 PUT_NUMS = "TOPIC_PUT_NUMS"
 BROKER_KEYS = (
     "brokerClusterName", "brokerId", "brokerName", "brokerRole", "fileReservedTime",
@@ -41,7 +41,7 @@ BROKER_KEYS = (
     "slaveReadEnable", "traceOn", "traceTopicEnable", "useTLS", "autoCreateTopicEnable",
     "autoCreateSubscriptionGroup",
 )  # fmt: skip
-"""What is exported of a broker's configuration, where it has it."""
+"""The exported keys of a broker's configuration."""
 PREDEFINED_GROUPS = frozenset(
     {
         "DEFAULT_CONSUMER", "DEFAULT_PRODUCER", "TOOLS_CONSUMER", "SCHEDULE_CONSUMER",
@@ -50,7 +50,7 @@ PREDEFINED_GROUPS = frozenset(
         "CID_ONSAPI_PULL",
     }
 )  # fmt: skip
-"""Groups that brokers and tools of RocketMQ make. [MixAll]"""
+"""Groups that RocketMQ's brokers and tools create. [MixAll]"""
 _TPS = ("normalInTps", "normalOutTps", "transInTps", "scheduleInTps")
 _DAY = ("normalOneDayInNum", "normalOneDayOutNum", "transOneDayInNum", "scheduleOneDayInNum")
 Table = dict[str, Any]
@@ -58,12 +58,13 @@ Told = Callable[[str], None]
 
 
 def silent(_: str) -> None:
-    """Tells nobody."""
+    """Ignores progress lines."""
 
 
 class Exports(Part):
-    """`admin.exports`: each is one object, as RocketMQ's tools write it. What one server cannot say
-    raises its error: an export is whole, or there is none. `told` gets a line for each step."""
+    """`admin.exports`: each export is one object, in the form of RocketMQ's tools. If one server
+    fails, its error is raised: an export is complete, or there is none. `told` gets a line for each
+    step."""
 
     def __init__(self, link: AdminLink) -> None:
         super().__init__(link)
@@ -71,7 +72,8 @@ class Exports(Part):
         self._groups = GroupConnections(link)
 
     async def configs(self, cluster: str, *, told: Told = silent) -> Table:
-        """The configuration of a cluster's masters. ClientError for a broker without a master."""
+        """The configuration of a cluster's masters. Raises ClientError for a broker without a
+        master."""
         replicas = await self._link.replicas(cluster=cluster)
         for r in replicas:
             if r.broker_id == 0 and r.address in self._link.missed:
@@ -104,9 +106,9 @@ class Exports(Part):
         special: bool = False,
         told: Told = silent,
     ) -> Table:
-        """Users' topics and groups of a broker, or of a cluster's masters together: queues of one
-        name are added up, all else is as the last broker has it. `special`: retry and dead-letter
-        topics as well. One kind of one broker comes with its dataVersion."""
+        """User topics and groups of a broker, or of all masters of a cluster: queues of the same
+        name are added up, everything else is that of the last broker. `special`: also retry and
+        dead-letter topics. An export of one kind from one broker includes its dataVersion."""
         found: Table = {}
         masters = await self._link.masters(broker=broker, cluster=cluster)
         for done, master in enumerate(masters):
@@ -134,7 +136,7 @@ class Exports(Part):
 
     async def metrics(self, cluster: str, *, told: Told = silent) -> Table:
         """Figures of a cluster's masters: disks, rates, messages of a day, clients of its groups.
-        What a broker does not measure is absent, or 0."""
+        Figures that a broker does not measure are absent, or 0."""
         report: Table = {}
         totals = dict.fromkeys(_TPS, 0.0)
         days = dict.fromkeys(_DAY, 0)
@@ -257,8 +259,8 @@ class Exports(Part):
 
 
 async def save(data: Mapping[str, Any], folder: str, name: str) -> Path:
-    """Writes an export to a folder, which is made if it is not there, in the place of what the
-    file had: it is the old one, or the whole new one. OSError."""
+    """Writes an export to a folder, which is created if necessary. The file is replaced in one
+    step: it has either the old content or all of the new. Raises OSError."""
     text = json.dumps(_plain(data), indent="\t", ensure_ascii=False) + "\n"
     return await trio.to_thread.run_sync(_write, Path(folder), name, text)
 
@@ -279,7 +281,7 @@ def _write(folder: Path, name: str, text: str) -> Path:
 
 
 def _plain(value: Any) -> Any:
-    """As strict JSON, without members that are null, sorted by name."""
+    """As strict JSON, without null members, sorted by name."""
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in sorted(value.items(), key=_name) if v is not None}
     return [_plain(v) for v in value] if isinstance(value, list) else value

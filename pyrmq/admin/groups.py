@@ -1,4 +1,4 @@
-"""Consumer groups: their configuration, who is online, and how far they are."""
+"""Consumer groups: configuration, connected members and progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyrmq.errors import RequestCodeNotSupportedError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import DLQ_PREFIX, check_consumer_group, check_group, retry_topic
 from pyrmq.net import fastjson
-from pyrmq.net.client_protocol import Ext
+from pyrmq.net.client.protocol import Ext
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 MODES = ("PULL", "POP")
@@ -38,7 +38,7 @@ class Groups(GroupProgress):
     """`admin.groups`."""
 
     async def configs(self, group: str) -> Outcomes[GroupAt | None]:
-        """A group's configuration on one broker of each name; None where a broker has no such
+        """A group's configuration on one broker of each name; None if a broker does not have the
         group. [GET_ALL_SUBSCRIPTIONGROUP_CONFIG]"""
         brokers = await self._link.one_of_each()
         at = {r.address: r for r in brokers}
@@ -52,8 +52,8 @@ class Groups(GroupProgress):
         return await self._link.on_each(brokers, one)
 
     async def names(self) -> Partial[str]:
-        """The groups that brokers have a configuration of, by name: also those that have consumed
-        nothing, and the system's. The error of a broker if none answered."""
+        """The groups that have a configuration on brokers, by name, including those that have
+        consumed nothing, and system groups. Raises the error of a broker if none answered."""
 
         async def one(address: str) -> list[str]:
             return [str(name) for name in await self._table(address)]
@@ -80,9 +80,9 @@ class Groups(GroupProgress):
         broker: str | None = None,
         cluster: str | None = None,
     ) -> Outcomes[None]:
-        """Changes members of a group's configuration (by the names of GroupConfig) on a broker or
-        on the masters of a cluster, and nothing else of it. Where there is no such group it is
-        made, with the defaults for the others."""
+        """Changes only the given values of a group's configuration (names of GroupConfig), on a
+        broker or on the masters of a cluster. Creates a missing group, with the defaults for the
+        other values."""
         check_consumer_group(group)
 
         async def one(address: str) -> None:
@@ -95,7 +95,7 @@ class Groups(GroupProgress):
     async def update(
         self, config: GroupConfig, *, broker: str | None = None, cluster: str | None = None
     ) -> Outcomes[None]:
-        """Makes a group, or replaces its configuration, on a broker or on the masters of a
+        """Creates a group, or replaces its configuration, on a broker or on the masters of a
         cluster. [UPDATE_AND_CREATE_SUBSCRIPTIONGROUP]"""
         check_consumer_group(config.group_name)
         return await self._on_masters(
@@ -113,9 +113,9 @@ class Groups(GroupProgress):
         broker: str | None = None,
         cluster: str | None = None,
     ) -> Outcomes[None]:
-        """The same for many groups, many in one request; in a request each where a broker does not
-        know that one. All names are looked at before anything is changed. Where a broker refuses
-        one, those of requests before are changed, as the error's hint says.
+        """The same for many groups in one request, or one by one if a broker does not know that
+        request. It checks all names before it changes anything. If a broker refuses one, the groups
+        of earlier requests are changed, as the error's hint says.
         [UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST]"""
         for config in configs:
             check_consumer_group(config.group_name)
@@ -143,8 +143,8 @@ class Groups(GroupProgress):
         broker: str | None = None,
         cluster: str | None = None,
     ) -> Outcomes[None]:
-        """Deletes a group on a broker or on the masters of a cluster, but not its retry and its
-        dead-letter topic (`delete_topics`). [DELETE_SUBSCRIPTIONGROUP]"""
+        """Deletes a group on a broker or on the masters of a cluster, without its retry and
+        dead-letter topics (`delete_topics`). [DELETE_SUBSCRIPTIONGROUP]"""
         check_group(group)
         ext: Ext = {"groupName": group, "cleanOffset": remove_offsets}
 
@@ -154,8 +154,8 @@ class Groups(GroupProgress):
         return await self._on_masters(one, broker, cluster)
 
     async def delete_topics(self, group: str, cluster: str) -> list[Outcome[None]]:
-        """Deletes the retry and the dead-letter topic of a group of a cluster: on all replicas, on
-        the name servers, and their order configuration. What of it failed."""
+        """Deletes the retry and the dead-letter topic of a group in a cluster: on all replicas, on
+        the name servers, and their order configuration. Returns the failures."""
         check_group(group)
         replicas = await self._link.replicas(cluster=cluster)
         failed: list[Outcome[None]] = []
@@ -187,7 +187,7 @@ class Groups(GroupProgress):
         broker: str | None = None,
         cluster: str | None = None,
     ) -> Outcomes[None]:
-        """Says whether a group pulls a topic or pops it; `pop_share_queues`: how many members may
+        """Sets whether a group pulls a topic or pops it. `pop_share_queues`: how many members may
         pop the same queue. [RequestCode.SET_MESSAGE_REQUEST_MODE]"""
         check_group(group)
         body = fastjson.dumps(

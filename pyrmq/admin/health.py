@@ -1,4 +1,4 @@
-"""Whether a cluster is well: a word, and a row for each name server and each replica."""
+"""Health of a cluster: a word, and a row for each name server and each replica."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from pyrmq.net import fastjson
 from pyrmq.net.address import format_address
 
 DISK_HIGH = 80.0
-"""Percent: above diskMaxUsedSpaceRatio, below which old files are not deleted before their time."""
+"""Percent; above diskMaxUsedSpaceRatio, and below the ratio at which files are deleted before they
+expire."""
 BEHIND_HIGH = 256 << 20
-"""Bytes of a master's log that a slave may lack."""
+"""Most bytes of a master's log that a slave may lack."""
 MOST_NAMED = 8
-"""Names that the text of a problem has."""
+"""Most names in the text of a problem."""
 
 OK, DEGRADED, DOWN = "ok", "degraded", "down"
 
@@ -39,12 +40,12 @@ class ServerHealth:
     state: str = OK
     """`ok`, `degraded` (it has problems) or `down` (it is missing, or does not answer)."""
     behind: int | None = None
-    """Of a slave: bytes of its master's log that it lacks. Of a master: what the slave lacks that
-    is farthest behind. None if nobody says."""
+    """Of a slave: bytes of its master's log that it lacks. Of a master: the most that one of its
+    slaves lacks. None if unknown."""
     disk: float | None = None
-    """How full the disk of log or queues is, percent."""
+    """Used percent of the disk of log or queues, whichever is fuller."""
     refuses: bool = False
-    """Of a broker: it takes no messages now."""
+    """Of a broker: whether it refuses messages now."""
     problems: list[str] = field(default_factory=list)
 
     def trouble(self, problem: str, state: str = DEGRADED) -> None:
@@ -59,13 +60,13 @@ class Health:
 
     state: str
     """`ok`; `degraded`: something is wrong or missing; `down`: no name server answers, or no master
-    that takes messages."""
+    accepts messages."""
     servers: list[ServerHealth]
     """Name servers first, then brokers by cluster, name and id."""
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong, each with the server in front."""
+        """The problems, each with its server."""
         return [
             f"{' '.join(p for p in (s.broker_name, s.address) if p)}: {problem}"
             for s in self.servers
@@ -74,7 +75,8 @@ class Health:
 
 
 def disk_percent(runtime: Mapping[str, str]) -> float | None:
-    """How full the fuller disk of those of log and queues is; None if the broker does not say."""
+    """Used percent of the fuller of the disks of log and queues; None if the broker does not report
+    it."""
     names = ("commitLogDiskRatio", "consumeQueueDiskRatio")
     found = [first_number(runtime, name) for name in names if name in runtime]
     ratios = [ratio for ratio in found if ratio >= 0]
@@ -82,13 +84,13 @@ def disk_percent(runtime: Mapping[str, str]) -> float | None:
 
 
 def refusal(runtime: Mapping[str, str]) -> str | None:
-    """Why a broker refuses messages now, empty if it takes them; None if it does not say, as
-    Apache's do not."""
+    """Why a broker refuses messages now; empty if it accepts them; None if it does not report it,
+    as Apache's."""
     return runtime.get("refusesMessages")
 
 
 async def health(link: AdminLink, cluster: str | None = None) -> Health:
-    """How servers are. ClientError if there is no such cluster."""
+    """The state of the servers. Raises ClientError if there is no such cluster."""
     servers = [format_address(a) for a in link.namesrv]
     infos = await link.on_each(servers, lambda server: _cluster_info(link, server))
     rows = [_name_server(o) for o in infos]
@@ -152,7 +154,7 @@ def _said(error: PyrmqError, address: str) -> str:
 
 
 def _union(infos: Sequence[ClusterInfo]) -> ClusterInfo:
-    """What name servers know together."""
+    """The brokers and topics that all name servers know together."""
     union = ClusterInfo()
     for info in infos:
         union.clusters |= info.clusters
@@ -172,7 +174,8 @@ def _compare(
     union: ClusterInfo,
     topics: Outcomes[set[str]],
 ) -> None:
-    """Says of each name server what it does not know and another one does."""
+    """Adds to each name server the problem that it does not know something that another one
+    knows."""
     by_address = {row.address: row for row in rows}
     every = {
         (name, number, address)
@@ -229,7 +232,7 @@ def _broker(replica: Replica, outcome: Outcome[tuple[Runtime, HaStatus | None]])
 
 
 def _slaves(brokers: Sequence[ServerHealth], statuses: Sequence[HaStatus | None]) -> None:
-    """What masters say of their slaves: how many follow, and how far behind they are."""
+    """The masters' reports of their slaves: how many follow, and how far behind they are."""
     for row, status in zip(brokers, statuses, strict=True):
         if row.role != "master" or status is None:
             continue
@@ -250,7 +253,7 @@ def _missing(one: Missing) -> ServerHealth:
 
 
 def _without_master(brokers: list[ServerHealth]) -> None:
-    """Says of the first slave of a name that there is no master."""
+    """Adds to the first slave of a name the problem that there is no master."""
     with_master = {b.broker_name for b in brokers if b.role == "master"}
     for row in brokers:
         if row.broker_name not in with_master:

@@ -1,4 +1,4 @@
-"""Requests to name servers and brokers, and where the brokers are: the base of all of Admin."""
+"""Requests to name servers and brokers, and their addresses: the base of all of Admin."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from pyrmq.model.codes import ResponseCode, request_text
 from pyrmq.model.route import MASTER_ID, BrokerData, ClusterInfo, TopicRoute
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_address
-from pyrmq.net.channel import Channels
-from pyrmq.net.client_protocol import Ext
-from pyrmq.net.name_servers import NameServers
-from pyrmq.net.signing import Credentials
+from pyrmq.net.client.channel import Channels
+from pyrmq.net.client.name_servers import NameServers
+from pyrmq.net.client.protocol import Ext
+from pyrmq.net.client.signing import Credentials
 
 FRESH = 5.0
-"""Seconds for which it is believed what brokers there are, when it is asked which are missing."""
+"""Seconds for which the list of known brokers is reused to find missing ones."""
 TIMEOUT = 5.0
 """Seconds for a request to a server. [DefaultMQAdminExt: 5000 ms]"""
 AT_ONCE = 8
 """Most servers that are asked at the same time."""
 MAX_TOPICS = 4 << 20
-"""Most values in a list of topics that is taken from a name server."""
+"""Most values in a list of topics that is accepted from a name server."""
 Progress = Callable[[str, int, int], None]
-"""Is told what is asked, how many of it are done, and how many there are (0: nobody knows)."""
+"""Called with a description, the number done, and the total (0: unknown)."""
 R = TypeVar("R")
 S = TypeVar("S")
 
@@ -53,13 +53,13 @@ class Replica:
     broker_name: str
     broker_id: int
     address: str
-    """`host:port`. Of one that is missing what it is called; requests to that fail."""
+    """`host:port`. For a missing broker a label; requests to it fail."""
     was: str = ""
-    """Where one that is missing was, if that is known."""
+    """The last known address of a missing broker."""
 
     @classmethod
     def missing(cls, one: Missing) -> Replica:
-        """A broker that should be there."""
+        """A broker that should exist and is missing."""
         return cls(one.cluster, one.broker_name, one.broker_id, one.label, one.address)
 
     @classmethod
@@ -71,12 +71,11 @@ class Replica:
 class AdminLink:
     """Connections to the servers of a cluster. An async context manager.
 
-    `namesrv`: the name servers; `timeout`: seconds for a request, TIMEOUT if nothing is said;
-    `credentials`: whose name requests are signed with; `expected`: which brokers there should be,
-    those that were seen through this link if nothing is said. Where brokers are listed, those that
-    are missing come last: each request to one is a BrokerMissingError, so that what is asked of
-    all of them says what it lacks.
-    A ResponseError that a server answered with has its address in `server`.
+    `namesrv`: the name servers. `timeout`: seconds for a request, by default TIMEOUT.
+    `credentials`: sign requests with them. `expected`: the brokers that should exist, by default
+    those that were seen through this link. Missing brokers come last in lists of brokers. Each
+    request to one is a BrokerMissingError, so that calls to all brokers report the missing ones. A
+    ResponseError from a server has its address in `server`.
     """
 
     def __init__(
@@ -108,12 +107,11 @@ class AdminLink:
 
     @property
     def channels(self) -> Channels:
-        """The connections, for procedures that use them themselves."""
+        """The connections, for procedures that use them directly."""
         return self._channels
 
     def patience(self, usual: float) -> float:
-        """Seconds for a request that a server needs longer for: `usual`, unless the timeout was
-        said."""
+        """Seconds for a request that takes longer: `usual`, unless the user has set the timeout."""
         return usual if self._said is None else self._said
 
     # Requests
@@ -127,7 +125,7 @@ class AdminLink:
         *,
         timeout: float | None = None,
     ) -> Command:
-        """What a server answered, whatever its code. ConnectError, RequestTimeoutError."""
+        """A server's answer with any code. Raises ConnectError and RequestTimeoutError."""
         if isinstance(server, str) and server in self.missed:
             raise self.missed[server]
         address = parse_address(server, "address") if isinstance(server, str) else server
@@ -143,7 +141,7 @@ class AdminLink:
         *,
         timeout: float | None = None,
     ) -> Command:
-        """A server's answer with success. ResponseError if it refused."""
+        """A server's answer with success. Raises ResponseError if it refused."""
         answer = await self.call(server, code, ext, body, timeout=timeout)
         if answer.code != ResponseCode.SUCCESS:
             error = ResponseError.of(answer.code, answer.remark or "")
@@ -169,7 +167,7 @@ class AdminLink:
             raise ProtocolError(f"{where}: {e} (request {request_text(code)})") from e
 
     async def ask_name_server(self, code: int, ext: Ext | None = None) -> Command:
-        """The answer of one name server; the next one is asked where one does not answer."""
+        """The answer of one name server; if it does not answer, the next one is asked."""
         return await self._channels.perform(self.name_servers.request(code, ext or {}))
 
     async def ask_name_servers(
@@ -188,7 +186,7 @@ class AdminLink:
         *,
         at_once: int = AT_ONCE,
     ) -> Outcomes[R]:
-        """What `work` gave for the address of each target, or the PyrmqError that it raised;
+        """The result of `work` for the address of each target, or the PyrmqError that it raised;
         `at_once` of them run at the same time."""
         replicas = [Replica.at(t) if isinstance(t, str) else t for t in targets]
         found: list[Outcome[R] | None] = [None] * len(replicas)
@@ -211,7 +209,7 @@ class AdminLink:
     # Where things are
 
     async def route(self, topic: str) -> TopicRoute:
-        """Where a topic is. TopicNotExistError, which says what is missing."""
+        """The route of a topic. Raises TopicNotExistError, which says what is missing."""
         try:
             found = await self._channels.perform(self.name_servers.route(topic))
         except TopicNotExistError as e:
@@ -229,8 +227,8 @@ class AdminLink:
         return info
 
     async def missing_names(self, route: TopicRoute | None = None) -> list[Missing]:
-        """The broker names of which no broker is there. `route`: those that may have its topic, as
-        they are of one of its clusters, or of one of which nothing is left."""
+        """The broker names of which no broker is there. `route`: those that may have its topic,
+        because they are in one of its clusters, or in one with no broker left."""
         info = await self._lately()
         missing = self.expected.missing_names(info) if info is not None else []
         if route is not None and info is not None:
@@ -266,8 +264,8 @@ class AdminLink:
         return missing
 
     async def topics(self) -> set[str]:
-        """Names of all topics, retry topics and those of the system among them, as far as brokers
-        are there."""
+        """The names of all topics, including retry and system topics, as far as brokers are
+        there."""
         found = await self._channels.perform(self.name_servers.topics())
         await self.missing_names()
         return found
@@ -280,10 +278,10 @@ class AdminLink:
         slaves: bool = True,
         default_all: bool = False,
     ) -> list[Replica]:
-        """The brokers that are meant, by cluster, name and id: the one at the address `broker`, or
-        those of `cluster`, with `slaves` or the masters only; behind them those that are missing.
-        `default_all`: all clusters if neither is given, which is an error otherwise. ClientError if
-        there is no such cluster."""
+        """The selected brokers, by cluster, name and id: the one at the address `broker`, or those
+        of `cluster`, with `slaves` or only masters; then the missing ones. `default_all`: all
+        clusters if neither is given, which otherwise is an error. Raises ClientError if there is no
+        such cluster."""
         if broker is not None:
             if cluster is not None:
                 raise ClientError("name a broker or a cluster, not both")
@@ -307,7 +305,7 @@ class AdminLink:
         return found + [Replica.missing(m) for m in self._miss(missing)]
 
     async def one_of_each(self) -> list[Replica]:
-        """One broker of each name, the master or its first slave; then names that are missing."""
+        """One broker of each name, the master or its first slave; then missing names."""
         info = await self.cluster_info()
         found = [
             Replica(b.cluster, b.broker_name, number, b.broker_addrs[number])
@@ -320,7 +318,7 @@ class AdminLink:
     async def masters(
         self, *, broker: str | None = None, cluster: str | None = None, default_all: bool = False
     ) -> list[Replica]:
-        """As `replicas`, the masters only. ClientError if there are none."""
+        """As `replicas`, only masters. Raises ClientError if there are none."""
         found = await self.replicas(
             broker=broker, cluster=cluster, slaves=False, default_all=default_all
         )
@@ -331,7 +329,7 @@ class AdminLink:
 
     @staticmethod
     def of_cluster(info: ClusterInfo, cluster: str) -> list[BrokerData]:
-        """The brokers of a cluster. ClientError if there is none of that name."""
+        """The brokers of a cluster. Raises ClientError if there is no such cluster."""
         found = [b for b in info.brokers.values() if b.cluster == cluster]
         names = info.clusters | {b.cluster for b in info.brokers.values()}
         if not found and cluster not in names:
@@ -339,7 +337,7 @@ class AdminLink:
         return found
 
     async def broker_named(self, name: str) -> BrokerData:
-        """The addresses of a broker name. ClientError if no name server knows it."""
+        """The addresses of a broker name. Raises ClientError if no name server knows it."""
         brokers = (await self.cluster_info()).brokers
         if name not in brokers:
             for one in await self.missing_names():
@@ -349,7 +347,7 @@ class AdminLink:
         return brokers[name]
 
     async def master_of(self, name: str) -> str:
-        """The address of the master of a broker name. ClientError."""
+        """The address of the master of a broker name. Raises ClientError."""
         broker = await self.broker_named(name)
         if MASTER_ID not in broker.broker_addrs:
             raise ClientError(f"broker {name} has no master now")
@@ -357,7 +355,7 @@ class AdminLink:
 
     async def brokers_of(self, topic: str) -> list[Replica]:
         """One broker for each broker name of a topic's route, by name: its master, or its first
-        replica where it has none; behind them the names that are missing and may have the topic.
+        replica without one; then the missing names that may have the topic. Raises
         TopicNotExistError."""
         route = await self.route(topic)
         found = []
@@ -371,7 +369,7 @@ class AdminLink:
 
 
 def no_progress(what: str, done: int, total: int) -> None:
-    """Tells nobody."""
+    """Ignores progress."""
 
 
 class Part:

@@ -1,4 +1,4 @@
-"""Messages: finding them by id, key or place, and reading queues."""
+"""Messages: finding them by id, key or offset, and reading queues."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 from pyrmq.admin.link import Replica
 from pyrmq.admin.message_ids import check_id
-from pyrmq.admin.message_tracks import MessageTracks
 from pyrmq.admin.outcome import Outcomes, Partial
 from pyrmq.admin.queue_index import QueueIndex
-from pyrmq.admin.traces import Trace, read_traces
+from pyrmq.admin.traces import MessageTracks, Trace, read_traces
 from pyrmq.errors import (
     ClientError,
     NotFoundError,
@@ -29,16 +28,16 @@ from pyrmq.model.properties import UNIQ_KEY
 from pyrmq.model.record import ReceivedMessage, Room, decode_records
 from pyrmq.model.topic import as_int
 from pyrmq.net.address import Address, address_of_message_id, format_address, offset_of_message_id
-from pyrmq.net.answer import MAX_NUMBER, number
-from pyrmq.net.pull import PullStatus, pull_fields, read_pull
+from pyrmq.net.client.pull import PullStatus, pull_fields, read_pull
+from pyrmq.net.command import MAX_NUMBER, number
 
 INDEX_UNIT = 1000
-"""The index counts whole seconds: a message may stand there as much earlier, in ms."""
+"""The index counts whole seconds, so its time of a message may be earlier by so many ms."""
 QUERY_TIMEOUT = 18.0
 """Seconds for a query by key at one broker. [MQAdminImpl.queryMessage: 6 s times 3]"""
 PULL_TIMEOUT = 10.0
 PULL_COUNT = 32
-"""Messages asked for at a time."""
+"""Messages requested at a time."""
 UNIQUE_COUNT = 32
 """Most messages of one unique key that are asked for."""
 THREE_DAYS = 3 * 86_400_000
@@ -46,7 +45,7 @@ THREE_DAYS = 3 * 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class DirectResult:
-    """What a consumer made of a message. [ConsumeMessageDirectlyResult]"""
+    """The result of a consumer for a message. [ConsumeMessageDirectlyResult]"""
 
     order: bool
     auto_commit: bool
@@ -69,8 +68,8 @@ class Messages(MessageTracks, QueueIndex):
     """`admin.messages`."""
 
     async def get(self, topic: str, message_id: str) -> ReceivedMessage:
-        """A message by its offset id or, failing that, by its unique id among those of the last
-        three days. NotFoundError if there is none."""
+        """A message by its offset id, or otherwise by its unique id among those of the last three
+        days. Raises NotFoundError if there is none."""
         check_id(message_id)
         place = self._place(message_id)
         unreached: PyrmqError | None = None
@@ -118,9 +117,9 @@ class Messages(MessageTracks, QueueIndex):
         limit: int = 64,
         cluster: str | None = None,
     ) -> Partial[ReceivedMessage]:
-        """Messages of a topic that were sent with a key, by store time; times are ms since 1970,
-        `limit` counts for each broker. NotFoundError if there are none; the error of a broker that
-        did not answer if the others have none."""
+        """Messages of a topic with a key, by store time. Times are ms since 1970; `limit` counts
+        for each broker. Raises NotFoundError if there are none, or the error of a broker that did
+        not answer if the others have none."""
         found = await self._query(topic, key, begin, end, limit, cluster, unique=False)
 
         def wanted(m: ReceivedMessage) -> bool:
@@ -131,8 +130,8 @@ class Messages(MessageTracks, QueueIndex):
     async def by_unique_key(
         self, topic: str, key: str, *, begin: int = 0, cluster: str | None = None
     ) -> Partial[ReceivedMessage]:
-        """Messages with a unique id, by store time: more than one if it was sent again. Errors as
-        of `by_key`."""
+        """Messages with a unique id, by store time; more than one if it was sent again. Raises as
+        `by_key`."""
         found = await self._query(topic, key, begin, MAX_NUMBER, UNIQUE_COUNT, cluster, unique=True)
         return _some(found, lambda m: m.properties.get(UNIQ_KEY) == key, f"the id {key}")
 
@@ -196,8 +195,8 @@ class Messages(MessageTracks, QueueIndex):
         end: int = MAX_NUMBER,
         limit: int = 64,
     ) -> Partial[Trace]:
-        """What clients did with a message, by time, as they wrote it to the trace topic. `limit`
-        counts messages of that topic; errors as of `by_key`."""
+        """The trace of a message: what clients did with it, by time. `limit` counts messages of the
+        trace topic. Raises as `by_key`."""
         found = await self.by_key(topic, message_id, begin=begin, end=end, limit=limit)
         shown = [t for m in found for t in read_traces(m) if t.message_id == message_id]
         return Partial(sorted(shown, key=lambda t: t.time), found.failed)
@@ -205,8 +204,8 @@ class Messages(MessageTracks, QueueIndex):
     async def consume_directly(
         self, message: ReceivedMessage, group: str, client_id: str
     ) -> DirectResult:
-        """Has a consumer that is online consume a message now; its offsets stay as they are.
-        ResponseError if it is not online, or cannot."""
+        """Makes a connected consumer consume a message now; offsets do not change. Raises
+        ResponseError if it is not connected, or cannot."""
         found = await self._link.ask_json(
             message.store_host,
             RequestCode.CONSUME_MESSAGE_DIRECTLY,
@@ -235,8 +234,8 @@ class Messages(MessageTracks, QueueIndex):
         queue_id: int | None = None,
         trace: bool = False,
     ) -> SendResult:
-        """Sends a message: to a queue of a broker, to any queue of a broker, or to any. ClientError
-        if there is no such queue; else as `Producer.send`."""
+        """Sends a message to a queue of a broker, to any queue of a broker, or to any queue. Raises
+        ClientError if there is no such queue, and otherwise as `Producer.send`."""
         from pyrmq.client import Producer
 
         namesrv = ";".join(format_address(a) for a in self._link.namesrv)
@@ -260,7 +259,7 @@ class Messages(MessageTracks, QueueIndex):
             return await producer.send(message, queue=queue)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues of a topic that can be read, by broker name and number."""
+        """The readable queues of a topic, by broker name and number."""
         route = await self._link.route(topic)
         found = route.subscribe_queues(topic)
         return sorted(found, key=lambda q: (q.broker_name, q.queue_id))
@@ -268,8 +267,8 @@ class Messages(MessageTracks, QueueIndex):
     async def slice(
         self, queue: MessageQueue, *, begin: int | None = None, end: int | None = None
     ) -> QueueSlice:
-        """The offsets of a queue, or of what was stored in it from the time `begin` on and before
-        the time `end` (ms since 1970)."""
+        """The offsets of a queue, or of the messages stored in it from the time `begin` on and
+        before the time `end` (ms since 1970)."""
         address = await self._address(queue)
         place: dict[str, str | int | bool] = {"topic": queue.topic, "queueId": queue.queue_id}
 
@@ -287,7 +286,7 @@ class Messages(MessageTracks, QueueIndex):
         return QueueSlice(queue, max(first, 0), max(last, 0))
 
     async def at(self, queue: MessageQueue, offset: int) -> ReceivedMessage:
-        """The message at an offset of a queue. NotFoundError if there is none."""
+        """The message at an offset of a queue. Raises NotFoundError if there is none."""
         async with aclosing(self.read(QueueSlice(queue, offset, offset + 1))) as found:
             async for message in found:
                 if message.queue_offset == offset:
@@ -297,9 +296,8 @@ class Messages(MessageTracks, QueueIndex):
     async def read(
         self, part: QueueSlice, *, expression: str = "*"
     ) -> AsyncGenerator[ReceivedMessage, None]:
-        """The messages of a slice as they come, those that a tag expression selects. Nothing is
-        committed; what was deleted meanwhile is passed over. Who stops before the end closes it
-        (`contextlib.aclosing`)."""
+        """The messages of a slice that a tag expression selects. It commits nothing and skips
+        deleted messages. If you stop before the end, close it (`contextlib.aclosing`)."""
         queue, at = part.queue, part.begin
         address = await self._address(queue)
         while at < part.end:

@@ -1,38 +1,40 @@
-"""Name servers: their configuration, what they keep by key, and who may be written to."""
+"""Name servers: their configuration, their KV configuration, and write permissions of brokers."""
 
 from __future__ import annotations
 
 from pyrmq.admin import values
 from pyrmq.admin.link import Part
 from pyrmq.admin.outcome import Outcome, Outcomes
+from pyrmq.config.files import format_properties, parse_properties
 from pyrmq.engine import Command
 from pyrmq.errors import ClientError, ConfigError, ConnectError, ProtocolError, RequestTimeoutError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.topic import as_int
 from pyrmq.net import fastjson
 from pyrmq.net.address import format_address
-from pyrmq.net.client_protocol import Ext
-from pyrmq.net.properties_file import format_properties, parse_properties
+from pyrmq.net.client.protocol import Ext
 
 
 class Namesrv(Part):
-    """`admin.namesrv`. What changes something goes to every name server; each keeps its own."""
+    """`admin.namesrv`. Changes go to every name server, because each has its own configuration."""
 
     # Values by namespace and key
 
     async def get(self, namespace: str, key: str) -> str:
-        """A value, of the first name server that answers. QueryNotFoundError. [GET_KV_CONFIG]"""
+        """A value, from the first name server that answers. Raises QueryNotFoundError.
+        [GET_KV_CONFIG]"""
         answer = await self._first(RequestCode.GET_KV_CONFIG, {"namespace": namespace, "key": key})
         return answer.ext.get("value", "")
 
     async def all(self, namespace: str) -> dict[str, str]:
-        """All values of a namespace, by key. QueryNotFoundError. [GET_KVLIST_BY_NAMESPACE]"""
+        """All values of a namespace, by key. Raises QueryNotFoundError.
+        [GET_KVLIST_BY_NAMESPACE]"""
         answer = await self._first(RequestCode.GET_KVLIST_BY_NAMESPACE, {"namespace": namespace})
         table = values.table(fastjson.loads_object(answer.body), "table") if answer.body else {}
         return {k: str(v) for k, v in sorted((str(k), v) for k, v in table.items())}
 
     async def put(self, namespace: str, key: str, value: str) -> Outcomes[None]:
-        """Sets a value. ConfigError for one that is blank. [PUT_KV_CONFIG]"""
+        """Sets a value. Raises ConfigError for a blank one. [PUT_KV_CONFIG]"""
         for name, text in (("namespace", namespace), ("key", key), ("value", value)):
             if not text.strip():
                 raise ConfigError(f"the {name} is blank")
@@ -41,7 +43,7 @@ class Namesrv(Part):
         )
 
     async def delete(self, namespace: str, key: str) -> Outcomes[None]:
-        """Deletes a value; a success as well where there is none. [DELETE_KV_CONFIG]"""
+        """Deletes a value; succeeds also if there is none. [DELETE_KV_CONFIG]"""
         return await self._on_all(
             RequestCode.DELETE_KV_CONFIG, {"namespace": namespace, "key": key}
         )
@@ -69,15 +71,15 @@ class Namesrv(Part):
     # Permissions
 
     async def wipe_write_perm(self, broker_name: str) -> Outcomes[int]:
-        """Takes the permission to write from the topics of a broker name, until it registers them
-        anew; how many topics it has there. [WIPE_WRITE_PERM_OF_BROKER]"""
+        """Removes the write permission from the topics of a broker name, until the broker registers
+        them again. Returns their number. [WIPE_WRITE_PERM_OF_BROKER]"""
         return await self._perm(
             RequestCode.WIPE_WRITE_PERM_OF_BROKER, broker_name, "wipeTopicCount"
         )
 
     async def add_write_perm(self, broker_name: str) -> Outcomes[int]:
-        """Makes the topics of a broker name readable and writable, whatever they were; how many it
-        has there. [ADD_WRITE_PERM_OF_BROKER]"""
+        """Gives the topics of a broker name read and write permission, whatever they had. Returns
+        their number. [ADD_WRITE_PERM_OF_BROKER]"""
         return await self._perm(RequestCode.ADD_WRITE_PERM_OF_BROKER, broker_name, "addTopicCount")
 
     async def _perm(self, code: int, broker_name: str, count: str) -> Outcomes[int]:

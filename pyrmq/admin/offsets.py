@@ -1,4 +1,5 @@
-"""Offsets of consumer groups: by time, to the end, of one queue, and those of another group."""
+"""Offsets of consumer groups: resets by time, to the end, or of one queue; and copies of another
+group's."""
 
 from __future__ import annotations
 
@@ -14,39 +15,39 @@ from pyrmq.errors import ClientError, ResponseError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import check_group
-from pyrmq.net.client_protocol import Ext
+from pyrmq.net.client.protocol import Ext
 
 END = -1
-"""As a time: behind the last message."""
+"""As a time: the end of the queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueReset:
-    """What one queue's offset has become, or would become."""
+    """The new offset of one queue, or the planned one."""
 
     queue: MessageQueue
     offset: int
-    """From where the group goes on."""
+    """The offset at which the group continues."""
     broker_offset: int | None = None
     consumer_offset: int | None = None
-    """Where the group was, where that was asked."""
+    """The group's previous offset, if it was requested."""
     found: int | None = None
     """The offset of the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerReset:
-    """What became of a group's offsets on one broker."""
+    """The result of a reset on one broker."""
 
     queues: list[QueueReset]
     by_client: bool = False
-    """Whether each offset was set by a request of its own, as the broker moves those of groups that
-    are online only."""
+    """Whether each offset was set by a request of its own, because the broker moves only groups
+    that are connected."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientOffset:
-    """How far one member of a group is in one queue, as it says itself."""
+    """The offset of one member of a group in one queue, as the member reports it."""
 
     client_id: str
     queue: MessageQueue
@@ -57,7 +58,7 @@ class Offsets(Part):
     """`admin.offsets`."""
 
     async def search(self, broker: str, queue: MessageQueue, time_ms: int) -> int:
-        """The offset of the first message of a time or later; `END`: the next message's."""
+        """The offset of the first message at or after a time; `END`: the next offset."""
         ext: dict[str, str | int | bool] = {"topic": queue.topic, "queueId": queue.queue_id}
         if time_ms == END:
             answer = await self._link.ask(broker, RequestCode.GET_MAX_OFFSET, ext)
@@ -67,7 +68,7 @@ class Offsets(Part):
         return values.number(answer.ext, "offset")
 
     async def set(self, broker: str, group: str, queue: MessageQueue, offset: int) -> None:
-        """Sets what a group has committed. [UPDATE_CONSUMER_OFFSET]"""
+        """Sets the committed offset of a group. [UPDATE_CONSUMER_OFFSET]"""
         ext: Ext = {
             "consumerGroup": group,
             "topic": queue.topic,
@@ -86,8 +87,8 @@ class Offsets(Part):
         cluster: str | None = None,
     ) -> Outcomes[BrokerReset]:
         """Moves a group in all queues of a topic to a time, or to the `END`, on one broker of each
-        name of its route. `force`: also forward, which brokers that move offsets themselves do
-        anyway. `cluster`: the topic whose route stands in for a `%LMQ%` topic's.
+        name of its route. `force`: also forward, which brokers with their own reset do in any case.
+        `cluster`: the topic whose route is used for a `%LMQ%` topic.
         [INVOKE_BROKER_TO_RESET_OFFSET]"""
         check_group(group)
 
@@ -119,8 +120,9 @@ class Offsets(Part):
         force: bool = True,
         cluster: str | None = None,
     ) -> Outcomes[BrokerReset]:
-        """The same for brokers that cannot do it themselves: each queue is searched and set. What
-        members of the group hold they commit over it. [resetOffsetByTimestampOld]"""
+        """The same for brokers without a reset of their own: each queue is searched and set.
+        Members that are connected may overwrite it with their commits.
+        [resetOffsetByTimestampOld]"""
         check_group(group)
         brokers = await self._link.brokers_of(self._route_topic(topic, cluster))
         return await self._link.on_each(
@@ -145,7 +147,8 @@ class Offsets(Part):
         force: bool = True,
         cluster: str | None = None,
     ) -> Outcomes[list[QueueReset]]:
-        """What `reset` would do, without doing it. ClientError if no broker has the group."""
+        """What `reset` would do, without doing it. Raises ClientError if no broker has the
+        group."""
         check_group(group)
         known = await Groups(self._link).configs(group)
         if known and not known.failed and all(o.value is None for o in known):
@@ -192,10 +195,10 @@ class Offsets(Part):
     async def reset_queue(
         self, broker: str, group: str, topic: str, queue_id: int, offset: int
     ) -> None:
-        """Moves a group in one queue of a broker (`host:port`): what it has committed, and what its
-        members hold. A broker that moves offsets by telling members (before 5.0, or with
-        useServerSideResetOffset=false) would move all queues: there this is a ClientError for a
-        group that is online. [UPDATE_CONSUMER_OFFSET, INVOKE_BROKER_TO_RESET_OFFSET]"""
+        """Moves a group in one queue of a broker (`host:port`): its committed offset, and the
+        offset of its members. A broker that resets by notifying members (before 5.0, or with
+        useServerSideResetOffset=false) would move all queues, so there this raises ClientError if
+        the group is connected. [UPDATE_CONSUMER_OFFSET, INVOKE_BROKER_TO_RESET_OFFSET]"""
         check_group(group)
         moves = await self._moves_offsets(broker)
         if not moves and await self._is_online(broker, group):
@@ -228,7 +231,8 @@ class Offsets(Part):
         return True
 
     async def clone(self, source: str, target: str, topic: str) -> list[QueueReset]:
-        """Gives a group the offsets that another has in a topic; those that were set."""
+        """Copies the offsets of another group in a topic to a group. Returns the offsets that were
+        set."""
         check_group(source)
         check_group(target)
         stats = await GroupProgress(self._link).consume_stats(source, topic)
@@ -250,8 +254,8 @@ class Offsets(Part):
         return done
 
     async def of_clients(self, group: str, topic: str, client_id: str = "") -> list[ClientOffset]:
-        """How far the members of a group say that they are, all or the one of that id, by client
-        and queue. [INVOKE_BROKER_TO_GET_CONSUMER_STATUS]"""
+        """The offsets that the members of a group report, of all members or of the one with that
+        id, by client and queue. [INVOKE_BROKER_TO_GET_CONSUMER_STATUS]"""
         brokers = await self._link.brokers_of(topic)
         if not brokers:
             raise ClientError(f"no broker has topic {topic}")

@@ -1,4 +1,4 @@
-"""What became of one request to several servers."""
+"""Results of one request to several servers."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ R = TypeVar("R")
 
 
 def problem(target: str, error: BaseException | None) -> str:
-    """A server, and what failed there; the server is not named twice."""
+    """A server and its failure, without naming the server twice."""
     text = str(error)
     return text if target in text else f"{target}: {text}"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[R]):
-    """What one server did: `value`, or `error` if it failed."""
+    """The result of one server: `value`, or `error` if it failed."""
 
     target: str
     """`host:port` of the server."""
     value: R | None = None
     error: PyrmqError | None = None
     name: str = ""
-    """The broker's name, where it is known."""
+    """The broker's name, if known."""
 
     @property
     def ok(self) -> bool:
@@ -34,12 +34,12 @@ class Outcome(Generic[R]):
 
     @property
     def problem(self) -> str:
-        """What failed, and where."""
+        """The failure, and where it happened."""
         return problem(self.target, self.error)
 
 
 class Outcomes(list[Outcome[R]]):
-    """What each of several servers did, in the order in which they were named."""
+    """The results of several servers, in the order in which they were named."""
 
     @property
     def done(self) -> list[Outcome[R]]:
@@ -51,11 +51,12 @@ class Outcomes(list[Outcome[R]]):
 
     @property
     def values(self) -> list[R]:
-        """What those gave that did not fail."""
+        """The values of the servers that did not fail."""
         return [o.value for o in self if o.error is None]  # type: ignore[misc]
 
     def check(self) -> Outcomes[R]:
-        """Itself, if at least one server did it, or none was asked. The first error otherwise."""
+        """Returns itself if at least one server succeeded, or none was asked. Raises the first
+        error otherwise."""
         if self.failed and not self.done:
             error = self.failed[0].error
             assert error is not None
@@ -63,7 +64,7 @@ class Outcomes(list[Outcome[R]]):
         return self
 
     def check_all(self) -> Outcomes[R]:
-        """Itself, if every server did it. The first error otherwise."""
+        """Returns itself if every server succeeded. Raises the first error otherwise."""
         for outcome in self.failed:
             assert outcome.error is not None
             raise outcome.error
@@ -71,8 +72,7 @@ class Outcomes(list[Outcome[R]]):
 
 
 class Partial(list[R]):
-    """What the servers gave that answered. `failed`: those that did not; what they have is missing
-    here."""
+    """The values of the servers that answered. `failed`: the others, whose values are missing."""
 
     def __init__(self, found: Iterable[R] = (), failed: Iterable[Outcome[Any]] = ()) -> None:
         super().__init__(found)
@@ -80,5 +80,5 @@ class Partial(list[R]):
 
 
 def merged(parts: Iterable[Outcomes[R]]) -> Outcomes[R]:
-    """Several of them as one."""
+    """Several of them in one."""
     return Outcomes(o for part in parts for o in part)

@@ -1,5 +1,5 @@
-"""What Apache RocketMQ's brokers do with their RocksDB stores when they are asked. pyrmq's brokers
-have none, and refuse."""
+"""Requests to Apache RocketMQ's brokers about their RocksDB stores. pyrmq's brokers have none, and
+refuse."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHECK_ERROR = 3
 
 @dataclass(frozen=True, slots=True)
 class QueueCheck:
-    """A check that a broker has begun, or cannot do; what it finds is in its log.
+    """A check that a broker has started, or cannot do; its findings are in the broker's log.
     [CheckRocksdbCqWriteResult]"""
 
     result: str
@@ -41,8 +41,8 @@ class RocksDb(Part):
         broker: str | None = None,
         cluster: str | None = None,
     ) -> Outcomes[None]:
-        """Has brokers write what they keep in RocksDB to JSON files of theirs. `types`: of
-        `CONFIG_TYPES`. Without `broker` and `cluster`: all masters.
+        """Makes brokers export their configuration in RocksDB to JSON files on their machines.
+        `types`: of `CONFIG_TYPES`. Without `broker` and `cluster`: all masters.
         [EXPORT_ROCKSDB_CONFIG_TO_JSON]"""
         if not types or any(one not in CONFIG_TYPES for one in types):
             raise ConfigError(f"the types are {', '.join(CONFIG_TYPES)}, not {'; '.join(types)!r}")
@@ -58,8 +58,8 @@ class RocksDb(Part):
     async def check_queues(
         self, *, cluster: str | None = None, topic: str = "", since: int = 0
     ) -> Outcomes[QueueCheck]:
-        """Has masters compare their queues with those in RocksDB, from messages stored at `since`
-        (ms since 1970) on. [CHECK_ROCKSDB_CQ_WRITE_PROGRESS]"""
+        """Makes masters compare their queues with those in RocksDB, starting with messages stored
+        at `since` (ms since 1970). [CHECK_ROCKSDB_CQ_WRITE_PROGRESS]"""
         code = RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS
 
         async def one(address: str) -> QueueCheck:
@@ -77,7 +77,7 @@ class RocksDb(Part):
     async def export_pop_records(
         self, *, broker: str | None = None, cluster: str | None = None
     ) -> Outcomes[None]:
-        """Has brokers give what they keep of popped messages in RocksDB back to the queues that
+        """Makes brokers write their records of popped messages from RocksDB to the queues that
         older brokers read. [POP_ROLLBACK]"""
 
         async def one(address: str) -> None:

@@ -1,4 +1,4 @@
-"""What a topic with fewer queues to read would hide: messages that groups have not consumed."""
+"""Messages that groups have not consumed, and that a topic with fewer queues to read would hide."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from pyrmq.model.topic import TopicConfig
 from pyrmq.net import fastjson
 
 MOST_TOLD = 8
-"""Groups that the text of an error names."""
+"""Most groups in the text of an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """Messages in queues of a topic that would be read no more."""
+    """Messages in queues of a topic that would no longer be read."""
 
     topic: str
     broker: str
-    """The broker's name, or its address where the name is not known."""
+    """The broker's name, or its address if the name is unknown."""
     group: str | None
-    """Who has not consumed them; None: no group has consumed the topic at all."""
+    """The group that has not consumed them; None: no group has consumed the topic at all."""
     messages: int
     queues: int
-    """In how many queues they are."""
+    """The number of their queues."""
 
     @property
     def text(self) -> str:
@@ -39,7 +39,7 @@ class Hidden:
 
 class UnreadQueuesError(ClientError):
     """A topic would have fewer queues to read, and messages in the others are not consumed.
-    `hidden`: which. Nothing was changed."""
+    `hidden`: those messages. Nothing was changed."""
 
     def __init__(self, hidden: Sequence[Hidden] = ()) -> None:
         self.hidden = list(hidden)
@@ -91,8 +91,8 @@ async def hidden_by(
 
 
 async def config_before(link: AdminLink, address: str, topic: str) -> TopicConfig | None:
-    """A topic as a broker has it; None if it has not, or does not know the request.
-    [GET_TOPIC_CONFIG]"""
+    """The configuration of a topic on a broker; None if the broker does not have the topic, or does
+    not know the request. [GET_TOPIC_CONFIG]"""
     try:
         found = await link.ask_json(address, RequestCode.GET_TOPIC_CONFIG, {"topic": topic})
     except RequestCodeNotSupportedError:
@@ -105,7 +105,7 @@ async def config_before(link: AdminLink, address: str, topic: str) -> TopicConfi
 
 
 def refuse_hidden(outcomes: Sequence[Outcome[list[Hidden]]]) -> None:
-    """UnreadQueuesError if one of several brokers would hide something."""
+    """Raises UnreadQueuesError if one of several brokers would hide messages."""
     hidden = [h for o in outcomes for h in o.value or ()]
     if hidden:
         raise UnreadQueuesError(hidden)

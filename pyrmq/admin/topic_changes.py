@@ -1,4 +1,4 @@
-"""Making topics, changing and deleting them."""
+"""Creating, changing and deleting topics."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from pyrmq.model.route import MASTER_ID, ClusterInfo
 from pyrmq.model.topic import TopicConfig
 from pyrmq.net import fastjson
 from pyrmq.net.address import format_address, parse_address
-from pyrmq.net.client_protocol import Ext
+from pyrmq.net.client.protocol import Ext
 
 MAX_PERM = 7
 MOST_TOLD = 8
-"""Names that the text of an error has."""
+"""Most names in the text of an error."""
 NEW_TOPIC = TopicConfig("", 8, 8)
-"""What a topic is of which nothing is said. [updateTopic]"""
+"""The configuration of a topic without given values. [updateTopic]"""
 NO_STATIC_TOPICS = (
     "static topics are not supported by pyrmq's brokers, nor by this command: nothing was changed. "
     "Make an ordinary topic with updateTopic (pyrmq admin topic create), which can also give it "
@@ -43,13 +43,13 @@ NO_STATIC_TOPICS = (
 
 R = TypeVar("R")
 Change = tuple[TopicConfig | None, TopicConfig]
-"""A topic of one broker: as it was, if it was there, and as it is to be."""
+"""A topic of one broker: its old configuration, if it existed, and the new one."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicChange:
-    """A topic as it is to be. `attributes`: changes of its attributes, by name; `+name` sets one,
-    `-name` (with any value) removes it."""
+    """The new configuration of a topic. `attributes`: changes of its attributes, by name; `+name`
+    sets one, `-name` (with any value) removes it."""
 
     config: TopicConfig
     attributes: dict[str, str] = field(default_factory=dict)
@@ -57,8 +57,8 @@ class TopicChange:
 
 @dataclass(frozen=True, slots=True)
 class OrderedUpdate:
-    """What became of a topic that is ordered. `entries`: what was added to its order configuration,
-    or changed in it; empty if no broker took the topic."""
+    """The result for an ordered topic. `entries`: what was added or changed in its order
+    configuration; empty if no broker accepted the topic."""
 
     brokers: Outcomes[None]
     entries: str
@@ -68,7 +68,7 @@ class OrderedUpdate:
 
 @dataclass(frozen=True, slots=True)
 class PermChange:
-    """A topic of one broker: the permission it had, and what it is now."""
+    """A topic of one broker: its old and its new permission."""
 
     old: int
     config: TopicConfig
@@ -84,19 +84,19 @@ class Deletion:
 
     masters: list[Replica]
     has: list[Replica]
-    """Those that have it, as its route says."""
+    """The brokers of its route."""
     servers: list[str]
 
 
 def check_perm(perm: int) -> None:
-    """ConfigError for what is no permission."""
+    """Raises ConfigError for an invalid permission."""
     if not 0 <= perm <= MAX_PERM:
         raise ConfigError(f"a permission is the sum of 4 (read), 2 (write) and 1, not {perm}")
 
 
 class TopicChanges(OrderConf):
-    """The part of `admin.topics` that changes topics. Where a method takes `broker` (`host:port`)
-    and `cluster`, one of both has to be given; ClientError otherwise, or if there is no such
+    """The part of `admin.topics` that changes topics. Methods with `broker` (`host:port`) and
+    `cluster` need one of the two. They raise ClientError otherwise, or if there is no such
     cluster."""
 
     async def update(
@@ -109,10 +109,10 @@ class TopicChanges(OrderConf):
         force: bool = False,
     ) -> Outcomes[None]:
         """Creates a topic, or replaces its configuration, on a broker or on all masters of a
-        cluster. `attributes`: changes such as `+message.type=FIFO,-queue.type`. ConfigError for
-        what is none, or no permission. UnreadQueuesError, and nothing is changed, if there would be
-        fewer queues to read and messages in the others are not consumed, unless `force`.
-        [UPDATE_AND_CREATE_TOPIC]"""
+        cluster. `attributes`: changes such as `+message.type=FIFO,-queue.type`. Raises ConfigError
+        for invalid attributes or permissions. If there would be fewer queues to read, and messages
+        in the others are not consumed, it raises UnreadQueuesError and changes nothing, unless
+        `force`. [UPDATE_AND_CREATE_TOPIC]"""
         masters = await self._link.masters(broker=broker, cluster=cluster)
         return await self._update_on(masters, config, attributes, force)
 
@@ -124,8 +124,8 @@ class TopicChanges(OrderConf):
         broker: str | None = None,
         cluster: str | None = None,
     ) -> Outcomes[list[Hidden]]:
-        """What would not be read any more if a topic had so many queues to read: messages that
-        groups have not consumed, by broker and group. Nothing is changed."""
+        """The messages that would no longer be read if a topic had so many queues to read, because
+        groups have not consumed them, by broker and group. It changes nothing."""
         now = TopicConfig(topic, read_queue_nums, 0)
         masters = await self._link.masters(broker=broker, cluster=cluster)
         names = {r.address: r.broker_name or r.address for r in masters}
@@ -145,9 +145,9 @@ class TopicChanges(OrderConf):
         attributes: str = "",
         force: bool = False,
     ) -> OrderedUpdate:
-        """The same for a topic that is ordered: the brokers that took it are put into its order
-        configuration on all name servers, with the queues to write. Entries of other brokers stay;
-        with `cluster` those of brokers that nobody knows any more go."""
+        """The same for an ordered topic: the brokers that accept it are put into its order
+        configuration on all name servers, with the number of write queues. Entries of other brokers
+        stay; with `cluster`, entries of unknown brokers are removed."""
         if config.write_queue_nums < 1:
             raise ConfigError("a topic that is ordered has at least one queue to write")
         info = await self._link.cluster_info()
@@ -262,10 +262,10 @@ class TopicChanges(OrderConf):
         cluster: str | None = None,
         force: bool = False,
     ) -> Outcomes[None]:
-        """Creates topics, or replaces their configuration, many in one request; in a request each
-        where a broker does not know that one. All names are looked at before anything is changed:
-        ConfigError. `force` as of `update`. Where a broker refuses one, those of requests before
-        are changed, as the error's hint says. [UPDATE_AND_CREATE_TOPIC_LIST]"""
+        """Creates topics, or replaces their configuration, many in one request, or one by one if a
+        broker does not know that request. It checks all names before it changes anything:
+        ConfigError. `force` as for `update`. If a broker refuses one, the topics of earlier
+        requests are changed, as the error's hint says. [UPDATE_AND_CREATE_TOPIC_LIST]"""
         check_names(changes)
         by_name = {c.config.topic_name: c for c in changes}
 
@@ -301,10 +301,10 @@ class TopicChanges(OrderConf):
     async def set_perm(
         self, topic: str, perm: int, *, broker: str | None = None, cluster: str | None = None
     ) -> Outcomes[PermChange]:
-        """Changes the permission of a topic on the masters that have it, or on one; all else stays
-        as each of them has it. Where it is the same already nothing is sent. ConfigError for no
-        permission, TopicNotExistError, ClientError if no such master has the topic.
-        [GET_TOPIC_CONFIG, UPDATE_AND_CREATE_TOPIC]"""
+        """Changes the permission of a topic on the masters that have it, or on one; everything else
+        stays as each of them has it. It sends nothing if the permission is already right. Raises
+        ConfigError for an invalid permission, TopicNotExistError, and ClientError if no such master
+        has the topic. [GET_TOPIC_CONFIG, UPDATE_AND_CREATE_TOPIC]"""
         check_perm(perm)
 
         async def one(address: str) -> PermChange:
@@ -341,7 +341,7 @@ class TopicChanges(OrderConf):
         return found
 
     async def deletion(self, topic: str, cluster: str) -> Deletion:
-        """What `delete` would ask. ClientError if there is no such cluster."""
+        """The servers that `delete` would ask. Raises ClientError if there is no such cluster."""
         masters = await self._link.masters(cluster=cluster)
         try:
             names = {q.broker_name for q in (await self._link.route(topic)).queues}
@@ -354,8 +354,8 @@ class TopicChanges(OrderConf):
         )
 
     async def delete(self, topic: str, cluster: str) -> Outcomes[None]:
-        """Deletes a topic on all masters of a cluster and then, if all did it, on the name
-        servers: its messages are gone."""
+        """Deletes a topic and its messages on all masters of a cluster and then, if all succeeded,
+        on the name servers."""
 
         async def on_broker(address: str) -> None:
             await self._link.ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
@@ -404,7 +404,7 @@ class TopicChanges(OrderConf):
 
 
 def check_names(changes: Sequence[TopicChange]) -> None:
-    """ConfigError if a topic of a list has a name, or a permission, that no topic can have."""
+    """Raises ConfigError if a topic of a list has an invalid name or permission."""
     bad = []
     for change in changes:
         check_perm(change.config.perm)

@@ -1,4 +1,4 @@
-"""How busy topics are, and how their queues would be shared."""
+"""How busy topics are, and how consumers would share their queues."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GET_NUMS = "GROUP_GET_NUMS"
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Messages a second, of the last minute, and of a day, as far as brokers know one."""
+    """Messages a second in the last minute, and messages of a day, as far as brokers count them."""
 
     tps: float = 0.0
     day: int = 0
@@ -40,9 +40,9 @@ class TopicFlow:
     accumulation: int = 0
     """Messages that the group has not consumed."""
     failed: builtins.list[PyrmqError] = field(default_factory=list)
-    """Servers that did not answer: what they have is missing here."""
+    """Servers that did not answer: their part is missing here."""
     answered: bool = True
-    """Whether any did."""
+    """Whether any server answered."""
 
     @property
     def active(self) -> bool:
@@ -53,8 +53,8 @@ class TopicFlow:
 def allocate(
     queues: Sequence[MessageQueue], consumers: Sequence[str]
 ) -> dict[str, builtins.list[MessageQueue]]:
-    """How queues are shared by consumers, in the order in which these are named: as evenly as can
-    be, neighbours together. ConfigError for no consumer, or one that is named twice.
+    """Shares queues among consumers, in the given order of these: evenly, with consecutive
+    queues. Raises ConfigError without a consumer, or if one is named twice.
     [AllocateMessageQueueAveragely]"""
     if not consumers or not all(consumers):
         raise ConfigError("at least one consumer is needed, and none without a name")
@@ -78,11 +78,11 @@ def _each_once(errors: Iterable[PyrmqError]) -> builtins.list[PyrmqError]:
 
 
 class TopicStats(Part):
-    """The part of `admin.topics` that tells who consumes topics, and how much."""
+    """The part of `admin.topics` that shows consumers of topics and their rates."""
 
     async def groups(self, topic: str) -> Partial[str]:
-        """The groups that consume a topic, or have offsets in it, by name. The error of a broker
-        if none answered. [QUERY_TOPIC_CONSUME_BY_WHO]"""
+        """The groups that consume a topic, or have offsets in it, by name. Raises the error of a
+        broker if none answered. [QUERY_TOPIC_CONSUME_BY_WHO]"""
         brokers = await self._link.brokers_of(topic)
         asked = (await self._link.on_each(brokers, lambda a: self._groups_at(a, topic))).check()
         return Partial(sorted(set().union(*asked.values)), asked.failed)
@@ -97,14 +97,14 @@ class TopicStats(Part):
     async def allocation(
         self, topic: str, consumers: Sequence[str]
     ) -> dict[str, builtins.list[MessageQueue]]:
-        """How consumers would share the queues of a topic that can be read. TopicNotExistError;
+        """How consumers would share the readable queues of a topic. Raises TopicNotExistError, and
         ConfigError as `allocate`."""
         route = await self._link.route(topic)
         return allocate(route.subscribe_queues(topic), consumers)
 
     async def flows(self, topic: str | None = None) -> AsyncIterator[TopicFlow]:
-        """Each topic with each of its groups, but for retry and dead-letter topics, by name; or one
-        topic. TopicNotExistError for one that is not there. [VIEW_BROKER_STATS_DATA]"""
+        """Each topic with each of its groups, without retry and dead-letter topics, by name; or one
+        topic. Raises TopicNotExistError if it does not exist. [VIEW_BROKER_STATS_DATA]"""
         if topic is not None:
             for row in await self._flows_of(topic):
                 yield row

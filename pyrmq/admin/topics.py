@@ -1,4 +1,4 @@
-"""Topics: what there is, where, and how much of it."""
+"""Topics: names, routes and sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pyrmq.net import fastjson
 
 @dataclass(frozen=True, slots=True)
 class TopicGroups:
-    """A topic, the cluster that has it, and the groups that have consumed it."""
+    """A topic, its cluster, and the groups that have consumed it."""
 
     cluster: str
     topic: str
@@ -32,8 +32,8 @@ class TopicGroups:
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """How far a queue is: offsets `first` to before `end`; `updated`: when its newest message was
-    stored, ms since 1970, 0 if there is none."""
+    """The offsets of a queue, from `first` to before `end`. `updated`: the store time of its newest
+    message, ms since 1970; 0 if there is none."""
 
     queue: MessageQueue
     first: int
@@ -44,7 +44,7 @@ class QueueState:
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
     """The queues of a topic, by broker and number. `put_tps`: messages a second, as brokers count
-    them (0 where they do not)."""
+    them (0 if they do not)."""
 
     queues: builtins.list[QueueState]
     put_tps: float
@@ -56,11 +56,11 @@ class Topics(TopicChanges, TopicStats):
     """`admin.topics`."""
 
     async def list(self) -> builtins.list[str]:
-        """Names of all topics, sorted; retry topics and those of the system are among them."""
+        """The names of all topics, sorted, including retry and system topics."""
         return sorted(await self._link.topics())
 
     async def system(self) -> set[str]:
-        """The topics of brokers and name servers themselves: those that a name server tells, and
+        """The topics of brokers and name servers themselves: those that a name server reports, and
         those known by name. [GET_SYSTEM_TOPIC_LIST_FROM_NS]"""
         answer = await self._link.ask_name_server(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
         found = fastjson.loads_object(answer.body).get("topicList")
@@ -68,7 +68,7 @@ class Topics(TopicChanges, TopicStats):
         return told | {t for t in await self._link.topics() if is_system_topic(t)}
 
     async def with_groups(self) -> AsyncIterator[TopicGroups]:
-        """Each topic with its groups, but for retry and dead-letter topics, by cluster and name."""
+        """Each topic with its groups, without retry and dead-letter topics, by cluster and name."""
         topics = await self.list()
         for done, topic in enumerate(topics):
             self._link.progress("topics", done, len(topics))
@@ -90,16 +90,16 @@ class Topics(TopicChanges, TopicStats):
             yield TopicGroups(cluster, topic, groups, failed)
 
     async def route(self, topic: str) -> TopicRoute:
-        """Where a topic is. TopicNotExistError."""
+        """The route of a topic. Raises TopicNotExistError."""
         return await self._link.route(topic)
 
     async def clusters(self, topic: str) -> builtins.list[str]:
-        """The clusters that have a topic. TopicNotExistError."""
+        """The clusters of a topic. Raises TopicNotExistError."""
         return sorted({b.cluster for b in (await self._link.route(topic)).brokers})
 
     async def status(self, topic: str) -> TopicStatus:
-        """How far the queues of a topic are, on all its brokers. TopicNotExistError; the error of a
-        broker if none answered."""
+        """The offsets of the queues of a topic, on all its brokers. Raises TopicNotExistError, and
+        the error of a broker if none answered."""
         found: builtins.list[QueueState] = []
         tps = 0.0
 

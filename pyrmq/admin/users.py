@@ -1,18 +1,52 @@
-"""Users that brokers know. [RocketMQ 5's authentication; AUTH_CREATE_USER to AUTH_LIST_USER]"""
+"""Users of Apache RocketMQ's brokers, and changes of access control that all brokers get."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pyrmq.admin import values
-from pyrmq.admin.access import AccessPart
+from pyrmq.admin.link import Part
 from pyrmq.admin.outcome import Outcome, Outcomes
-from pyrmq.errors import ConfigError, PyrmqError
+from pyrmq.errors import ConfigError, ProtocolError, PyrmqError
 from pyrmq.model.codes import RequestCode
 from pyrmq.net import fastjson
+from pyrmq.net.client.protocol import Ext
+
+T = TypeVar("T")
+
+
+class AccessPart(Part):
+    """Changes go to all replicas, questions to masters."""
+
+    async def _on_all(
+        self, code: int, ext: Ext, body: bytes, broker: str | None, cluster: str | None
+    ) -> Outcomes[None]:
+        """Sends a change to a broker, or to all brokers of a cluster."""
+
+        async def one(address: str) -> None:
+            await self._link.ask(address, code, ext, body)
+
+        return await self._link.on_each(
+            await self._link.replicas(broker=broker, cluster=cluster), one
+        )
+
+    async def _ask_masters(
+        self, work: Callable[[str], Awaitable[T]], broker: str | None, cluster: str | None
+    ) -> Outcomes[T]:
+        masters = await self._link.masters(broker=broker, cluster=cluster)
+        return await self._link.on_each(masters, work)
+
+    async def _rows(self, address: str, code: int, ext: Ext) -> builtins.list[dict[Any, Any]]:
+        """The objects of an answer that is a JSON array."""
+        answer = await self._link.ask(address, code, ext)
+        found = fastjson.loads(answer.body) if answer.body else []
+        if not isinstance(found, builtins.list):
+            raise ProtocolError("a list was expected")
+        return [row for row in found if isinstance(row, dict)]
+
 
 TYPES = ("Super", "Normal")
 STATUSES = ("enable", "disable")
@@ -20,7 +54,7 @@ STATUSES = ("enable", "disable")
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user; what a broker does not say, and what a change leaves as it is, is None."""
+    """A user. None is a value that a broker does not report, or that a change leaves as it is."""
 
     name: str
     password: str | None = None
@@ -47,13 +81,13 @@ class User:
 
 
 class Users(AccessPart):
-    """`admin.users`. Where a method takes `broker` (`host:port`) and `cluster`, one of both has to
-    be given. Changes go to all brokers of a cluster, what is asked to its masters."""
+    """`admin.users`. Methods with `broker` (`host:port`) and `cluster` need one of the two. Changes
+    go to all brokers of a cluster, questions to its masters."""
 
     async def create(
         self, user: User, *, broker: str | None = None, cluster: str | None = None
     ) -> Outcomes[None]:
-        """ConfigError for a user without a name or a password. [AUTH_CREATE_USER]"""
+        """Raises ConfigError for a user without a name or a password. [AUTH_CREATE_USER]"""
         if not user.name.strip() or not user.password:
             raise ConfigError("a user has a name and a password")
         return await self._change(RequestCode.AUTH_CREATE_USER, user, broker, cluster)
@@ -61,7 +95,7 @@ class Users(AccessPart):
     async def update(
         self, user: User, *, broker: str | None = None, cluster: str | None = None
     ) -> Outcomes[None]:
-        """Changes what is not None of password, type and status. [AUTH_UPDATE_USER]"""
+        """Changes password, type and status, each unless it is None. [AUTH_UPDATE_USER]"""
         if user.password is None and user.type is None and user.status is None:
             raise ConfigError("say what changes: the password, the type or the status")
         return await self._change(RequestCode.AUTH_UPDATE_USER, user, broker, cluster)
@@ -77,7 +111,7 @@ class Users(AccessPart):
     async def get(
         self, name: str, *, broker: str | None = None, cluster: str | None = None
     ) -> Outcomes[User | None]:
-        """The user as each broker has it; None where it has none. [AUTH_GET_USER]"""
+        """The user as each broker has it; None if it has none. [AUTH_GET_USER]"""
 
         async def one(address: str) -> User | None:
             return await self._at(address, name)
@@ -87,7 +121,7 @@ class Users(AccessPart):
     async def list(
         self, filter: str = "", *, broker: str | None = None, cluster: str | None = None
     ) -> Outcomes[list[User]]:
-        """The users of each broker whose names have `filter` in them. [AUTH_LIST_USER]"""
+        """The users of each broker whose names contain `filter`. [AUTH_LIST_USER]"""
 
         async def one(address: str) -> list[User]:
             return await self._all_at(address, filter)
@@ -95,7 +129,7 @@ class Users(AccessPart):
         return await self._ask_masters(one, broker, cluster)
 
     async def copy(self, source: str, target: str, names: Sequence[str] = ()) -> Outcomes[None]:
-        """Gives users of one broker, or all of them, to another one; an Outcome by user."""
+        """Copies users of one broker, or all of them, to another one; an Outcome for each user."""
         if names:
             found: builtins.list[tuple[str, User | None]] = [
                 (name, await self._at(source, name)) for name in names

@@ -13,7 +13,7 @@ from typing import Any
 
 import trio
 
-from pyrmq.broker.tables import PersistentTable
+from pyrmq.broker.tables.persistent import PersistentTable
 from pyrmq.engine import Delays, Store
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
@@ -60,7 +60,7 @@ class DelayOffsets(PersistentTable):
             table = {}
         found = {}
         self._kept: dict[Any, Any] = {}
-        """What the file says of levels that there cannot be."""
+        """Rows of the file for levels that do not exist; they are written again."""
         for key, offset in table.items():
             level = as_int(key, 0)
             if not 0 < level <= MAX_LEVELS:

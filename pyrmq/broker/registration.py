@@ -1,4 +1,6 @@
-"""Keeping the name servers informed. [BrokerOuterAPI, BrokerController.registerBrokerAll]"""
+"""Registers the broker and its topics at the name servers.
+[BrokerOuterAPI, BrokerController.registerBrokerAll]
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,9 @@ from functools import partial
 
 import trio
 
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.ha_slave import Master
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
+from pyrmq.broker.replication.slave import KnownMaster, Master
+from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.broker.trouble import Trouble
 from pyrmq.engine import Command
 from pyrmq.errors import PyrmqError, ResponseError
@@ -22,7 +23,8 @@ from pyrmq.model.names import is_routed_topic
 from pyrmq.model.topic import PERM_READ, PERM_WRITE, TopicConfig
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_address, parse_addresses
-from pyrmq.net.channel import Channel, Channels
+from pyrmq.net.backoff import Backoff
+from pyrmq.net.client.channel import Channel, Channels
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +32,8 @@ START = 3.0
 """Seconds that a start waits for name servers at most."""
 TELL = 3.0
 """Seconds that a new topic waits for the name servers at most."""
-RETRY = 0.5
-"""Seconds until the next try after a failure, doubled each time up to the period."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
+"""Seconds until the next try after a failure; a period at most."""
 SEEK = 2.0
 """Seconds after which a slave registers again that does not know or reach its master."""
 MANY_TOPICS, SEEK_WITH_MANY = 2000, 10.0
@@ -58,7 +60,7 @@ class _NameServer:
     known: bool = False
     """Whether the last request that told it something was answered."""
     trouble: Trouble = field(default_factory=Trouble)
-    """That it cannot be told anything."""
+    """Requests to it that failed, to be logged."""
 
     @property
     def name(self) -> str:
@@ -85,7 +87,11 @@ class Registration:
         topics: TopicTable,
         address: Address,
         ha_address: Address | None = None,
+        master: KnownMaster | None = None,
+        follows: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`master` is noted what the name servers say of a slave's master; `follows` says whether
+        the slave is connected to it."""
         self._config = config
         self._topics = topics
         self._permission = config.now.broker_permission
@@ -96,11 +102,8 @@ class Registration:
         self._encoding = trio.Lock()
         self._address = address
         self._ha_address = ha_address or (address[0], address[1] + 1)
-        self._master: Master | None = None
-        """Of a slave, as the name servers say."""
-        self._master_known = trio.Event()
-        self.follows: Callable[[], bool] = lambda: True
-        """Whether a slave is connected to its master."""
+        self._master = master or KnownMaster()
+        self._follows = follows
         addresses = parse_addresses(config.now.namesrv_addr, "namesrvAddr")
         self._servers = [_NameServer(server) for server in addresses]
         self._leaving = False
@@ -108,8 +111,7 @@ class Registration:
         self._changes = 0
         """How often topics changed."""
         self._news = trio.Event()
-        topics.watch(self._topics_changed)
-        topics.tell_first = self.told
+        topics.watch(self)
         config.watch(self._configured)
 
     async def told(self) -> None:
@@ -121,13 +123,6 @@ class Registration:
             ):
                 await self._news.wait()
 
-    async def master(self) -> Master:
-        """A slave's master, as the name server said that answered last; waits for the first one
-        that knows it."""
-        await self._master_known.wait()
-        assert self._master is not None
-        return self._master
-
     def _configured(self, before: BrokerConfig, now: BrokerConfig) -> None:
         if now.broker_permission != before.broker_permission:
             for topic in self._topics.topics:
@@ -138,7 +133,8 @@ class Registration:
             for server in self._servers:
                 server.changed.set()
 
-    def _topics_changed(self) -> None:
+    def topics_changed(self) -> None:
+        """Every name server is told."""
         self._changes += 1
         for server in self._servers:
             server.changed.set()
@@ -217,14 +213,14 @@ class Registration:
 
     def _is_seeking(self) -> bool:
         """Whether a slave has no master, or cannot reach it: it may be another one by now."""
-        return self._config.now.is_slave and (self._master is None or not self.follows())
+        return self._config.now.is_slave and (self._master.latest is None or not self._follows())
 
     def _seek_pause(self) -> float:
         return SEEK if len(self._topics.topics) < MANY_TOPICS else SEEK_WITH_MANY
 
     async def _keep(self, channels: Channels, server: _NameServer, tried: trio.Event) -> None:
         """One name server: again at every change, every period, and soon after a failure."""
-        retry = RETRY
+        backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         due = trio.current_time()
         while not self._leaving:
             period = min(max(self._config.now.register_name_server_period, 10_000), 60_000) / 1000
@@ -242,9 +238,12 @@ class Registration:
                 due = trio.current_time() + period
             look = trio.current_time() + self._seek_pause() if self._config.now.is_slave else due
             soon = min(due, look)
-            with trio.move_on_at(soon if done else trio.current_time() + retry):
+            if done:
+                backoff.reset()
+            else:
+                soon = trio.current_time() + min(backoff.next(), period)
+            with trio.move_on_at(soon):
                 await server.changed.wait()
-            retry = RETRY if done else min(2 * retry, period)
 
     async def unregister(self) -> None:
         """Unregisters this broker at every name server; it registers no more."""
@@ -381,10 +380,9 @@ class Registration:
         except PyrmqError as e:
             log.warning("the master as %s says: %s", escape(server.name), escape(e))
             return
-        if found != self._master:
+        if found != self._master.latest:
             log.info("the master is %s", escape(master))
-        self._master = found
-        self._master_known.set()
+        self._master.note(found)
 
     def _take_order(self, server: _NameServer, body: bytes) -> None:
         """Topics with an order configuration are ordered. [handleRegisterBrokerResult]"""

@@ -1,4 +1,4 @@
-"""A failure that repeats: when it is said again in the log."""
+"""Decides when a failure that repeats is logged again."""
 
 from __future__ import annotations
 

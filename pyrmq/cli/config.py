@@ -38,9 +38,9 @@ def check(file: Path | None, namesrv: bool) -> None:
     import logging
 
     from pyrmq.cli.settings import Settings
+    from pyrmq.config.table import check_value, report_unused
     from pyrmq.errors import ConfigError
     from pyrmq.escape import escape
-    from pyrmq.net.config_table import check_value, report_unused
 
     logging.basicConfig(format="%(message)s", level="WARNING", stream=sys.stdout, force=True)
     settings = Settings.read(file, of_namesrv=namesrv)
@@ -75,8 +75,8 @@ def print_(file: Path | None, namesrv: bool) -> None:
     that the broker took while it ran. Other keys have their default.
     """
     from pyrmq.cli.settings import Settings
+    from pyrmq.config.table import values_of
     from pyrmq.escape import escape
-    from pyrmq.net.config_table import values_of
 
     settings = Settings.usable(file, of_namesrv=namesrv)
     instance = settings.build()
@@ -96,7 +96,7 @@ def print_(file: Path | None, namesrv: bool) -> None:
 @_namesrv
 def defaults(namesrv: bool) -> None:
     """Print a broker.conf with every key, its default and what it means, all commented out."""
-    from pyrmq.net.config_table import keys_of, values_of
+    from pyrmq.config.table import keys_of, values_of
 
     settings = _settings(namesrv)
     values = values_of(settings())

@@ -24,8 +24,7 @@ _log_option = click.option(
 def _configure_logging(level: str) -> None:
     import logging
 
-    from pyrmq.cli.log_bounds import FewerLines
-    from pyrmq.cli.log_format import LineFormatter
+    from pyrmq.cli.logs import FewerLines, LineFormatter
     from pyrmq.engine import set_log_level
 
     handler = logging.StreamHandler()
@@ -42,7 +41,7 @@ def _run(serving: Callable[[], AbstractAsyncContextManager[tuple[str, Any]]]) ->
 
     import trio
 
-    from pyrmq.net import descriptors
+    from pyrmq.net.server import descriptors
 
     descriptors.raise_limit()
 
@@ -227,7 +226,7 @@ def broker(
 
 
 def _print(config: Any) -> None:
-    from pyrmq.net.config_table import values_of
+    from pyrmq.config.table import values_of
 
     for key, value in values_of(config).items():
         click.echo(f"{key}={value}")

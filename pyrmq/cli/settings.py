@@ -7,18 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.config_keys import OTHER_KEYS
-from pyrmq.broker.config_updates import FILE, load, with_updates
+from pyrmq.broker.config.broker_config import OTHER_KEYS, BrokerConfig
+from pyrmq.broker.config.updates import FILE, load, with_updates
+from pyrmq.config.environment import BROKER, NAMESRV, Naming, from_environment
+from pyrmq.config.files import load_file
+from pyrmq.config.table import parsed
 from pyrmq.errors import ConfigError
 from pyrmq.namesrv import config as namesrv
-from pyrmq.net.config_environment import BROKER, NAMESRV, Naming, from_environment
-from pyrmq.net.config_table import parsed
-from pyrmq.net.properties_file import load_file
 
 if TYPE_CHECKING:
-    from pyrmq.broker.config_updates import Updated
-    from pyrmq.net.config_table import OtherKeys
+    from pyrmq.broker.config.updates import Updated
+    from pyrmq.config.table import OtherKeys
 
 
 class Settings:

@@ -40,8 +40,8 @@ def rejoin(path: Path, commit_log: tuple[Path, ...], master: str, yes: bool) -> 
     The next start, with brokerRole=SLAVE, brings queues and index in line; that the store was
     promoted once is forgotten. No broker may have it open.
     """
-    from pyrmq.broker import rejoin as work
-    from pyrmq.broker import role
+    from pyrmq.broker.replication import rejoin as work
+    from pyrmq.broker.replication import role
     from pyrmq.engine import inspect_store
     from pyrmq.errors import PyrmqError
     from pyrmq.net.address import parse_address
@@ -91,7 +91,7 @@ def rejoin(path: Path, commit_log: tuple[Path, ...], master: str, yes: bool) -> 
 
 
 def _put_aside(path: Path, commit_log: tuple[Path, ...], log: Any, apart: Any) -> Path:
-    from pyrmq.broker import rejoin as work
+    from pyrmq.broker.replication import rejoin as work
     from pyrmq.engine import Records
 
     aside = path / datetime.now().strftime("rejoin-%Y%m%d%H%M%S")

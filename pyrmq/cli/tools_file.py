@@ -1,14 +1,26 @@
-"""The configuration of the tools: `conf/tools.yml` below ROCKETMQ_HOME, where RocketMQ's mqadmin
-has its access key and secret key. `expect` is ours."""
+"""The configuration of the tools: credentials, and the brokers that commands expect.
+
+`conf/tools.yml` below ROCKETMQ_HOME, where RocketMQ's mqadmin has its access key and secret key.
+`expect` is ours: it names the brokers that should be there, as PYRMQ_EXPECT does; those that
+commands have seen before are expected too.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pyrmq.admin.expected import Expectation, Expected, SeenFile, parse_expected, path_of
 from pyrmq.errors import ConfigError
+from pyrmq.net.address import parse_addresses
+from pyrmq.net.client.signing import Credentials
+
+if TYPE_CHECKING:
+    from pyrmq.admin.api import Admin
+
 
 FILE = Path("conf/tools.yml")
 MAX_SIZE = 1 << 20
@@ -41,3 +53,69 @@ def read(path: Path) -> Mapping[str, Any]:
             f"{path} is not of `name: value` lines: accessKey, secretKey and expect are read"
         )
     return found
+
+
+ACCESS_KEY, SECRET_KEY = "PYRMQ_ACCESS_KEY", "PYRMQ_SECRET_KEY"
+
+
+def credentials() -> Credentials | None:
+    """Those of PYRMQ_ACCESS_KEY and PYRMQ_SECRET_KEY, or else those of `conf/tools.yml` below
+    ROCKETMQ_HOME, where RocketMQ's mqadmin has them; None where neither has both. ConfigError for
+    one key without the other, and for a file that cannot be meant."""
+    given = os.environ.get(ACCESS_KEY, ""), os.environ.get(SECRET_KEY, "")
+    if not any(given) and (path := tools_file()):
+        given = _credentials_of(path)
+    if all(given):
+        return Credentials(*given)
+    if any(given):
+        raise ConfigError(f"an access key and a secret key go together: {ACCESS_KEY}, {SECRET_KEY}")
+    return None
+
+
+def _credentials_of(path: Path) -> tuple[str, str]:
+    found = read(path)
+    keys = [found.get(name) for name in ("accessKey", "secretKey")]
+    access, secret = ("" if key is None else str(key).strip() for key in keys)
+    return access, secret
+
+
+VARIABLE = "PYRMQ_EXPECT"
+
+
+def wanted() -> list[Expectation]:
+    """Those of PYRMQ_EXPECT (separated by blanks, commas or semicolons), or else the list `expect`
+    of `conf/tools.yml` below ROCKETMQ_HOME. Raises ConfigError for an invalid value."""
+    named = os.environ.get(VARIABLE)
+    if named is not None:
+        return _parsed(VARIABLE, re.split(r"[\s,;]+", named))
+    path = tools_file()
+    return [] if path is None else _expected_of(path)
+
+
+def _expected_of(path: Path) -> list[Expectation]:
+    listed = read(path).get("expect", [])
+    if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+        raise ConfigError(f"{path}: expect is a list of brokers, such as [broker-a, broker-b:2]")
+    return _parsed(str(path), listed)
+
+
+def _parsed(where: str, texts: list[str]) -> list[Expectation]:
+    try:
+        return parse_expected(texts)
+    except ConfigError as e:
+        raise ConfigError(f"{where}: {e}") from None
+
+
+def seen_file(namesrv: str) -> SeenFile:
+    """What was seen through name servers. Raises ConfigError for an invalid list."""
+    return SeenFile(path_of(), parse_addresses(namesrv))
+
+
+def expected(namesrv: str) -> Expected:
+    """What there should be behind name servers. ConfigError."""
+    return seen_file(namesrv).expected(wanted())
+
+
+def missed(admin: Admin) -> list[str]:
+    """What was missing where a command asked."""
+    return [str(error) for error in admin.link.missed.values()]

@@ -1,7 +1,7 @@
-"""Clients on trio: producers and consumers for pyrmq's and Apache RocketMQ's brokers.
+"""Clients on trio: producers and consumers for the brokers of pyrmq and Apache RocketMQ.
 
-Each name is loaded from the module that defines it when it is first asked for: a program that only
-sends does not wait for the consumers, nor one that imports all for what it does not use.
+Each name is loaded from its module at first use, so a program that only sends does not load the
+consumers, and unused names cost nothing.
 """
 
 from __future__ import annotations
@@ -10,31 +10,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 _NAMES = {
-    "pyrmq.client.call_listener": "ConsumeResult ReconsumeLater",
-    "pyrmq.client.consumer": "PushConsumer",
-    "pyrmq.client.listener": "TransactionListener",
-    "pyrmq.client.lite_pull": "LitePullConsumer",
-    "pyrmq.client.offsets": "ConsumeFrom",
-    "pyrmq.client.pending": "PendingSend",
-    "pyrmq.client.producer": "Producer",
-    "pyrmq.client.push_options": "MessageModel",
-    "pyrmq.client.transaction": "TransactionalProducer",
-    "pyrmq.client.transaction_result": "TransactionSendResult TransactionStatistics",
+    "pyrmq.client.consumer.consume_service": "ConsumeResult ReconsumeLater",
+    "pyrmq.client.consumer.push_consumer": "PushConsumer",
+    "pyrmq.client.consumer.lite_pull": "LitePullConsumer",
+    "pyrmq.client.consumer.offsets": "ConsumeFrom",
+    "pyrmq.client.producer.pending": "PendingSend",
+    "pyrmq.client.producer.producer": "Producer",
+    "pyrmq.client.consumer.options": "MessageModel",
+    "pyrmq.client.transaction.producer": "TransactionalProducer",
+    "pyrmq.client.transaction.listener": """
+        TransactionListener TransactionSendResult TransactionStatistics
+    """,
     "pyrmq.model.transaction": "TransactionState",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 if TYPE_CHECKING:
-    from pyrmq.client.call_listener import ConsumeResult, ReconsumeLater
-    from pyrmq.client.consumer import PushConsumer
-    from pyrmq.client.listener import TransactionListener
-    from pyrmq.client.lite_pull import LitePullConsumer
-    from pyrmq.client.offsets import ConsumeFrom
-    from pyrmq.client.pending import PendingSend
-    from pyrmq.client.producer import Producer
-    from pyrmq.client.push_options import MessageModel
-    from pyrmq.client.transaction import TransactionalProducer
-    from pyrmq.client.transaction_result import TransactionSendResult, TransactionStatistics
+    from pyrmq.client.consumer.consume_service import ConsumeResult, ReconsumeLater
+    from pyrmq.client.consumer.lite_pull import LitePullConsumer
+    from pyrmq.client.consumer.offsets import ConsumeFrom
+    from pyrmq.client.consumer.options import MessageModel
+    from pyrmq.client.consumer.push_consumer import PushConsumer
+    from pyrmq.client.producer.pending import PendingSend
+    from pyrmq.client.producer.producer import Producer
+    from pyrmq.client.transaction.listener import (
+        TransactionListener,
+        TransactionSendResult,
+        TransactionStatistics,
+    )
+    from pyrmq.client.transaction.producer import TransactionalProducer
     from pyrmq.model.transaction import TransactionState
 else:
 

@@ -1,172 +1,170 @@
-"""Answering a broker that asks what became of a transaction, on a bounded pool.
+"""What a client refuses before anything is sent: ClientErrors for arguments, and the rules of
+pyrmq.model as NotSentErrors.
 
-A question may be dropped at any time: the broker asks again, this producer or another one.
+Brokers check names, properties and expressions by the same rules; what they find becomes an answer.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
 
-import trio
+from sniffio import AsyncLibraryNotFoundError, current_async_library
 
-from pyrmq.client.halves import tell
-from pyrmq.client.listener import Outcome
-from pyrmq.errors import ClientError, PyrmqError, TransactionConflictError
-from pyrmq.escape import escape
-from pyrmq.model.record import ReceivedMessage
-from pyrmq.model.transaction import TransactionState
-from pyrmq.net.channel import Channel
-from pyrmq.net.tasks import Tasks
-
-log = logging.getLogger(__name__)
-
-MAX_BYTES = 64 << 20
-"""Bodies of all questions that wait, bytes: however many slots there are."""
-MAX_UNCONFIRMED = 1024
-"""Answers that brokers have not confirmed yet; with more no further question is asked."""
-ANSWER_TIMEOUT = 3.0
-_OFFSETS = ("tranStateTableOffset", "commitLogOffset")
-_ECHOED = ("topic", "transactionId", "bname")
+from pyrmq.errors import (
+    ClientError,
+    InvalidParameterError,
+    MessageIllegalError,
+    SubscriptionError,
+    UnsendableMessageError,
+    UnusableExpressionError,
+    UnusableNameError,
+)
+from pyrmq.model import names, properties
+from pyrmq.model.message import MessageQueue
+from pyrmq.model.subscription import SQL92, TAG, Sql, Subscription
 
 
-@dataclass(frozen=True, slots=True)
-class _Check:
-    channel: Channel
-    fields: dict[str, str | int | bool]
-    message: ReceivedMessage
+def check_whole(name: str, value: object, low: int, high: int) -> None:
+    """Raises ClientError unless `value` is a whole number in a range."""
+    if type(value) is not int or not low <= value <= high:
+        raise ClientError(f"{name} is {value!r:.80}; it must be at least {low} and at most {high}")
 
 
-class CheckPool:
-    """`concurrency` tasks that `ask` the listener and answer the broker, `slots` questions waiting.
-    `answered` is called when a broker has its answer.
-
-    An async context manager; `close` before leaving it lets running checks come to an end.
-    """
-
-    def __init__(
-        self,
-        group: str,
-        ask: Callable[[ReceivedMessage], Awaitable[Outcome]],
-        concurrency: int,
-        slots: int,
-        answered: Callable[[Channel, ReceivedMessage, TransactionState], None],
-    ) -> None:
-        if concurrency < 1 or slots < 1:
-            raise ClientError("check_concurrency and check_queue must be at least 1")
-        self.answered = self.dropped = self.failed = self.running = self.waiting = 0
-        self._group = group
-        self._ask = ask
-        self._on_answered = answered
-        self._workers = concurrency
-        self._bytes = 0
-        self._send, self._receive = trio.open_memory_channel[_Check](slots)
-        self._ended = trio.Event()
-        self._unconfirmed = 0
-        self._freed = trio.Event()
-        self._tasks = Tasks()
-
-    async def __aenter__(self) -> CheckPool:
-        await self._tasks.__aenter__()
-        for _ in range(self._workers):
-            self._tasks.start_soon(self._work)
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._tasks.__aexit__(*error)
-        self.dropped, self.waiting = self.dropped + self.waiting, 0
-        self._receive.close()
-
-    async def close(self, grace: float) -> None:
-        """Takes no more questions; returns when those taken are answered or time is up."""
-        self._send.close()
-        with trio.move_on_after(grace, shield=True):
-            await self._ended.wait()
-
-    def offer(self, channel: Channel, ext: Mapping[str, str], message: ReceivedMessage) -> None:
-        """Takes a question, or drops it."""
-        offsets = {name: ext.get(name, "") for name in _OFFSETS}
-        if not all(_is_offset(text) for text in offsets.values()):
-            self._drop(message, f"its offsets are no offsets: {offsets!r:.100}")
-            return
-        fields: dict[str, str | int | bool] = {
-            **{name: ext[name] for name in _ECHOED if name in ext},
-            **offsets,
-            "producerGroup": self._group,
-            "msgId": message.msg_id,
-            "fromTransactionCheck": True,
-        }
-        if self._bytes + len(message.raw_body) > MAX_BYTES and self._bytes:
-            self._drop(message, f"{self._bytes} bytes wait already")
-            return
-        try:
-            self._send.send_nowait(_Check(channel, fields, message))
-        except trio.WouldBlock:
-            self._drop(message, f"{self.waiting} checks wait already")
-        except trio.ClosedResourceError:
-            self._drop(message, "this producer is about to end")
-        else:
-            self.waiting += 1
-            self._bytes += len(message.raw_body)
-
-    def _drop(self, message: ReceivedMessage, why: str) -> None:
-        self.dropped += 1
-        log.warning("a check of transaction %s is dropped: %s", escape(message.msg_id), escape(why))
-
-    async def _work(self) -> None:
-        try:
-            async for check in self._receive.clone():
-                self.waiting -= 1
-                self._bytes -= len(check.message.raw_body)
-                self.running += 1
-                try:
-                    await self._answer(check)
-                finally:
-                    self.running -= 1
-        finally:
-            self._workers -= 1
-            self._end_if_done()
-
-    async def _answer(self, check: _Check) -> None:
-        outcome = await self._ask(check.message)
-        if outcome.error is not None:
-            self.failed += 1
-        if outcome.state is not TransactionState.COMMIT:
-            log.info("checked transaction %s: %s", escape(check.message.msg_id), outcome.state)
-        # Workers do not wait for a broker that takes its time: it would have its checks dropped.
-        if self._unconfirmed >= MAX_UNCONFIRMED:
-            self._freed = trio.Event()
-            await self._freed.wait()
-        self._unconfirmed += 1
-        self._tasks.start_soon(self._tell, check, outcome)
-
-    async def _tell(self, check: _Check, outcome: Outcome) -> None:
-        name = check.message.msg_id
-        fields = {**check.fields, "commitOrRollback": outcome.state.value}
-        try:
-            await tell(check.channel, outcome, fields, ANSWER_TIMEOUT)
-        except TransactionConflictError as e:
-            self.failed += 1
-            log.error(
-                "check of transaction %s, answered %s: %s",
-                escape(name), outcome.state, escape(e),
-            )  # fmt: skip
-        except PyrmqError as e:
-            self.failed += 1
-            log.warning("check of transaction %s not answered: %s", escape(name), escape(e))
-        else:
-            self.answered += 1
-            self._on_answered(check.channel, check.message, outcome.state)
-        finally:
-            self._unconfirmed -= 1
-            self._freed.set()
-            self._end_if_done()
-
-    def _end_if_done(self) -> None:
-        if not self._workers and not self._unconfirmed:
-            self._ended.set()
+def check_seconds(name: str, value: object, low: float, high: float = float("inf")) -> None:
+    """Raises ClientError unless `value` is a number of seconds in a range."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        most = "" if high == float("inf") else f" and at most {high:g}"
+        raise ClientError(f"{name} is {value!r:.80}; seconds are needed, at least {low:g}{most}")
 
 
-def _is_offset(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= 19 and int(text) < 1 << 63
+def check_function(name: str, value: object, wanted: str) -> Callable[..., Any]:
+    """Raises ClientError unless `value` is callable."""
+    if not callable(value):
+        raise ClientError(f"{name} is {value!r:.80}; it must be {wanted}")
+    return value
+
+
+def check_trio(
+    what: str = "this client",
+    instead: str = (
+        "use the same name from pyrmq.aio with asyncio, from pyrmq.sync in plain code, or start "
+        "the program with trio.run"
+    ),
+) -> None:
+    """ClientError in an event loop that is not trio's: `what` does not run there, `instead` says
+    what to do."""
+    try:
+        library = current_async_library()
+    except AsyncLibraryNotFoundError:
+        return
+    if library != "trio":
+        raise ClientError(f"{what} runs on trio, not on {library}: {instead}")
+
+
+def check_kind(what: str, value: object, kinds: tuple[type, ...], wanted: str) -> None:
+    """Raises ClientError unless `value` is one of `kinds`; `wanted` describes them."""
+    if not isinstance(value, kinds):
+        raise ClientError(f"{what} is {type(value).__name__}; {wanted} is needed")
+
+
+def check_queue(queue: object) -> None:
+    """Raises ClientError for a queue that is neither None nor one of `queues(topic)`."""
+    if queue is not None:
+        check_kind("queue", queue, (MessageQueue,), "a MessageQueue of `queues(topic)`")
+
+
+def check_topic(topic: str) -> None:
+    """Raises UnusableNameError unless the name is valid for a topic."""
+    if not isinstance(topic, str):
+        check_kind("the topic", topic, (str,), "str")
+    try:
+        names.check_topic(topic)
+    except InvalidParameterError as e:
+        raise UnusableNameError(*e.args) from None
+
+
+def check_group(group: str) -> None:
+    """Raises UnusableNameError unless the name is valid for a group."""
+    check_kind("the group", group, (str,), "str")
+    try:
+        names.check_group(group)
+    except InvalidParameterError as e:
+        raise UnusableNameError(*e.args) from None
+
+
+def check_consumer_group(group: str) -> None:
+    """Raises UnusableNameError unless the name is valid for a consumer group."""
+    check_kind("the group", group, (str,), "str")
+    try:
+        names.check_consumer_group(group)
+    except InvalidParameterError as e:
+        raise UnusableNameError(*e.args) from None
+
+
+def check_namespace(name: str) -> None:
+    """Raises UnusableNameError unless the name is valid for a namespace."""
+    check_kind("the namespace", name, (str,), "str")
+    try:
+        names.check_group(name)
+    except InvalidParameterError as e:
+        raise UnusableNameError(str(e.args[0]).replace("group", "namespace")) from None
+
+
+def encode_properties(texts: Mapping[str, str]) -> str:
+    """The property string of a message. Raises UnsendableMessageError if there is none."""
+    try:
+        return properties.encode_properties(texts)
+    except MessageIllegalError as e:
+        raise UnsendableMessageError(*e.args) from None
+
+
+_LIKE_SQL = re.compile(r"[<>']|\s=|=\s|\s(?:and|or|in|is|not|between)\s", re.IGNORECASE)
+
+
+def parse_subscription(topic: str, expression: str, version: int) -> Subscription:
+    """A topic with a tag expression or `Sql`; `version` in ms. Raises UnusableExpressionError."""
+    check_kind(f"the expression of {topic}", expression, (str, type(None)), "str or Sql")
+    try:
+        (expression or "").encode()
+    except UnicodeEncodeError as e:
+        raise UnusableExpressionError(f"the expression of {topic} cannot be sent: {e}") from None
+    kind = SQL92 if isinstance(expression, Sql) else TAG
+    if kind == SQL92 and not expression.strip():
+        raise UnusableExpressionError(f"the Sql of {topic} is empty: '*' subscribes to all")
+    if kind == TAG and expression and _LIKE_SQL.search(expression):
+        raise UnusableExpressionError(
+            f"the expression of {topic} is no list of tags such as 'TagA || TagB': "
+            f"{expression!r:.100}. If it is SQL92, write pyrmq.Sql(...)"
+        )
+    try:
+        return Subscription.parse(topic, expression, version, kind)
+    except SubscriptionError as e:
+        raise UnusableExpressionError(*e.args) from None
+
+
+def check_subscriptions(
+    subscriptions: object, version: int, wire: Callable[[str], str]
+) -> dict[str, Subscription]:
+    """A consumer's subscriptions, by the brokers' topic names (`wire`); `version` in ms. Raises
+    ClientError and the errors of `check_topic` and `parse_subscription`."""
+    wanted = "a dict of topics and tag expressions, such as {'TopicTest': '*'},"
+    check_kind("subscriptions", subscriptions, (Mapping,), wanted)
+    assert isinstance(subscriptions, Mapping)
+    if not subscriptions:
+        raise ClientError("a consumer needs at least one subscription")
+    found = {}
+    for topic, expression in subscriptions.items():
+        check_topic(topic)
+        name = wire(topic)
+        check_topic(name)
+        found[name] = parse_subscription(name, expression, version)
+    return found
+
+
+def check_trace(trace: bool, topic: str) -> None:
+    """Raises UnusableNameError for the topic, and ClientError if it is given without `trace`."""
+    check_topic(topic)
+    if topic != names.TRACE_TOPIC and not trace:
+        raise ClientError("trace_topic needs trace=True")

@@ -1,4 +1,4 @@
-"""What brokers ask a client, and who answers. [ClientRemotingProcessor]"""
+"""Requests of brokers to a client, and their handlers. [ClientRemotingProcessor]"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyrmq.model.codes import RequestCode
 from pyrmq.model.record import ReceivedMessage, decode_record
 from pyrmq.model.transaction import PRODUCER_GROUP
 from pyrmq.net.address import format_address
-from pyrmq.net.channel import Channel
+from pyrmq.net.client.channel import Channel
 from pyrmq.net.command import Response
 
 log = logging.getLogger(__name__)
@@ -22,9 +22,9 @@ RequestHandler = Callable[[Command], Awaitable[Response | None]]
 
 
 class Incoming:
-    """`on_ids_changed` is called when a broker says that a group's members changed, `on_check` (by
-    producer group) when it asks what became of a transaction, `on_request` (by code) when it asks
-    something else."""
+    """`on_ids_changed` is called when the members of a group change, `on_check` (by producer
+    group) when a broker asks for the outcome of a transaction, `on_request` (by code) for other
+    requests."""
 
     def __init__(self) -> None:
         self.on_ids_changed: list[Callable[[], None]] = []
@@ -33,7 +33,7 @@ class Incoming:
         self.unreadable_checks = 0
 
     async def answer(self, channel: Channel, command: Command) -> Response | None:
-        """None for requests that are not answered."""
+        """None for requests without an answer."""
         if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
             for notify in self.on_ids_changed:
                 notify()
@@ -47,7 +47,7 @@ class Incoming:
         return Response(3, f"request type {command.code} not supported")
 
     def _check(self, channel: Channel, command: Command) -> None:
-        """Hands a question about a transaction to the producer that its message names."""
+        """Passes a check to the producer that its message names."""
         where = format_address(channel.address)
         try:
             message = decode_record(memoryview(command.body))

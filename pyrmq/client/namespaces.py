@@ -1,4 +1,4 @@
-"""Queues with a namespace, as brokers know them, and without, as users do."""
+"""Names with a namespace, as on brokers, and without, as users see them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import overload
 
-from pyrmq.client.allocate import Configured, Strategy
+from pyrmq.client.consumer.allocate import Configured, Strategy
 from pyrmq.model.message import MessageQueue, SendResult
-from pyrmq.model.namespace import with_namespace, without_namespace
+from pyrmq.model.names import with_namespace, without_namespace
 
 Selector = Callable[[list[MessageQueue]], MessageQueue]
 
@@ -20,11 +20,11 @@ class Namespace:
         self.name = name
 
     def wire(self, topic_or_group: str) -> str:
-        """A name as brokers know it."""
+        """The broker's name for a user's name."""
         return with_namespace(self.name, topic_or_group)
 
     def shown(self, topic: str) -> str:
-        """A topic as users know it."""
+        """The user's name for a broker's topic."""
         return without_namespace(self.name, topic)
 
     @overload
@@ -45,7 +45,7 @@ class Namespace:
         return replace(result, queue=self.shown_queues([result.queue])[0]) if self.name else result
 
     def wire_selector(self, select: Selector | None) -> Selector | None:
-        """What chooses among queues as brokers know them; `select` sees those of users."""
+        """A selector for queues with the brokers' names; `select` gets the users' names."""
         if select is None or not self.name:
             return select
         chosen_by_user = select
@@ -57,8 +57,8 @@ class Namespace:
         return choose
 
     def wire_strategy(self, strategy: Strategy) -> Strategy:
-        """Strategies see queues as brokers know them, as those of Java's members do; what a user
-        has configured gets their names."""
+        """Strategies get queues with the brokers' names, as in Java's members; configured queues of
+        a user are renamed."""
         if self.name and isinstance(strategy, Configured):
             return strategy.renamed(self.wire)
         return strategy

@@ -1,26 +1,30 @@
 """Options of clients by type: one table for type checkers and for the checks when a client is made.
 
-A TypedDict has the options of a client; `check_types` refuses a value of another type, before
-anything is done with it. Ranges are checked where an option is used.
+A TypedDict lists the options of a client. `check_types` refuses a value of another type before
+anything else happens. Ranges are checked where an option is used. `like` and `with_options_of` are
+for constructors that take `**options`: help() and editors show all options.
 """
 
 from __future__ import annotations
 
 import collections.abc
+import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pyrmq.client.hooks import SendMessageHook
 from pyrmq.errors import ClientError
 from pyrmq.model.compression import CompressionType
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 
 class ProducerOptions(TypedDict, total=False):
-    """As `Producer` takes them."""
+    """Options of `Producer`."""
 
     namesrv: str | None
     namespace: str
@@ -48,7 +52,7 @@ class ProducerOptions(TypedDict, total=False):
 
 
 class TransactionOptions(TypedDict, total=False):
-    """What `TransactionalProducer` takes besides."""
+    """Options that only `TransactionalProducer` has."""
 
     topics: Iterable[str] | str | None
     check_concurrency: int
@@ -57,18 +61,18 @@ class TransactionOptions(TypedDict, total=False):
 
 
 class TransactionalProducerOptions(ProducerOptions, TransactionOptions, total=False):
-    """All of them."""
+    """All options of `TransactionalProducer`."""
 
 
 class AdminOptions(TypedDict, total=False):
-    """As `Admin` takes them."""
+    """Options of `Admin`."""
 
     namesrv: str
     timeout: float | None
 
 
 Kind = tuple[Callable[[object], bool], str]
-"""Whether a value is of a kind, and its name in words."""
+"""A test of a value's type, and the name of that type for errors."""
 _NAMESRV = "one text, 'host:port' or 'host:port;host:port',"
 _PLAIN: dict[Any, Kind] = {
     NoneType: (lambda v: v is None, "None"),
@@ -84,7 +88,7 @@ _PLAIN: dict[Any, Kind] = {
 
 
 def check_types(options: type, given: Mapping[str, object]) -> None:
-    """ClientError for the first option that is of another type than its TypedDict says."""
+    """Raises ClientError for the first option whose type differs from its TypedDict."""
     for name, kinds in _kinds(options).items():
         if name in given and not any(fits(given[name]) for fits, _ in kinds):
             words = [word for _, word in kinds]
@@ -114,5 +118,37 @@ def _kinds_of(hint: Any) -> Iterable[Kind]:
 
 
 def _is_of(kind: type) -> Callable[[object], bool]:
-    """A text is a sequence, but nobody means it as one."""
+    """A text is a sequence too, but is not accepted as one."""
     return lambda value: isinstance(value, kind) and not isinstance(value, str | bytes)
+
+
+def like(client: type) -> Callable[[F], F]:
+    """Gives an `__init__` with `**options` the signature that help() and editors show: that of a
+    client's, with all of its options; parameters of its own have its own types."""
+
+    def decorate(init: F) -> F:
+        own = inspect.signature(init).parameters
+        there = inspect.signature(client.__init__)  # type: ignore[misc]
+        shown = [own.get(name, parameter) for name, parameter in there.parameters.items()]
+        init.__signature__ = there.replace(parameters=shown)  # type: ignore[attr-defined]
+        return init
+
+    return decorate
+
+
+def with_options_of(base: type) -> Callable[[F], F]:
+    """The same for an `__init__` whose `**options` are those of a base class, behind its own."""
+
+    def decorate(init: F) -> F:
+        own = inspect.signature(init)
+        named = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        known = {p.name for p in named}
+        more = [
+            p
+            for p in inspect.signature(base.__init__).parameters.values()  # type: ignore[misc]
+            if p.name not in known
+        ]
+        init.__signature__ = own.replace(parameters=[*named, *more])  # type: ignore[attr-defined]
+        return init
+
+    return decorate

@@ -1,10 +1,9 @@
-"""Brokers know a client on every connection, also on one that was opened again.
+"""Registers a client with brokers on every connection, also after reconnecting.
 
-A broker lists those whose heartbeat came on a connection that lives. After it was restarted it
-lists nobody, and whoever asks it first for the members of its group takes all queues; so a lost
-connection is opened again at once, also by a member that has no queues there. Each broker has a
-task of its own: one whose machine is away holds up no other.
-[MQClientInstance, enableHeartbeatChannelEventListener]
+A broker lists the clients whose heartbeat came on a live connection. After a restart it lists
+nobody, and the first member that asks for its group would take all queues. So a lost connection is
+opened again at once, also by a member without queues there. Each broker has its own task, so an
+unreachable one delays no other. [MQClientInstance, enableHeartbeatChannelEventListener]
 """
 
 from __future__ import annotations
@@ -17,30 +16,32 @@ import trio
 from pyrmq.client.instance import ROUTE_INTERVAL, ClientInstance
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
+from pyrmq.net.backoff import Backoff
 
 log = logging.getLogger(__name__)
 
-RETRY = (0.05, 1.0)
-"""Seconds until the next try to reach a broker that is away: the first, doubled up to the last."""
-FIND_RETRY = (0.5, ROUTE_INTERVAL)
-"""The same until brokers are looked for again that could not be found."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+"""Seconds until the next try to reach a broker that is away."""
+FIND_PAUSE = 0.5
+"""Seconds until brokers are looked for again that could not be found; up to ROUTE_INTERVAL."""
 
 
 class Registration:
-    """Heartbeats to brokers that are new or came back, at once and not at the next turn. `find`
-    looks for brokers; whether it could. `tried` is set when all that were found at first have
-    answered or failed."""
+    """Sends heartbeats to brokers that are new or came back, at once. `find` looks for brokers and
+    returns whether it could. `first_pause` and `longest_pause` are seconds between tries to reach
+    a broker. `tried` is set when all that were found at first have answered or failed."""
 
     def __init__(
         self,
         client: ClientInstance,
         *,
-        retry: tuple[float, float] = RETRY,
+        first_pause: float = FIRST_PAUSE,
+        longest_pause: float = LONGEST_PAUSE,
         find: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
         self.tried = trio.Event()
         self._client = client
-        self._retry = retry
+        self._pauses = first_pause, longest_pause
         self._find = find
         self._lost = trio.Event()
         self._reaching: set[str] = set()
@@ -52,7 +53,7 @@ class Registration:
         self._lost.set()
 
     async def run(self) -> None:
-        retry = FIND_RETRY[0]
+        backoff = Backoff(FIND_PAUSE, ROUTE_INTERVAL)
         async with trio.open_nursery() as nursery:
             while True:
                 self._lost = trio.Event()
@@ -64,16 +65,15 @@ class Registration:
                         nursery.start_soon(self._reach, address)
                 self._ended()
                 if complete:
-                    retry = FIND_RETRY[0]
+                    backoff.reset()
                     with trio.move_on_after(ROUTE_INTERVAL):
                         await self._lost.wait()
                 else:
-                    await trio.sleep(retry)
-                    retry = min(2 * retry, FIND_RETRY[1])
+                    await trio.sleep(backoff.next())
 
     async def _reach(self, address: str) -> None:
         """Returns when a broker knows this client, or is in no route any more."""
-        retry = self._retry[0]
+        backoff = Backoff(*self._pauses)
         while address in self._client.brokers():
             try:
                 await self._client.known_channel(address)
@@ -81,13 +81,12 @@ class Registration:
             except PyrmqError as e:
                 log.info("not registered with broker %s: %s", escape(address), escape(e))
             self._ended(address)
-            await trio.sleep(retry)
-            retry = min(2 * retry, self._retry[1])
+            await trio.sleep(backoff.next())
         self._reaching.discard(address)
         self._ended(address)
 
     def _ended(self, address: str = "") -> None:
-        """An attempt, or the search."""
+        """An attempt or a search has ended."""
         self._untried.discard(address)
         if not self._untried:
             self.tried.set()

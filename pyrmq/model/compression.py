@@ -22,7 +22,8 @@ _USUAL_RATIO = 32
 
 
 class CompressionType(Enum):
-    """How a producer compresses. The numbers are bits of sysFlag, as text a type is its name."""
+    """How a producer compresses. The numbers are bits of sysFlag; the text of a type is its
+    name."""
 
     LZ4 = 0x100
     ZSTD = 0x200

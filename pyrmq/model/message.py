@@ -1,4 +1,4 @@
-"""Messages as users send them, and where they went."""
+"""Messages to send, and the results of sends."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from pyrmq.model.record import decode_records as decode_records
 
 @dataclass(frozen=True, slots=True, order=True)
 class MessageQueue:
-    """One queue of a topic on one broker; sorted by topic, broker name, queue id as RocketMQ does.
-    [MessageQueue]"""
+    """One queue of a topic on one broker; sorted by topic, broker name and queue id, as in
+    RocketMQ. [MessageQueue]"""
 
     topic: str
     broker_name: str
@@ -41,7 +41,7 @@ class MessageQueue:
         return {"brokerName": self.broker_name, "queueId": self.queue_id, "topic": self.topic}
 
     def as_key(self) -> tuple[tuple[str, object], ...]:
-        """As the key of a JSON object, which fastjson writes as an object."""
+        """The queue as the key of a JSON object; fastjson writes it as an object."""
         return tuple(self.to_json().items())
 
     @classmethod
@@ -60,21 +60,25 @@ _NONE = 0
 class Message:
     """A message to send. [Message]
 
-    topic: 1 to 127 of the characters `%|a-zA-Z0-9_-`. body: at least one byte, at most the
-    producer's `max_message_size`. tags: one tag, which consumers select by. keys: what the message
-    is found by, several as a list or separated by blanks. flag: 32 bits for the user's own use.
-    wait_store_ok: with a broker of SYNC_FLUSH, the answer waits for the disk. properties: the
-    user's own, names and values without 0x01 and 0x02, all properties together at most 32767
-    bytes of UTF-8; empty values are not sent.
+    topic: 1 to 127 of the characters `%|a-zA-Z0-9_-`.
+    body: at least one byte, at most the producer's `max_message_size`.
+    tags: one tag, by which consumers can select.
+    keys: keys that find the message; several as a list, or separated by blanks.
+    flag: 32 bits for the user.
+    wait_store_ok: with SYNC_FLUSH, the broker answers when the message is on disk.
+    properties: the user's own. Names and values contain no 0x01 and 0x02; all properties together
+    have at most 32767 bytes of UTF-8; empty values are not sent.
 
-    At most one of these three says that consumers get it later. delay_time_level: after the delay
-    of this level, by default 1 to 18 for 1s 5s 10s 30s 1m to 10m 20m 30m 1h 2h (messageDelayLevel
-    of the broker; a higher one counts as the highest, at most 2^31-1); 0: at once. delay: seconds
-    or a timedelta; where it is that of a default level the level is sent, else the message is a
-    timer message. deliver_at: a datetime or seconds since 1970; a timer message. Timer messages
-    are refused by pyrmq's brokers, and delivered at once by Apache RocketMQ's of 4.x.
+    At most one of the next three delays the delivery:
+    delay_time_level: the delay of this level, by default 1 to 18 for 1s 5s 10s 30s 1m to 10m 20m
+    30m 1h 2h (messageDelayLevel of the broker). A higher level counts as the highest, up to 2^31-1;
+    0: no delay.
+    delay: seconds or a timedelta. The delay of a default level is sent as that level, any other one
+    as a timer message.
+    deliver_at: a datetime or seconds since 1970; sent as a timer message.
+    pyrmq's brokers refuse timer messages, and Apache RocketMQ 4.x delivers them at once.
 
-    UnsendableMessageError for a value of the wrong kind.
+    Raises UnsendableMessageError for a value of the wrong type.
     """
 
     topic: str
@@ -92,7 +96,8 @@ class Message:
         self.check()
 
     def check(self) -> None:
-        """UnsendableMessageError unless each field is of its kind. (A producer checks again.)"""
+        """Raises UnsendableMessageError unless each field has its type. (A producer checks
+        again.)"""
         # Twice for each message that is sent: no calls where all is well, and little for most.
         if (
             type(self.topic) is str
@@ -161,7 +166,7 @@ class Message:
             raise UnsendableMessageError(f"{what} expected, not {given!r}")
 
     def all_properties(self) -> dict[str, str]:
-        """The user's properties with WAIT, TAGS, KEYS, DELAY and those of timers."""
+        """The user's properties, and WAIT, TAGS, KEYS, DELAY and those of timers."""
         out = dict(self.properties)
         out[WAIT] = "true" if self.wait_store_ok else "false"
         if self.tags:
@@ -184,7 +189,7 @@ class Message:
 
     @property
     def is_delayed(self) -> bool:
-        """Whether it comes later, whichever way that was set."""
+        """Whether its delivery is delayed, in any of the three ways."""
         return (
             self.delay_time_level > 0
             or bool(self.delay)
@@ -200,7 +205,7 @@ class Message:
 
     @property
     def transaction_id(self) -> str | None:
-        """UNIQ_KEY, which a message has once it was sent in a transaction."""
+        """UNIQ_KEY, which a message has after it was sent in a transaction."""
         return self.properties.get(UNIQ_KEY)
 
 
@@ -213,8 +218,9 @@ def _seconds(delay: float | timedelta) -> float:
 
 
 class SendStatus(Enum):
-    """How safe an acknowledged message is; as text its name. All but SEND_OK mean that the broker
-    has the message, but not as safely as it is configured to. [SendStatus]"""
+    """How an acknowledged message is stored; its text is its name. Any status other than SEND_OK
+    means that the broker stored the message but did not flush or replicate it in time.
+    [SendStatus]"""
 
     SEND_OK = 0
     FLUSH_DISK_TIMEOUT = 10
@@ -227,12 +233,13 @@ class SendStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """Where a message went. [SendResult]
+    """The result of a send. [SendResult]
 
-    status: how safe it is. msg_id: its UNIQ_KEY, 32 hex digits made by the client (a batch: joined
-    by commas). offset_msg_id: broker address and physical offset in hex, made by the broker.
-    queue_offset: its place in `queue`, from 0; a batch's first. transaction_id: of a half message.
-    region_id: the broker's region. trace_on: whether the broker wants messages traced.
+    status: how the message is stored. msg_id: its UNIQ_KEY, 32 hex digits from the client (for a
+    batch: joined by commas). offset_msg_id: broker address and physical offset in hex, from the
+    broker. queue_offset: its offset in `queue`, from 0; for a batch that of the first message.
+    transaction_id: for a half message. region_id: the broker's region. trace_on: whether the broker
+    wants messages traced.
     """
 
     status: SendStatus

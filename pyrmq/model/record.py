@@ -26,15 +26,15 @@ _ENTRY = struct.Struct(">iiiii")
 
 @dataclass(slots=True)
 class ReceivedMessage:
-    """A message as stored. Times are ms since 1970, hosts `ip:port`, sizes bytes. [MessageExt]
+    """A stored message. Times are ms since 1970, hosts `ip:port`, sizes bytes. [MessageExt]
 
-    queue_offset counts messages of the queue from 0, commit_log_offset bytes of the broker's log.
-    `body` is uncompressed, `body_crc` that of the body as stored. `reconsume_times` counts
-    deliveries after the first one that the broker arranged. `properties` holds the system's
-    (UNIQ_KEY, KEYS, TAGS, …) and the sender's own.
+    `queue_offset` counts messages of the queue from 0, `commit_log_offset` bytes of the broker's
+    log. `body` is decompressed; `body_crc` is that of the stored body. `reconsume_times` counts the
+    deliveries after the first one. `properties` has the system's (UNIQ_KEY, KEYS, TAGS, …) and the
+    sender's own.
 
-    Reading `body` raises UndecodableBodyError where it cannot be decompressed; then `body_error` is
-    that error and `raw_body` what is stored.
+    If the body cannot be decompressed, `body` raises UndecodableBodyError, `body_error` returns
+    that error, and `raw_body` has the stored bytes.
     """
 
     topic: str
@@ -63,17 +63,17 @@ class ReceivedMessage:
 
     @property
     def raw_body(self) -> bytes:
-        """`body`, or where that cannot be read the bytes that are stored."""
+        """`body`, or the stored bytes if it cannot be decompressed."""
         return self.body
 
     @property
     def tags(self) -> str | None:
-        """The tag that the message was sent with."""
+        """The tag of the message."""
         return self.properties.get(TAGS)
 
     @property
     def keys(self) -> list[str]:
-        """The keys that the message was sent with."""
+        """The keys of the message."""
         return split_keys(self.properties.get(KEYS))
 
     @property
@@ -83,7 +83,7 @@ class ReceivedMessage:
 
     @property
     def transaction_id(self) -> str | None:
-        """UNIQ_KEY: the `transaction_id` that the message had when it was sent."""
+        """UNIQ_KEY, which is the `transaction_id` of the sent message."""
         return self.properties.get(UNIQ_KEY)
 
 

@@ -1,4 +1,4 @@
-"""Which failures are worth another try, how often, and after which pause.
+"""Which failures are worth another try (`pyrmq.net.backoff`: how often, and after which pause).
 
 What is asked may be asked again after errors that say so (`PyrmqError.retriable`). What is sent is
 sent again after more than that, as another broker may take it; then a message may be stored twice.
@@ -8,7 +8,6 @@ sent again after more than that, as another broker may take it; then a message m
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
 from enum import Enum
 
 from pyrmq.errors import PyrmqError, ResponseError
@@ -53,29 +52,3 @@ def may_send_again(error: PyrmqError, codes: Container[int | None] = RETRY_CODES
 def may_request_again(error: PyrmqError) -> bool:
     """Whether a question that failed is asked again."""
     return error.retriable
-
-
-FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 2.0
-"""Seconds before a second try, and before any."""
-
-
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """`retries` further tries after one that failed; the pause before the first of them, in
-    seconds, doubles up to `longest`."""
-
-    retries: int
-    first: float = FIRST_PAUSE
-    longest: float = LONGEST_PAUSE
-
-    def pause(self, failed: int) -> float | None:
-        """Seconds before the next try when `failed` (1 on) have failed; None: there is none."""
-        return None if failed > self.retries else self.pause_after(failed)
-
-    def pause_after(self, failed: int) -> float:
-        """The same without a bound on tries."""
-        return min(self.first * 2.0 ** min(failed - 1, 64), self.longest)
-
-
-NO_RETRY = RetryPolicy(0)

@@ -1,15 +1,36 @@
-"""What a consumer wants of a topic: SubscriptionData and the tag expression."""
+"""A consumer's subscription to a topic: SubscriptionData and the tag expression."""
 
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from pyrmq.errors import SubscriptionError
-from pyrmq.model.cached import cached_by_text
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.topic import as_int
+
+T = TypeVar("T")
+
+SHORT = 256
+"""Characters of a text that is short."""
+MANY = 1024
+"""Short texts of which it is kept."""
+FEW = 16
+"""The same of longer ones, of which each may take a thousand times as much."""
+
+
+def cached_by_text(make: Callable[[str], T]) -> Callable[[str], T]:
+    """`make`, which remembers what it has returned lately."""
+    short, longer = lru_cache(MANY)(make), lru_cache(FEW)(make)
+
+    def made(text: str) -> T:
+        return short(text) if len(text) <= SHORT else longer(text)
+
+    return made
+
 
 TAG = "TAG"
 SQL92 = "SQL92"

@@ -1,5 +1,5 @@
-"""Transactions as every part knows them: states of a local transaction, properties of a half.
-[LocalTransactionState, MessageConst]"""
+"""Transactions: states of a local transaction, properties of a half. [LocalTransactionState,
+MessageConst]"""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ OUTBOX_ID = "PYRMQ_OUTBOX"
 
 
 class TransactionState(IntEnum):
-    """What a producer says of its local transaction. The numbers are those on the wire, as text a
-    state is its name."""
+    """The producer's state of its local transaction. The numbers are those in requests; the text of
+    a state is its name."""
 
     UNKNOWN = 0
     COMMIT = 8

@@ -11,17 +11,17 @@ from pyrmq.errors import InvalidParameterError, ResponseError, SystemBusyError
 from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.topic import DataVersion, as_int
-from pyrmq.namesrv import fields, names, register_body, views
+from pyrmq.namesrv import fields, register_body, views
 from pyrmq.namesrv.config import RunningConfig
 from pyrmq.namesrv.kv import ORDER_TOPIC_CONFIG, KvConfig
 from pyrmq.namesrv.notify import MinimumNotifier
+from pyrmq.namesrv.register_body import Queues, queues_of
 from pyrmq.namesrv.routes import DEFAULT_TIMEOUT_MS, Registration, Routes
-from pyrmq.namesrv.topic_row import Queues, queues_of
 from pyrmq.net import fastjson
-from pyrmq.net.answers import InTurns
 from pyrmq.net.command import Response
-from pyrmq.net.connection import Connection
-from pyrmq.net.turns import Turns
+from pyrmq.net.server.answers import InTurns
+from pyrmq.net.server.connection import Connection
+from pyrmq.net.server.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -71,10 +71,10 @@ class BrokerProcessor:
         place = fields.place(command)
         ha_address = command.ext.get("haServerAddr", "")
         if ha_address:
-            names.check_address("haServerAddr", ha_address)
+            fields.check_address("haServerAddr", ha_address)
         zone = command.ext.get(ZONE_NAME, "").strip()
         if zone:
-            names.check_name(ZONE_NAME, zone)
+            fields.check_name(ZONE_NAME, zone)
         registration = Registration(
             place.cluster,
             place.broker_name,
@@ -220,7 +220,7 @@ class BrokerProcessor:
     def register_topic(self, connection: Connection, command: Command) -> Response:
         """REGISTER_TOPIC_IN_NAMESRV: the queues of one topic on brokers that are registered."""
         topic = fields.text(command, "topic")
-        names.check_topic(topic)
+        fields.check_topic(topic)
         if len(command.body) > MAX_ROUTE:
             raise InvalidParameterError(f"the route has more than {MAX_ROUTE} bytes")
         rows = fastjson.loads_object(command.body).get("queueDatas")

@@ -19,10 +19,10 @@ from pyrmq.namesrv.brokers import ZONE_NAME
 from pyrmq.namesrv.config import RunningConfig
 from pyrmq.namesrv.kv import ORDER_TOPIC_CONFIG, KvConfig
 from pyrmq.namesrv.routes import Routes
-from pyrmq.net.answers import InTurns
 from pyrmq.net.command import Response
-from pyrmq.net.connection import Connection
-from pyrmq.net.turns import Steps, Turns, finish
+from pyrmq.net.server.answers import InTurns
+from pyrmq.net.server.connection import Connection
+from pyrmq.net.server.turns import Steps, Turns, finish
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class RouteProcessor:
         self._turns = turns
         self._started = -math.inf
         self._cluster: tuple[int, bytes] = (-1, b"")
-        """What the clusters are, encoded, and the number of changes before it."""
+        """The encoded clusters, and the number of changes before them."""
         self._cluster_at = -math.inf
         """When encoding it began."""
         self._encoding = trio.Lock()

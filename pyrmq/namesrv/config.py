@@ -6,9 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyrmq.net.admin_access import parse_networks
-from pyrmq.net.config_table import FixedKey, UnusedKey, check_fields, from_properties, key
-from pyrmq.net.live_config import LiveConfig
+from pyrmq.config.live import LiveConfig
+from pyrmq.config.table import (
+    FixedKey,
+    UnusedKey,
+    check_fields,
+    from_properties,
+    key,
+)
+from pyrmq.net.server.admin_access import parse_networks
 
 _THREADS = "there are no thread pools here: trio runs everything"
 _SOCKETS = "the system sizes the buffers of sockets"
@@ -50,7 +56,7 @@ class NamesrvConfig:
     bind_address: str = key("0.0.0.0", "Address to listen on.")
     scan_not_active_broker_interval: int = key(
         5000,
-        "ms between two rounds that remove expired brokers.",
+        "ms between two passes that remove expired brokers.",
         low=10,
         high=86_400_000,
         live=True,

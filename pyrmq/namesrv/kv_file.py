@@ -1,22 +1,68 @@
-"""The file of the KV configuration, kvConfig.json, in RocketMQ's format. [KVConfigManager]
+"""kvConfig.json, the file of the KV configuration, in RocketMQ's format, and its lock.
+[KVConfigManager]
 
-It is replaced atomically, so that a crash leaves the one before or the new one.
+The file is replaced atomically: a crash leaves the file before or the new one. The lock keeps a
+second name server from undoing the changes of the first.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
+from pyrmq.config import files
 from pyrmq.engine import json_members
 from pyrmq.errors import ConfigError, ProtocolError
-from pyrmq.net import durable_file, fastjson
+from pyrmq.escape import escape
+from pyrmq.net import fastjson
 
+log = logging.getLogger(__name__)
 MAX_SIZE = 64 << 20
 """Largest file that is read, bytes."""
 _TABLES = "configTable"
+
+
+class KvLock:
+    """The lock of a file beside, which stays: the file itself is replaced with each change. It is
+    held until `release`, or the end of the process."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[bytes] | None = None
+
+    def hold(self) -> None:
+        """ConfigError if another name server has it. There is no hold before there is a folder to
+        write to, and, with a line of the log, none where no file can be locked. Blocking."""
+        if self._file is not None or not self._path.parent.is_dir():
+            return
+        try:
+            file = self._path.with_name(self._path.name + ".lock").open("ab")
+        except OSError as e:
+            log.info("%s is not locked: %s", escape(self._path), escape(e.strerror))
+            return
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as e:
+            file.close()
+            if e.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise ConfigError(
+                    f"{self._path} is in use by another process, a name server: stop that one, or "
+                    "give this one a file of its own (kvConfigPath)"
+                ) from None
+            log.info("%s is not locked: %s", escape(self._path), escape(e.strerror))
+        else:
+            self._file = file
+
+    def release(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 def load(path: Path) -> tuple[dict[str, dict[str, str]], list[bytes]]:
@@ -68,9 +114,9 @@ def save(path: Path, rows: Mapping[str, bytes], others: Sequence[bytes]) -> None
     fresh = path.with_name(path.name + ".tmp")
     make_folder(path)
     with _naming(path):
-        durable_file.write(fresh, (b'{"configTable":{', b",".join(parts), tail))
+        files.write(fresh, (b'{"configTable":{', b",".join(parts), tail))
         os.replace(fresh, path)
-        durable_file.sync_folder(path.parent)
+        files.sync_folder(path.parent)
 
 
 def make_folder(path: Path) -> None:

@@ -14,7 +14,7 @@ from pyrmq.model.codes import RequestCode
 from pyrmq.namesrv.config import RunningConfig
 from pyrmq.namesrv.routes import NewMinimum
 from pyrmq.net.address import parse_address
-from pyrmq.net.channel import Channels
+from pyrmq.net.client.channel import Channels
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,7 @@
-"""Who is where: the route tables. No I/O, no clock of its own. [RouteInfoManager]
+"""The route tables: which broker is where, with which topics. No I/O, no clock.
+[RouteInfoManager]
 
-What concerns all topics of a broker is done in steps (`pyrmq.net.turns`).
+What concerns all topics of a broker is done in steps (`pyrmq.net.server.turns`).
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from pyrmq.errors import InvalidParameterError, ResponseError
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.route import MASTER_ID, BrokerData
 from pyrmq.model.topic import DataVersion
-from pyrmq.namesrv.topic_row import Queues
-from pyrmq.net.turns import Steps
+from pyrmq.namesrv.register_body import Queues
+from pyrmq.net.server.turns import Steps
 
 DEFAULT_TIMEOUT_MS = 120_000
 MAX_BROKERS = 64
@@ -43,7 +44,7 @@ class Live:
 
 @dataclass(slots=True)
 class Registration:
-    """What REGISTER_BROKER states."""
+    """The fields of a REGISTER_BROKER."""
 
     cluster: str
     broker_name: str
@@ -78,9 +79,9 @@ class NewMinimum:
     """The smallest broker id of a group has changed. [NotifyMinBrokerIdChangeRequestHeader]"""
 
     addresses: dict[int, str]
-    """Of those that are left, by id."""
+    """The addresses that are left, by broker id."""
     offline: str | None = None
-    """Who was the smallest, and has gone."""
+    """The address that was the smallest and has gone."""
     ha_address: str | None = None
     """Of the new one."""
 
@@ -104,7 +105,7 @@ class Routes:
     _names_at: dict[str, set[str]] = field(default_factory=dict)
     """Broker names by address."""
     _owned: dict[object, set[tuple[str, str]]] = field(default_factory=dict)
-    """What is in `live` by the connection it registered on."""
+    """Keys of `live`, by the connection that they registered on."""
     _topics_of_all: int = 0
     """How many topics the broker names have, each counted for itself."""
 

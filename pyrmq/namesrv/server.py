@@ -2,32 +2,93 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import socket
 
 import trio
 
-from pyrmq.engine import Listener
+from pyrmq.config.files import parse_properties
+from pyrmq.config.table import keys_of, values_of
+from pyrmq.engine import Command, Listener
+from pyrmq.errors import ConfigError, InvalidParameterError, NoPermissionError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.namesrv.brokers import BrokerProcessor
 from pyrmq.namesrv.clients import RouteProcessor
-from pyrmq.namesrv.config import NamesrvConfig, RunningConfig
-from pyrmq.namesrv.config_requests import ConfigProcessor
-from pyrmq.namesrv.kv import KvConfig
-from pyrmq.namesrv.kv_lock import KvLock
-from pyrmq.namesrv.kv_requests import KvProcessor
+from pyrmq.namesrv.config import OTHER_KEYS, NamesrvConfig, RunningConfig
+from pyrmq.namesrv.kv import KvConfig, KvProcessor
+from pyrmq.namesrv.kv_file import KvLock
 from pyrmq.namesrv.notify import MinimumNotifier
 from pyrmq.namesrv.routes import Routes
 from pyrmq.net.address import Address, format_address
-from pyrmq.net.admin_access import AdminAccess
-from pyrmq.net.answers import Processor
-from pyrmq.net.listen import open_listeners
-from pyrmq.net.server import RemotingServer
-from pyrmq.net.turns import Turns
+from pyrmq.net.command import Response
+from pyrmq.net.server.admin_access import AdminAccess
+from pyrmq.net.server.answers import Processor
+from pyrmq.net.server.connection import Connection
+from pyrmq.net.server.listen import open_listeners
+from pyrmq.net.server.server import RemotingServer
+from pyrmq.net.server.turns import Turns
 from pyrmq.version import __version__
 
 log = logging.getLogger(__name__)
+
+MAX_CONFIG_BODY = 65_536
+"""Longest text of changes, bytes."""
+
+
+class ConfigProcessor:
+    def __init__(self, config: RunningConfig) -> None:
+        self._config = config
+
+    def get(self, connection: Connection, command: Command) -> Response:
+        """GET_NAMESRV_CONFIG: lines `key=value`, as Java's Properties reads them."""
+        lines = [f"{key}={_line(value)}\n" for key, value in values_of(self._config.now).items()]
+        return Response(body="".join(sorted(lines)).encode(errors="backslashreplace"))
+
+    def update(self, connection: Connection, command: Command) -> Response:
+        """UPDATE_NAMESRV_CONFIG: changes all keys of the text, or none. What is changed counts at
+        once, until the name server ends."""
+        if len(command.body) > MAX_CONFIG_BODY:
+            raise InvalidParameterError(
+                f"at most {MAX_CONFIG_BODY} bytes of configuration are taken"
+            )
+        try:
+            values = parse_properties(command.body.decode())
+        except UnicodeDecodeError:
+            raise InvalidParameterError("the configuration is not UTF-8") from None
+        if not values:
+            raise InvalidParameterError("there is no key=value to change")
+        refused = {key.strip() for key in self._config.now.config_black_list.split(";")}
+        rows = keys_of(NamesrvConfig)
+        for key in values:
+            if key in refused or key not in rows or not rows[key][1].live:
+                self._refuse(key)
+        try:
+            chosen = NamesrvConfig.from_properties(values)
+        except ConfigError as e:
+            raise InvalidParameterError(str(e)) from None
+        changes = {rows[key][0]: getattr(chosen, rows[key][0]) for key in values}
+        self._config.change(dataclasses.replace(self._config.now, **changes))
+        log.info("%s changes %s", escape(connection.peer), escape(values))
+        return Response()
+
+    def _refuse(self, key: str) -> None:
+        """Raises what says why a key cannot be changed."""
+        known = {*keys_of(NamesrvConfig), *(row.name for row in OTHER_KEYS)}
+        if key not in known:
+            raise InvalidParameterError(
+                f"unknown configuration key {key[:64]!r}: nothing is changed"
+            )
+        raise NoPermissionError(
+            f"{key} cannot be changed while the name server runs: change the file that it is "
+            "started with. Nothing is changed"
+        )
+
+
+def _line(value: str) -> str:
+    """A value that stays on its line."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
 
 
 class NameServer:

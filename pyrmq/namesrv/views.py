@@ -1,4 +1,4 @@
-"""What is answered from the route tables. [RouteInfoManager, ZoneRouteRPCHook]"""
+"""Answers that are made from the route tables. [RouteInfoManager, ZoneRouteRPCHook]"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyrmq.model.route import MASTER_ID, BrokerData, QueueData, TopicRoute
 from pyrmq.model.topic import PERM_WRITE
 from pyrmq.namesrv.routes import SOME, Routes
 from pyrmq.net import fastjson
-from pyrmq.net.turns import Steps
+from pyrmq.net.server.turns import Steps
 
 UNIT = 1
 """Bits of topicSysFlag. [TopicSysFlag]"""

@@ -1,6 +1,8 @@
-"""Writing command frames from Python, in both serialize types. [RemotingCommand]
+"""Writing command frames from Python, in both serialize types, and reading the code and the fields
+of answers. [RemotingCommand]
 
-Reading is the engine's (`pyrmq.engine.Session`), so are the answers to plain sends.
+Frames are read by the engine (`pyrmq.engine.Session`), which also writes the answers to plain
+sends.
 """
 
 from __future__ import annotations
@@ -11,13 +13,16 @@ from dataclasses import dataclass, field
 from json.encoder import encode_basestring
 
 from pyrmq.engine import Command, Slice
-from pyrmq.model.codes import LANGUAGE_PYTHON, VERSION
-from pyrmq.model.request_bodies import MAX_FRAME
+from pyrmq.errors import ProtocolError, ResponseError
+from pyrmq.model.codes import LANGUAGE_PYTHON, VERSION, ResponseCode
+from pyrmq.model.request_kinds import MAX_FRAME
 
 JSON = 0
 ROCKETMQ = 1
 FLAG_RESPONSE = 1
 FLAG_ONEWAY = 2
+MAX_NUMBER = 2**63 - 1
+"""The largest offset that an answer may state."""
 
 json_text: Callable[[str], str] = encode_basestring  # what a JSONEncoder calls for a str
 _TAIL = f',"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
@@ -148,3 +153,21 @@ def encode_response(command: Command | ReplyTo, response: Response) -> list[byte
         raise AnswerTooLong(f"the answer has {8 + len(header) + size} bytes: at most {MAX_FRAME}")
     head = frame_head(command.codec, header, size)
     return [head, *buffers] if size else [head]
+
+
+def check_success(answer: Command) -> Command:
+    """The answer, if its code is SUCCESS; the ResponseError of its code otherwise."""
+    if answer.code != ResponseCode.SUCCESS:
+        raise ResponseError.of(answer.code, answer.remark or "")
+    return answer
+
+
+def number(answer: Command, name: str) -> int:
+    """An ext field that has to be an offset: -1 to 2^63-1. ProtocolError."""
+    try:
+        value = int(answer.ext[name])
+    except (KeyError, ValueError) as e:
+        raise ProtocolError(f"answer without {name}") from e
+    if not -1 <= value <= MAX_NUMBER:
+        raise ProtocolError(f"answer with {name}={value}")
+    return value

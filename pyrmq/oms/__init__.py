@@ -6,8 +6,8 @@
     async with access_point.create_producer() as producer:
         await producer.send(producer.create_bytes_message("Orders", b"Hello"))
 
-`pyrmq.oms.aio` has the same for asyncio, `pyrmq.oms.sync` for plain code. Errors are those of
-`pyrmq.errors`, under OpenMessaging's names as well.
+This is for trio; `pyrmq.oms.aio` is the same for asyncio, `pyrmq.oms.sync` for blocking code.
+Errors are those of `pyrmq.errors`, also under OpenMessaging's names.
 """
 
 from pyrmq.errors import MessageIllegalError as OMSMessageFormatError
@@ -15,13 +15,11 @@ from pyrmq.errors import NotSupportedError as OMSNotSupportedError
 from pyrmq.errors import PyrmqError as OMSRuntimeError
 from pyrmq.errors import RequestTimeoutError as OMSTimeoutError
 from pyrmq.oms.access_point import MessagingAccessPoint
-from pyrmq.oms.attributes import Attribute
-from pyrmq.oms.key_value import KeyValue
-from pyrmq.oms.message import BytesMessage, Header
-from pyrmq.oms.producer import Producer, SendResult
-from pyrmq.oms.promise import Promise
+from pyrmq.oms.message import BytesMessage, Header, KeyValue
+from pyrmq.oms.producer import Producer, Promise, SendResult
 from pyrmq.oms.pull_consumer import PullConsumer
 from pyrmq.oms.push_consumer import Context, PushConsumer
+from pyrmq.oms.settings import Attribute
 
 __all__ = [
     "Attribute",

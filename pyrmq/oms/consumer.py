@@ -1,28 +1,35 @@
-"""What push and pull consumers share: a group, its queues, and their lifecycle."""
+"""The common part of push and pull consumers: a group, its queues, and their lifecycle."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Self, TypeVar
+from contextlib import AsyncExitStack
+from typing import Any, Generic, NoReturn, Self, TypeVar
 
-from pyrmq.client import consumer as consumers
-from pyrmq.client.refusals import check_topic
-from pyrmq.errors import ClientError
-from pyrmq.model.names import retry_topic
-from pyrmq.model.namespace import with_namespace
+from pyrmq.client.checks import check_topic, check_trio
+from pyrmq.client.consumer import push_consumer as consumers
+from pyrmq.errors import ClientError, NotSupportedError
+from pyrmq.model.names import retry_topic, with_namespace
 from pyrmq.model.subscription import ALL
 from pyrmq.net.tasks import Tasks
-from pyrmq.oms.attributes import Attribute, Settings
-from pyrmq.oms.entering import enter
-from pyrmq.oms.key_value import KeyValue
-from pyrmq.oms.unsupported import OfConsumer
+from pyrmq.oms.message import KeyValue
+from pyrmq.oms.settings import ON_TRIO, Attribute, Settings
 
 L = TypeVar("L")
 
 
+class OfConsumer:
+    """What a consumer refuses, on trio, for asyncio and for plain code."""
+
+    def add_interceptor(self, *_: object) -> NoReturn:
+        raise NotSupportedError(
+            "an interceptor is not supported: call the listener in a function of your own"
+        )
+
+
 class Consumer(OfConsumer, Generic[L]):
-    """`attached` has the queues and what belongs to each (a listener). The client begins with no
-    topic but the retry topic of its group; queues are subscribed as they are attached."""
+    """`attached` has the queues, each with its value (a listener). The client starts with only the
+    retry topic of its group; queues are subscribed when they are attached."""
 
     def __init__(
         self, settings: Settings, listener: Callable[[Any], Any] | None, **options: Any
@@ -45,14 +52,19 @@ class Consumer(OfConsumer, Generic[L]):
         self._attached: dict[str, L] = {}
         self._tasks = Tasks()
         self._left = False
+        self._entered = AsyncExitStack()
 
     @property
     def attributes(self) -> KeyValue:
-        """What it was made with, and the defaults; a copy."""
+        """The own attributes and the defaults; a copy."""
         return KeyValue(self._attributes)
 
     async def __aenter__(self) -> Self:
-        await enter(self._client, self._tasks)
+        check_trio(*ON_TRIO)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._client)
+            await stack.enter_async_context(self._tasks)
+            self._entered = stack.pop_all()
         try:
             for queue in list(self._attached):
                 await self._subscribe(queue)
@@ -61,15 +73,12 @@ class Consumer(OfConsumer, Generic[L]):
             raise
         return self
 
-    async def __aexit__(self, *error: object) -> None:
+    async def __aexit__(self, *error: Any) -> None:
         self._left = True
-        try:
-            await self._tasks.__aexit__(*error)
-        finally:
-            await self._client.__aexit__(*error)
+        await self._entered.__aexit__(*error)
 
     def attach_first(self, queue: str, what: L) -> None:
-        """Notes a queue that is subscribed later."""
+        """Notes a queue that is subscribed when the consumer opens."""
         self._check_not_left()
         check_topic(queue)
         if queue in self._attached:
@@ -92,8 +101,8 @@ class Consumer(OfConsumer, Generic[L]):
         del self._attached[queue]
 
     async def detach_queue(self, queue: str) -> None:
-        """Gives a queue up; others of the group get its messages. ClientError for one that is not
-        attached."""
+        """Stops consuming a queue; other members of the group get its messages. Raises ClientError
+        if it is not attached."""
         self.detach_first(queue)
         if self._tasks.running:
             await self._client.unsubscribe(self._topic(queue))

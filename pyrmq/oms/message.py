@@ -1,22 +1,108 @@
-"""Messages with system headers and user headers, and what they are in RocketMQ. [BytesMessageImpl,
-OMSUtil]"""
+"""Headers, messages with system headers and user headers, and what messages are in RocketMQ.
+[DefaultKeyValue, BytesMessageImpl, OMSUtil]"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Iterator, Mapping, MutableMapping
 from enum import StrEnum
+from typing import Self
 
-from pyrmq.client.refusals import check_kind
-from pyrmq.errors import NotSupportedError, UnsendableMessageError
+from pyrmq.client.checks import check_kind
+from pyrmq.errors import ClientError, NotSupportedError, UnsendableMessageError
 from pyrmq.model.message import Message as RocketMessage
-from pyrmq.model.namespace import without_namespace
+from pyrmq.model.names import without_namespace
 from pyrmq.model.properties import KEYS, SHARDING_KEY, SYSTEM_PROPERTIES, TAGS
 from pyrmq.model.record import ReceivedMessage
-from pyrmq.oms.key_value import KeyValue, Value
+
+Value = str | int | float
+_WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
+_NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,6})?|Infinity|NaN)")
+_LONG = 1 << 63
+
+
+class KeyValue(MutableMapping[str, str]):
+    """A dict of strings. Numbers become text in Java's format.
+
+        headers = KeyValue(region="eu")
+        headers["attempt"] = 3
+        headers.get_int("attempt")
+
+    Raises ClientError for a value that is neither str, int (of 64 bits) nor float.
+    """
+
+    __slots__ = ("_texts",)
+
+    def __init__(self, values: Mapping[str, Value] | None = None, /, **named: Value) -> None:
+        self._texts: dict[str, str] = {}
+        if values is not None and not isinstance(values, Mapping):
+            raise ClientError(f"headers and attributes are a dict, not {type(values).__name__}")
+        for name, value in {**(values or {}), **named}.items():
+            self[name] = value
+
+    def __getitem__(self, name: str) -> str:
+        return self._texts[name]
+
+    def __setitem__(self, name: str, value: Value) -> None:
+        if not isinstance(name, str) or not name:
+            raise ClientError(f"the name of a header or attribute is {name!r:.80}; str is needed")
+        self._texts[str.__str__(name)] = _text(name, value)
+
+    def __delitem__(self, name: str) -> None:
+        del self._texts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __repr__(self) -> str:
+        return f"KeyValue({self._texts!r})"
+
+    def put(self, name: str, value: Value) -> Self:
+        """Sets a value; calls can be chained."""
+        self[name] = value
+        return self
+
+    def get_int(self, name: str, default: int = 0) -> int:
+        """A value as a whole number; `default` if it is missing. Raises ClientError if it is not a
+        number."""
+        text = self._texts.get(name)
+        if text is None:
+            return default
+        if not _WHOLE.fullmatch(text) or not -_LONG <= int(text) < _LONG:
+            raise ClientError(f"{name} is {text!r:.80}, which is no whole number of 64 bits")
+        return int(text)
+
+    def get_float(self, name: str, default: float = 0.0) -> float:
+        """A value as a number; `default` if it is missing. Raises ClientError if it is not a
+        number."""
+        text = self._texts.get(name)
+        if text is None:
+            return default
+        if len(text) > 400 or not _NUMBER.fullmatch(text):
+            raise ClientError(f"{name} is {text!r:.80}, which is no number")
+        return float(text)
+
+
+def _text(name: str, value: object) -> str:
+    if isinstance(value, str):
+        return str.__str__(value)  # of members of an Enum too
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ClientError(f"{name} is {type(value).__name__}; str, int or float is needed")
+    if isinstance(value, int):
+        if not -_LONG <= value < _LONG:
+            raise ClientError(f"{name} has more than 64 bits: give it as a str")
+        return str(int(value))
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return "NaN" if math.isnan(value) else repr(float(value))
 
 
 class Header(StrEnum):
-    """Names of system headers; plain texts do as well. [Message.BuiltinKeys]"""
+    """Names of system headers; plain strings work as well. [Message.BuiltinKeys]"""
 
     MESSAGE_ID = "MESSAGE_ID"
     DESTINATION = "DESTINATION"
@@ -60,12 +146,13 @@ class BytesMessage:
 
         BytesMessage("Orders", b"...", user_headers={"region": "eu", "attempt": 1})
 
-    queue: the topic, header DESTINATION. user_headers: the user's own; TAGS among them is the tag
-    that RocketMQ's consumers select by. sys_headers, by `Header`: SEARCH_KEYS (keys, separated by
-    blanks), START_TIME (not before, ms since 1970; a timer message), STREAM_KEY (messages with one
-    key go to one queue of the topic, in order), TRACE_ID. Others are written when a message is
-    stored and delivered, and not sent, so that a message that was received can be sent on; or they
-    are refused by `send`.
+    queue: the topic, header DESTINATION.
+    user_headers: the user's own; TAGS is the tag by which RocketMQ's consumers select.
+    sys_headers, by `Header`: SEARCH_KEYS (keys, separated by blanks), START_TIME (earliest
+    delivery, ms since 1970; a timer message), STREAM_KEY (messages with the same key go to one
+    queue of the topic, in order), TRACE_ID. Headers that the system writes when it stores and
+    delivers a message are not sent, so you can send a received message again. `send` refuses all
+    others.
     """
 
     __slots__ = ("_body", "received", "sys_headers", "user_headers")
@@ -83,11 +170,11 @@ class BytesMessage:
         self.user_headers = KeyValue(user_headers)
         self.body = body
         self.received: ReceivedMessage | None = None
-        """As pyrmq has it: offsets, and the body as it is stored."""
+        """pyrmq's form of the message, with offsets and the stored body."""
 
     @property
     def body(self) -> bytes:
-        """The body. UndecodableBodyError for one that was received and cannot be decompressed."""
+        """The body. Raises UndecodableBodyError if a received body cannot be decompressed."""
         if self._body is None:
             assert self.received is not None
             return self.received.body
@@ -105,7 +192,7 @@ class BytesMessage:
 
     @property
     def message_id(self) -> str | None:
-        """Header MESSAGE_ID; None before it was sent."""
+        """Header MESSAGE_ID; None before the message is sent."""
         return self.sys_headers.get(Header.MESSAGE_ID)
 
     def __repr__(self) -> str:
@@ -116,7 +203,8 @@ class BytesMessage:
 
 
 def to_rocketmq(message: BytesMessage) -> tuple[RocketMessage, str | None]:
-    """As RocketMQ takes it, and its sharding key. NotSentError, NotSupportedError."""
+    """RocketMQ's form of a message, and its sharding key. Raises NotSentError and
+    NotSupportedError."""
     check_kind("what is sent", message, (BytesMessage,), "a BytesMessage")
     system = message.sys_headers
     for name in system:
@@ -149,7 +237,8 @@ def to_rocketmq(message: BytesMessage) -> tuple[RocketMessage, str | None]:
 
 
 def from_rocketmq(message: ReceivedMessage, namespace: str) -> BytesMessage:
-    """As OpenMessaging has it. Of RocketMQ's own properties only TAGS is a header."""
+    """OpenMessaging's form of a message. Of RocketMQ's own properties only TAGS becomes a
+    header."""
     properties = message.properties
     user = {
         name: text

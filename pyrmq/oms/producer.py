@@ -1,52 +1,152 @@
-"""Sending messages of OpenMessaging. [ProducerImpl]"""
+"""Sending messages of OpenMessaging, and promises of what a send will have come to.
+[ProducerImpl, DefaultPromise]"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Generic, NoReturn, Self, TypeVar
 
 import trio
 
-from pyrmq.client import producer as producers
-from pyrmq.client.option_checks import check_seconds
-from pyrmq.client.select import select_by_hash
-from pyrmq.errors import ClientError
+from pyrmq.client.checks import check_seconds, check_trio
+from pyrmq.client.producer import producer as producers
+from pyrmq.client.producer.select import select_by_hash
+from pyrmq.client.user_functions import in_main_thread
+from pyrmq.errors import ClientError, NotSupportedError
 from pyrmq.model.message import Message as RocketMessage
 from pyrmq.model.message import SendResult as RocketResult
 from pyrmq.model.message import SendStatus
 from pyrmq.net.tasks import Tasks
-from pyrmq.oms.attributes import Attribute, Settings
-from pyrmq.oms.entering import enter
-from pyrmq.oms.key_value import KeyValue, Value
-from pyrmq.oms.message import BytesMessage, Header, to_rocketmq
-from pyrmq.oms.promise import Promise, forward
-from pyrmq.oms.unsupported import OfProducer
+from pyrmq.oms.message import BytesMessage, Header, KeyValue, Value, to_rocketmq
+from pyrmq.oms.settings import ON_TRIO, Attribute, Settings
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+def forward(promise: Promise[T], future: Future[T]) -> None:
+    """Copies the result of a promise to the future of another thread."""
+
+    def done(promise: Promise[T]) -> None:
+        error = promise.exception()
+        if error is None:
+            future.set_result(promise.result())
+        else:
+            future.set_exception(error)
+
+    promise.add_done_callback(done)
+
+
+class Promise(Generic[T]):
+    """A result that comes later: `await` it. Its methods have the names of
+    concurrent.futures.Future."""
+
+    def __init__(self) -> None:
+        self._done = trio.Event()
+        self._error: Exception | None = None
+        self._results: list[T] = []
+        self._callbacks: list[Callable[[Promise[T]], object]] = []
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        yield from self._done.wait().__await__()
+        return self.result()
+
+    def done(self) -> bool:
+        """Whether there is a result or an error."""
+        return self._done.is_set()
+
+    def result(self) -> T:
+        """The result, without waiting. Raises its error, or ClientError while there is neither."""
+        if self._error is not None:
+            raise self._error
+        if not self._results:
+            raise ClientError("there is no result yet: `await` the promise")
+        return self._results[0]
+
+    def exception(self) -> Exception | None:
+        """The error; None if there is a result. Raises ClientError while there is neither."""
+        if self._error is None:
+            self.result()
+        return self._error
+
+    def add_done_callback(self, function: Callable[[Promise[T]], object]) -> None:
+        """Calls a plain function with this promise when it is done, or at once if it already is.
+        What the function raises is logged."""
+        if self.done():
+            self._call(function)
+        else:
+            self._callbacks.append(function)
+
+    def set_result(self, result: T) -> None:
+        """For the code that made the promise."""
+        self._results.append(result)
+        self._finish()
+
+    def set_exception(self, error: Exception) -> None:
+        """For the code that made the promise."""
+        self._error = error
+        self._finish()
+
+    def _finish(self) -> None:
+        self._done.set()
+        callbacks, self._callbacks = self._callbacks, []
+        for function in callbacks:
+            self._call(function)
+
+    def _call(self, function: Callable[[Promise[T]], object]) -> None:
+        try:
+            function(self)
+        except BaseException as e:
+            if not isinstance(e, Exception) and in_main_thread():
+                raise  # it ends the program
+            log.exception("a callback of a promise failed")
+
 
 MAX_PENDING = 1024
-"""Sends of `send_async` at a time; further ones wait."""
+"""Most sends of `send_async` in flight; further ones wait."""
 MAX_TIMEOUT = 2**31 / 1000
 Converted = tuple[RocketMessage, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """message_id: what the message has as MESSAGE_ID. rocketmq: where it went."""
+    """message_id: the message's MESSAGE_ID. rocketmq: RocketMQ's result."""
 
     message_id: str
     rocketmq: RocketResult
 
 
+class OfProducer:
+    """What a producer refuses, on trio, for asyncio and for plain code."""
+
+    def create_batch_message_sender(self) -> NoReturn:
+        raise NotSupportedError("a batch sender is not supported: use send_batch of pyrmq.Producer")
+
+    def send_in_transaction(self, *_: object) -> NoReturn:
+        raise NotSupportedError(
+            "sending in a transaction is not supported: use pyrmq.TransactionalProducer"
+        )
+
+    def add_interceptor(self, *_: object) -> NoReturn:
+        raise NotSupportedError(
+            "an interceptor is not supported: call `send` in a function of your own"
+        )
+
+
 class Producer(OfProducer):
     """Sends messages; an async context manager on trio. `MessagingAccessPoint.create_producer`
-    makes it.
+    creates it.
 
         async with access_point.create_producer() as producer:
             message = producer.create_bytes_message("Orders", b"...", user_headers={"region": "eu"})
             await producer.send(message)
 
-    Leaving it waits for what `send_async` has begun.
+    Closing waits for the sends that `send_async` has begun.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -62,27 +162,29 @@ class Producer(OfProducer):
         self._pending = 0
         self._idle = trio.Event()
         self._leaving = False
+        self._entered = AsyncExitStack()
 
     @property
     def attributes(self) -> KeyValue:
-        """What it was made with, and the defaults; a copy."""
+        """The own attributes and the defaults; a copy."""
         return KeyValue(self._attributes)
 
     async def __aenter__(self) -> Self:
-        await enter(self._client, self._tasks)
+        check_trio(*ON_TRIO)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._client)
+            await stack.enter_async_context(self._tasks)
+            self._entered = stack.pop_all()
         return self
 
-    async def __aexit__(self, *error: object) -> None:
+    async def __aexit__(self, *error: Any) -> None:
         self._leaving = True
         try:
             while self._pending:
                 self._idle = trio.Event()
                 await self._idle.wait()
         finally:
-            try:
-                await self._tasks.__aexit__(*error)
-            finally:
-                await self._client.__aexit__(*error)
+            await self._entered.__aexit__(*error)
 
     @staticmethod
     def create_bytes_message(
@@ -92,15 +194,15 @@ class Producer(OfProducer):
         user_headers: Mapping[str, Value] | None = None,
         sys_headers: Mapping[str, Value] | None = None,
     ) -> BytesMessage:
-        """A message to a queue, which is a topic; as `BytesMessage`."""
+        """A message to a queue (a topic); as `BytesMessage`."""
         return BytesMessage(queue, body, user_headers=user_headers, sys_headers=sys_headers)
 
     async def send(self, message: BytesMessage, *, timeout: float | None = None) -> SendResult:
-        """Sends a message and waits until the broker has it; then it has a MESSAGE_ID.
+        """Sends a message and waits until the broker has it; then the message has a MESSAGE_ID.
 
-        timeout: seconds instead of OPERATION_TIMEOUT. Raises as `pyrmq.Producer.send`, before
-        anything is sent NotSupportedError and NotSentError; and ClientError where the broker has
-        the message, but not as safely as it is configured to.
+        timeout: seconds, instead of OPERATION_TIMEOUT. Raises NotSupportedError and NotSentError
+        before sending, ClientError if the broker stored the message with a status other than
+        SEND_OK, and otherwise as `pyrmq.Producer.send`.
         """
         self._check_entered()
         return await self._send(message, to_rocketmq(message), timeout)
@@ -108,8 +210,8 @@ class Producer(OfProducer):
     async def send_async(
         self, message: BytesMessage, *, timeout: float | None = None
     ) -> Promise[SendResult]:
-        """Begins to send: `await promise` gives what `send` gives. Headers that cannot be sent are
-        an error at once. Waits while 1024 of these sends are under way."""
+        """Begins to send; `await promise` gives the result of `send`. Headers that cannot be sent
+        raise at once. It waits while 1024 of these sends are in flight."""
         self._check_entered()
         converted = to_rocketmq(message)
         await self._slots.acquire()
@@ -124,8 +226,8 @@ class Producer(OfProducer):
         return promise
 
     async def send_oneway(self, message: BytesMessage) -> None:
-        """Sends without waiting for an answer: it may be lost without a word. What is known at
-        once is an error: as `pyrmq.Producer.send_oneway`, and NotSupportedError."""
+        """Sends without waiting for an answer, so a lost message is not noticed. Raises as
+        `pyrmq.Producer.send_oneway`, and NotSupportedError."""
         self._check_entered()
         converted, key = to_rocketmq(message)
         queue = None

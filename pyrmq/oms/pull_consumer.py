@@ -1,4 +1,4 @@
-"""Messages that one asks for. [PullConsumerImpl, LocalMessageCache]"""
+"""Receiving messages on request. [PullConsumerImpl, LocalMessageCache]"""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Self
 
 import trio
 
-from pyrmq.client.offsets import ConsumeFrom
-from pyrmq.client.option_checks import check_seconds
+from pyrmq.client.checks import check_seconds
+from pyrmq.client.consumer.offsets import ConsumeFrom
 from pyrmq.errors import ClientError, ResponseError
 from pyrmq.escape import escape
 from pyrmq.model.record import ReceivedMessage
-from pyrmq.oms.attributes import Attribute, Settings
 from pyrmq.oms.consumer import Consumer
 from pyrmq.oms.message import BytesMessage, from_rocketmq
+from pyrmq.oms.settings import Attribute, Settings
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +25,8 @@ MAX_TIMEOUT = 2**31 / 1000
 
 
 class PullConsumer(Consumer[None]):
-    """Gives messages to who asks, as a member of the group CONSUMER_ID; an async context manager on
-    trio. `MessagingAccessPoint.create_pull_consumer` makes it.
+    """Returns messages on request, as a member of the group CONSUMER_ID; an async context manager
+    on trio. `MessagingAccessPoint.create_pull_consumer` creates it.
 
         async with access_point.create_pull_consumer({"CONSUMER_ID": "group"}) as consumer:
             await consumer.attach_queue("Orders")
@@ -34,14 +34,14 @@ class PullConsumer(Consumer[None]):
                 ...
                 consumer.ack(message)
 
-    A message counts as consumed with `ack`. One that is not acknowledged in
-    `rmq.message.consume.timeout` (15) minutes goes back to the broker and is delivered again, after
-    `rmq.max.redelivery.times` (16) of these to the group's dead-letter topic. What is open when the
-    consumer is left is delivered again, too.
+    `ack` acknowledges a message. A message that is not acknowledged within
+    `rmq.message.consume.timeout` (15) minutes goes back to the broker and is delivered again; after
+    `rmq.max.redelivery.times` (16) further deliveries it goes to the group's dead-letter topic.
+    Messages that are not acknowledged when the consumer closes are delivered again too.
 
-    Messages are pulled ahead, at most `rmq.pull.message.batch.nums` (32) at a time, until
-    `rmq.pull.message.cache.capacity` (1000) of a queue of the broker are not acknowledged. A new
-    group starts with the first message of a topic.
+    The consumer pulls messages ahead, at most `rmq.pull.message.batch.nums` (32) at a time, until
+    `rmq.pull.message.cache.capacity` (1000) of a queue of a broker are not acknowledged. A new
+    group starts at the first message of a topic.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -54,7 +54,7 @@ class PullConsumer(Consumer[None]):
         )
         self._operation_timeout = settings.operation_timeout
         self._open: dict[str, deque[tuple[ReceivedMessage, float]]] = {}
-        """By MESSAGE_ID what is not acknowledged, and when that is too late."""
+        """Unacknowledged messages by MESSAGE_ID, with the time when it is too late."""
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -62,14 +62,14 @@ class PullConsumer(Consumer[None]):
         return self
 
     async def attach_queue(self, queue: str) -> None:
-        """Consumes a queue, which is a topic, before or after entering. ClientError for one that is
-        attached already."""
+        """Consumes a queue (a topic), before or after opening. Raises ClientError if it is already
+        attached."""
         self.attach_first(queue, None)
         await self._subscribe(queue)
 
     async def receive(self, *, timeout: float | None = None) -> BytesMessage | None:
-        """The next message; None if none came in `timeout` seconds, OPERATION_TIMEOUT by default.
-        ClientError once the consumer is left."""
+        """The next message; None if none arrived within `timeout` seconds, by default
+        OPERATION_TIMEOUT. Raises ClientError after closing."""
         self._client.check_entered()
         seconds = self._operation_timeout
         if timeout is not None:
@@ -85,8 +85,9 @@ class PullConsumer(Consumer[None]):
         return from_rocketmq(received, self._namespace)
 
     def ack(self, message: BytesMessage | str) -> None:
-        """A message, or the one with a MESSAGE_ID, is consumed. Offsets are written every five
-        seconds and when the consumer is left. ClientError for one that is not open here."""
+        """Acknowledges a message, or the one with a MESSAGE_ID. Offsets are written every five
+        seconds and when the consumer closes. Raises ClientError if the message does not wait for it
+        here."""
         self._client.check_entered()
         name = message.message_id if isinstance(message, BytesMessage) else message
         entries = self._open.get(name) if isinstance(name, str) else None
@@ -100,7 +101,7 @@ class PullConsumer(Consumer[None]):
         self._client.acknowledge(received)
 
     async def _watch(self) -> None:
-        """Sends back what is open for too long."""
+        """Sends back messages that were not acknowledged in time."""
         while True:
             await trio.sleep(min(self._consume_timeout / 10, 10.0))
             now = trio.current_time()
@@ -118,7 +119,7 @@ class PullConsumer(Consumer[None]):
             await self._client.send_back(received, delay_level=EXPIRED_LEVEL)
         except (ConnectionError, TimeoutError, ResponseError) as e:
             log.warning("message %s not sent back: %s", escape(received.msg_id), escape(e))
-            return  # at the next turn again
+            return  # it is tried again later
         except ClientError as e:  # it was acknowledged, or another member has its queue
             log.info("message %s: %s", escape(received.msg_id), escape(e))
         self._forget(received)

@@ -1,4 +1,4 @@
-"""Messages that are given to listeners, one for each queue. [PushConsumerImpl]"""
+"""Passing messages to listeners, one for each queue. [PushConsumerImpl]"""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any
 
 import trio
 
-from pyrmq.client.call_listener import ConsumeResult
-from pyrmq.client.listener import call_in_thread, is_async
-from pyrmq.client.option_checks import check_function
+from pyrmq.client.checks import check_function
+from pyrmq.client.consumer.consume_service import ConsumeResult
+from pyrmq.client.user_functions import call_in_thread, is_async
 from pyrmq.errors import ClientError
 from pyrmq.escape import escape
 from pyrmq.model.record import ReceivedMessage
-from pyrmq.oms.attributes import Attribute, Settings
 from pyrmq.oms.consumer import Consumer
 from pyrmq.oms.message import BytesMessage, from_rocketmq
+from pyrmq.oms.settings import Attribute, Settings
 
 log = logging.getLogger(__name__)
 
 
 class Context:
-    """What a listener says of its message; any task and any thread may."""
+    """A listener acknowledges its message with it, from any task and any thread."""
 
     def __init__(self, message_id: str) -> None:
         self._message_id = message_id
@@ -36,7 +36,8 @@ class Context:
         self._late = False
 
     def ack(self) -> None:
-        """The message is consumed. ClientError once it has gone back to its broker."""
+        """Acknowledges the message. Raises ClientError if it has already gone back to its
+        broker."""
         with self._lock:
             if self._late:
                 raise ClientError(
@@ -53,7 +54,7 @@ class Context:
         return self._acknowledged
 
     async def wait(self, seconds: float) -> bool:
-        """For the consumer: whether it is acknowledged in this time."""
+        """For the consumer: whether the message is acknowledged in this time."""
         try:
             if not self._acknowledged:
                 with trio.move_on_after(seconds):
@@ -63,7 +64,7 @@ class Context:
         return self._acknowledged
 
     def close(self) -> None:
-        """For the consumer: from now on it is too late."""
+        """For the consumer: from now on `ack` is too late."""
         with self._lock:
             self._late = not self._acknowledged
 
@@ -73,8 +74,8 @@ LISTENER = "a function of a message and a context"
 
 
 class PushConsumer(Consumer[Listener]):
-    """Gives messages to listeners, as a member of the group CONSUMER_ID; an async context manager
-    on trio. `MessagingAccessPoint.create_push_consumer` makes it.
+    """Passes messages to listeners, as a member of the group CONSUMER_ID; an async context manager
+    on trio. `MessagingAccessPoint.create_push_consumer` creates it.
 
         async def on_received(message, context):
             ...
@@ -84,14 +85,13 @@ class PushConsumer(Consumer[Listener]):
             await consumer.attach_queue("Orders", on_received)
             await trio.sleep_forever()
 
-    A message counts as consumed with `context.ack()`, also when another task or thread calls it
-    later; until then it keeps its place among the `rmq.max.consume.thread.nums` (20) that are
-    consumed at a time. One that the listener raises on is delivered again after a delay, as is one
-    that is not acknowledged in `rmq.message.consume.timeout` (15) minutes. After
-    `rmq.max.redelivery.times` (16) of these it goes to the group's dead-letter topic.
+    `context.ack()` acknowledges a message, also when another task or thread calls it later. Until
+    then the message occupies one of the `rmq.max.consume.thread.nums` (20) places. If the listener
+    raises, the message is delivered again after a delay; so is a message that is not acknowledged
+    within `rmq.message.consume.timeout` (15) minutes. After `rmq.max.redelivery.times` (16) further
+    deliveries it goes to the group's dead-letter topic.
 
-    A new group starts behind the last message of a topic. Leaving the consumer gives listeners
-    under way five seconds.
+    A new group starts at the end of a topic. Closing gives running listeners five seconds.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -107,15 +107,15 @@ class PushConsumer(Consumer[Listener]):
         await self._subscribe(queue)
 
     def suspend(self) -> None:
-        """Nothing more is pulled until `resume`. What waits for listeners already still comes."""
+        """Stops pulling until `resume`. Messages that already wait for listeners still come."""
         self._client.suspend()
 
     def resume(self) -> None:
-        """Goes on after `suspend`."""
+        """Pulls again after `suspend`."""
         self._client.resume()
 
     def is_suspended(self) -> bool:
-        """Whether it was suspended and not resumed since."""
+        """Whether the consumer is suspended."""
         return self._client.is_suspended()
 
     async def _received(self, received: ReceivedMessage) -> ConsumeResult:

@@ -1,22 +1,23 @@
-"""Transactional outbox: a message is delivered exactly when a local SQL transaction commits.
+"""Transactional outbox: a message is delivered exactly if a local SQL transaction commits.
 
     outbox = Outbox(engine)
     async with TransactionalProducer("orders", outbox, namesrv=...) as producer:
         await outbox.send(producer, Message("Orders", body), partial(place_order, order))
 
-`place_order(order, session)` writes through a SQLAlchemy session. What decides is one row per
-transaction in a table of the same database, with the message's UNIQ_KEY as its primary key:
+`place_order(order, session)` writes through a SQLAlchemy session. One row per transaction decides.
+It is in a table of the same database, with the message's UNIQ_KEY as its primary key:
 
-- The row is inserted as COMMIT at the beginning of the local transaction and becomes visible with
-  its commit. Nobody changes it afterwards.
-- Whoever wants to answer ROLLBACK inserts a ROLLBACK row under the same key first and commits it.
+- The local transaction inserts the row as COMMIT at its beginning; the row becomes visible with its
+  commit. Nobody changes it afterwards.
+- A check that wants to answer ROLLBACK first inserts a ROLLBACK row under the same key and commits
+  it.
 
-The primary key lets only one of the two in. So COMMIT is answered when a COMMIT row is committed,
-ROLLBACK when a ROLLBACK row is, and UNKNOWN as long as neither is certain: while the local
-transaction runs (the database makes the other insert wait, which is given up after `lock_timeout`)
-or while the database cannot be asked. A local transaction that comes too late finds the ROLLBACK
-row and does nothing. Time takes part in one place: rows older than `keep` are deleted, and for
-halves that may be as old the absence of a row says nothing.
+The primary key admits only one of the two. So the answer is COMMIT if a COMMIT row is committed,
+ROLLBACK if a ROLLBACK row is, and UNKNOWN as long as neither is certain: while the local
+transaction runs (the database makes the other insert wait, at most `lock_timeout`), or while the
+database cannot be asked. A local transaction that comes too late finds the ROLLBACK row and does
+nothing. Time matters in one place: rows older than `keep` are deleted, so for halves of that age a
+missing row means nothing.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""What the outbox does to its table, and why the database's own rules make it a fence.
+"""The SQL statements of the outbox, and why the database's own rules make them safe.
 
 Two transactions insert a row under one primary key: the local one a COMMIT row, the deciding one a
-ROLLBACK row. What happens to the second insert while the first is not committed:
+ROLLBACK row. If the first insert is not committed yet, the second one does the following:
 
-- PostgreSQL: it waits for the first one's end, at any isolation level; then it fails (the first
-  committed) or continues (rolled back). `lock_timeout` ends the wait with an error.
-- SQLite: there is one writer at a time. The second gets SQLITE_BUSY after `busy_timeout`.
+- PostgreSQL: it waits for the end of the first one, at any isolation level. Then it fails (the
+  first one committed) or continues (rolled back). `lock_timeout` ends the wait with an error.
+- SQLite: there is one writer at a time. The second one gets SQLITE_BUSY after `busy_timeout`.
 
-An error of any kind leaves the question open, so it is never taken for an answer.
+After any error the outcome is still open, so an error is never used as an answer.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _DURABLE = case(
         func.set_config("synchronous_commit", "on", True),
     )
 )
-"""Makes this transaction of PostgreSQL flush when it commits: no answer may outlive what it says in
-a crash of the server."""
+"""Makes PostgreSQL flush this transaction when it commits: the answer must not survive a crash of
+the server that loses the row."""
 
 
 IDENTITY = "pyrmq.outbox.identity"
-"""Key of the row that says which outbox this is: no transaction's id."""
+"""Key of the row that identifies this outbox; no transaction has this id."""
 _NEVER = 2**63 - 1
-"""When that row becomes old."""
+"""The time at which that row becomes old."""
 
 
 class Fence:
-    """The rows of one table. Everything here blocks: it belongs into a worker thread."""
+    """The rows of one table. All methods block: call them in a worker thread."""
 
     def __init__(
         self, engine: Engine, table: Table, lock_timeout: float, clock: Callable[[], float]
@@ -68,8 +68,8 @@ class Fence:
         return int(self._clock() * 1000)
 
     def identity(self) -> str:
-        """What this table is called in halves: the same for all who use it, another one for every
-        other table. It is a row of the table, made by the first who asks."""
+        """The identity of this table in halves: the same for all of its users, and different for
+        every other table. It is a row of the table; the first call creates it."""
         query = select(self.table.c.topic).where(self.table.c.transaction_id == IDENTITY)
         with self._deciding() as connection:
             with connection.begin():
@@ -85,9 +85,11 @@ class Fence:
                 return str(connection.execute(query).scalar_one())
 
     def begin(self, connection: Connection, key: str, topic: str, keys: str | None) -> None:
-        """First statement of a local transaction: its COMMIT row. ClientError if it is decided.
+        """First statement of a local transaction: inserts its COMMIT row. Raises ClientError if it
+        is already decided.
 
-        It is the first so that a check of a transaction that runs has to wait for its end."""
+        It comes first so that a check of a running transaction must wait for its end.
+        """
         self._check_connection(connection)
         try:
             self._insert(connection, key, COMMIT, topic, keys)
@@ -95,10 +97,12 @@ class Fence:
             raise ClientError(f"transaction {key} was decided before it began") from e
 
     def confirm(self, connection: Connection, key: str) -> None:
-        """Last statement before the commit: the row is in this transaction, which can commit.
+        """Last statement before the commit: checks that the row is in this transaction, which can
+        commit.
 
-        PostgreSQL takes COMMIT of a failed transaction for ROLLBACK and reports success, and SQLite
-        rolls back by itself after some errors; work that swallowed such an error ends here."""
+        PostgreSQL treats COMMIT of a failed transaction as ROLLBACK and reports success, and SQLite
+        rolls back by itself after some errors. Work that ignored such an error fails here.
+        """
         columns = [self.table.c.state, *([_DURABLE] if self._postgresql else [])]
         own = select(*columns).where(self.table.c.transaction_id == key)
         row = connection.execute(own).first()
@@ -107,10 +111,10 @@ class Fence:
                 f"transaction {key} was rolled back by the database or by its own work"
             )
 
-    def settle(self, key: str, topic: str, keys: str | None, complete: bool) -> TransactionState:
+    def decide(self, key: str, topic: str, keys: str | None, complete: bool) -> TransactionState:
         """COMMIT or ROLLBACK, for good; SQLAlchemyError or UNKNOWN while it is not certain.
 
-        complete: no row of that age has been deleted; otherwise nothing follows from its absence.
+        complete: no row of that age has been deleted; otherwise a missing row means nothing.
         """
         with self._deciding() as connection:
             state = self._find(connection, key)
@@ -143,7 +147,7 @@ class Fence:
 
     @contextmanager
     def _deciding(self) -> Iterator[Connection]:
-        """A connection that sees committed rows only and waits for locks as long as it may."""
+        """A connection that sees only committed rows and waits for locks as long as it may."""
         with self.engine.connect() as connection:
             if self._postgresql:
                 yield connection.execution_options(isolation_level="READ COMMITTED")
@@ -164,7 +168,7 @@ class Fence:
             connection.execute(select(wait, _DURABLE))
 
     def _check_connection(self, connection: Connection) -> None:
-        """ConfigError for a connection that would commit each statement by itself."""
+        """Raises ConfigError for a connection that would commit each statement by itself."""
         raw = connection.connection.dbapi_connection
         autocommit = getattr(raw, "autocommit", False) is True
         if not self._postgresql:

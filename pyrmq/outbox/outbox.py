@@ -28,20 +28,21 @@ from pyrmq.outbox.table import MAX_ID, OUTBOX
 log = logging.getLogger(__name__)
 
 KEEP = timedelta(days=4)
-"""How long rows are kept. A broker asks for a half until it is older than fileReservedTime (72
-hours unless configured); the rest is for clocks that differ."""
+"""How long rows are kept. A broker asks about a half until the half is older than fileReservedTime
+(72 hours by default); the rest allows for different clocks."""
 LEAST_KEEP = timedelta(minutes=10)
-"""With RocketMQ's settings a broker that finds the group asks for 6 s + 15 x 30 s."""
+"""With RocketMQ's settings a broker that reaches the group asks for 6 s + 15 x 30 s."""
 CLOCKS = 0.9
-"""A row may be missing because it was pruned when the half has this part of the time behind it."""
+"""When a half has passed this share of the time, its row may have been pruned."""
 
 Work = Callable[[Session, Message, Any], object]
-"""The local transaction: writes through the session, returns to commit, raises to roll back."""
+"""The local transaction: it writes through the session, returns to commit, and raises to roll
+back."""
 
 
 @dataclass(slots=True)
 class _Call:
-    """Travels as `arg` through a producer, so that `send` learns what became of the work."""
+    """The `arg` of a producer's call, by which `send` learns the outcome of the work."""
 
     arg: Any
     since: int
@@ -62,14 +63,16 @@ class Outbox:
     """A TransactionListener over one database.
 
     work: called with session, message and arg; without it `arg` itself is called with the session.
-    session: makes sessions, a `sessionmaker` for instance; it is called with `bind` and
-    `join_transaction_mode`. lock_timeout: seconds that a decision waits for a local transaction
-    that still runs. keep: how long rows are kept, more than the broker's fileReservedTime; the same
-    for all of a table. clock: seconds since 1970.
+    session: makes sessions, such as a `sessionmaker`; it is called with `bind` and
+    `join_transaction_mode`.
+    lock_timeout: seconds that a check waits for a local transaction that is still running.
+    keep: how long rows are kept, more than the broker's fileReservedTime; the same for all users of
+    a table.
+    clock: seconds since 1970.
 
-    All producers of a group must work on the same database and table: a broker asks any of them.
-    A half says whose it is, in its property PYRMQ_OUTBOX: the identity of the table, which is a row
-    of it. Another outbox that is asked answers UNKNOWN and logs an error.
+    All producers of a group must use the same database and table, because a broker asks any of
+    them. Each half has the identity of its table in the property PYRMQ_OUTBOX; the identity is a
+    row of the table. Another outbox that is asked about it answers UNKNOWN and logs an error.
     """
 
     def __init__(
@@ -108,12 +111,13 @@ class Outbox:
         arg: Any = None,
         **options: Any,
     ) -> TransactionSendResult:
-        """`send_in_transaction(message, arg, **options)` of a producer whose listener this is.
+        """`send_in_transaction(message, arg, **options)` of a producer whose listener is this
+        outbox.
 
-        Returns its result when the local transaction committed; the message is then delivered at
-        least once. Raises what the work raised when it was rolled back. An error of the database
-        while it committed is raised as well, with a note that the outcome is open: the check
-        decides it.
+        Returns its result when the local transaction has committed; the message is then delivered
+        at least once. If the work raised, the transaction was rolled back and `send` raises the
+        same error. A database error during the commit is raised too, with a note that the outcome
+        is open; the check decides it.
         """
         # Here as well as in the producer, whose listener may hand its calls on to this one.
         properties = message.properties | await self.half_properties()
@@ -133,7 +137,7 @@ class Outbox:
         raise error
 
     def execute_local_transaction(self, message: Message, arg: object) -> TransactionState:
-        """Runs the work and the row in one SQL transaction."""
+        """Runs the work and inserts the row in one SQL transaction."""
         call = arg if isinstance(arg, _Call) else _Call(arg, self._fence.now())
         key, keys = _identity(message.all_properties())
         self._running.add(key)
@@ -144,7 +148,7 @@ class Outbox:
             call.error = error
             # Not all that raises has rolled back: an answer to COMMIT may have been lost, or the
             # work has committed by itself. The row knows.
-            call.state = self._settle(key, message.topic, keys, self._kept(call.since))
+            call.state = self._decide(key, message.topic, keys, self._kept(call.since))
             if call is not arg:
                 log.warning("local transaction %s: %s", escape(key), call.state, exc_info=error)
         finally:
@@ -152,8 +156,8 @@ class Outbox:
         return call.state
 
     async def half_properties(self) -> dict[str, str]:
-        """What a producer adds to each half of this outbox. Asks the database, the first time only.
-        SQLAlchemyError."""
+        """The properties that a producer adds to each half of this outbox. The first call asks the
+        database. Raises SQLAlchemyError."""
         if self._identity is None:
             await trio.to_thread.run_sync(self._own_identity)
         return {OUTBOX_ID: self._own_identity()}
@@ -164,10 +168,11 @@ class Outbox:
         return self._identity
 
     def check_local_transaction(self, message: ReceivedMessage) -> TransactionState:
-        """What became of the transaction; ROLLBACK makes sure that it can commit no more.
+        """The outcome of the transaction; after ROLLBACK it can no longer commit.
 
-        For a half so old that its row may have been pruned, no row is no answer; nor for one that
-        does not say whose it is, as it may be another outbox's."""
+        A missing row means nothing if the half is so old that the row may have been pruned, or if
+        the half names no outbox, because it may belong to another one.
+        """
         key, keys = _identity(message.properties)
         if key in self._running:  # it may wait for a connection or a lock and have no row yet
             return TransactionState.UNKNOWN
@@ -175,7 +180,7 @@ class Outbox:
         if whose is not None and not self._is_own(key, whose):
             return TransactionState.UNKNOWN
         kept = self._kept(message.born_timestamp)
-        state = self._settle(key, message.topic, keys, kept and whose is not None)
+        state = self._decide(key, message.topic, keys, kept and whose is not None)
         if state is TransactionState.UNKNOWN and not kept:
             log.error(
                 "transaction %s is too old to have a row for sure: decide it by hand", escape(key)
@@ -191,8 +196,8 @@ class Outbox:
         return state
 
     def prune(self, *, batch: int = 500) -> int:
-        """Deletes rows older than `keep`, `batch` of them per SQL transaction, and says how many;
-        it blocks."""
+        """Deletes rows older than `keep`, `batch` of them per SQL transaction, and returns their
+        number. It blocks."""
         if batch < 1:
             raise ConfigError(f"batch={batch}: at least 1 row")
         table, engine = self._fence.table, self._fence.engine
@@ -233,8 +238,9 @@ class Outbox:
     def _run(self, key: str, keys: str | None, message: Message, call: _Call) -> None:
         """Returns when the SQL transaction has committed.
 
-        The session joins the connection's transaction: its `commit` flushes only, its `rollback`
-        rolls all back, after which the connection refuses further work."""
+        The session joins the connection's transaction: its `commit` only flushes, and its
+        `rollback` rolls everything back, after which the connection refuses further work.
+        """
         with self._fence.engine.connect() as connection, connection.begin() as transaction:
             self._fence.begin(connection, key, message.topic, keys)
             if not self._kept(call.since):
@@ -249,9 +255,9 @@ class Outbox:
                 raise ClientError(f"the work ended the SQL transaction {key} itself")
             self._fence.confirm(connection, key)
 
-    def _settle(self, key: str, topic: str, keys: str | None, complete: bool) -> TransactionState:
+    def _decide(self, key: str, topic: str, keys: str | None, complete: bool) -> TransactionState:
         try:
-            return self._fence.settle(key, topic, keys, complete)
+            return self._fence.decide(key, topic, keys, complete)
         except SQLAlchemyError as e:
             log.warning("transaction %s is not decided yet: %s", escape(key), escape(_reason(e)))
         except Exception:

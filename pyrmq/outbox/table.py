@@ -18,16 +18,16 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 
 MAX_ID = 255
-"""Longest transaction id, characters (UNIQ_KEY as clients make it has 32)."""
+"""Most characters of a transaction id (clients' UNIQ_KEYs have 32)."""
 
 metadata = MetaData()
-"""Holds OUTBOX alone. For Alembic: `target_metadata = [Base.metadata, pyrmq.outbox.metadata]`."""
+"""Contains only OUTBOX. For Alembic: `target_metadata = [Base.metadata, pyrmq.outbox.metadata]`."""
 
 
 def outbox_table(
     name: str = "pyrmq_outbox", metadata: MetaData = metadata, schema: str | None = None
 ) -> Table:
-    """An outbox table of another name, schema or metadata; hand it to `Outbox(table=...)`."""
+    """An outbox table with another name, schema or metadata; give it to `Outbox(table=...)`."""
     return Table(
         name,
         metadata,
@@ -46,9 +46,10 @@ OUTBOX = outbox_table()
 
 
 def create_table(engine: Engine, table: Table = OUTBOX) -> None:
-    """Creates the table and its index unless they are there; several processes may do so at once.
+    """Creates the table and its index unless they exist; several processes may do so at once.
 
-    An application with migrations leaves this out and lets those create the table."""
+    An application with migrations creates the table there and does not call this.
+    """
     try:
         with engine.begin() as connection:
             table.create(connection, checkfirst=True)

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from pyrmq.engine import SegmentReader
+from pyrmq.engine import LogRange, SegmentReader
 from pyrmq.errors import OffsetOutOfRangeError, Parameter, SegmentOptionError
 from pyrmq.escape import escape
 from pyrmq.segments.filesystem import need
@@ -24,7 +24,8 @@ from pyrmq.segments.queues import (
     place_of,
     reach,
 )
-from pyrmq.segments.selection import Bounds, Rule, Selection
+from pyrmq.segments.read_options import ReadOptions
+from pyrmq.segments.selection import Bounds, Rule, Selection, Wanted
 from pyrmq.segments.store import SegmentStore
 
 log = logging.getLogger("pyrmq.segments")
@@ -115,18 +116,12 @@ def _walk_run(
     store: SegmentStore, rule: Rule, start: int, end: int, out: dict[Key, tuple[int, int, int]]
 ) -> None:
     arrow = need("pyarrow", "offsets where there are no queues")
-    columns = ["topic", "queueId", "queueOffset", "commitLogOffset"]
+    columns = ("topic", "queueId", "queueOffset", "commitLogOffset")
+    files = overlapping(store.files, start, end)
     reader = SegmentReader(
-        overlapping(store.files, start, end),
-        start,
-        end,
-        opener=store.opener(),
-        exact=True,
-        columns=columns,
-        rule=rule,
-        on_corruption="skip",
-        verify_crc="none",
-        batch_rows=1 << 18,
+        LogRange(files, start, end, opener=store.opener(), exact=True),
+        Wanted(rule),
+        ReadOptions(columns=columns, on_corruption="skip", verify_crc="none", batch_rows=1 << 18),
     )
     while (batch := reader.next_batch()) is not None:
         table = arrow.Table.from_batches([arrow.record_batch(batch)])

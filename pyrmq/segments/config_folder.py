@@ -11,8 +11,7 @@ from pyrmq.errors import SegmentError
 from pyrmq.escape import escape
 from pyrmq.model import broker_name
 from pyrmq.model.topic import MAX_QUEUES, TopicConfig
-from pyrmq.segments.filesystem import FileSystem
-from pyrmq.segments.local import LocalFiles
+from pyrmq.segments.filesystem import FileSystem, LocalFiles
 
 log = logging.getLogger("pyrmq.segments")
 

@@ -15,8 +15,7 @@ from typing import Any
 from pyrmq.engine import key_places, store_is_locked
 from pyrmq.errors import Parameter, SegmentError
 from pyrmq.segments.bounds import Limits, chooses
-from pyrmq.segments.filesystem import need
-from pyrmq.segments.local import kind
+from pyrmq.segments.filesystem import kind, need
 from pyrmq.segments.log_ranges import split_size
 from pyrmq.segments.queues import (
     BLANK_SIZE,

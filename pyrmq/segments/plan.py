@@ -9,14 +9,20 @@ from dataclasses import dataclass
 from pyrmq.engine import segment_end
 from pyrmq.errors import Parameter, SegmentError, SegmentOptionError
 from pyrmq.escape import escape
-from pyrmq.segments import at_times, index_plan, log_ranges, times
+from pyrmq.segments import (
+    at_times,
+    index_plan,
+    log_ranges,
+)
+from pyrmq.segments import (
+    at_times as times,
+)
 from pyrmq.segments.assigned import check_assigned
 from pyrmq.segments.bounds import Limits, batch_limits
 from pyrmq.segments.index_plan import IndexPlan, IndexUnusable
-from pyrmq.segments.parameters import PLAN
-from pyrmq.segments.queue_times import shown
-from pyrmq.segments.read_options import ReadOptions
-from pyrmq.segments.record_starts import RecordStarts
+from pyrmq.segments.log_ranges import RecordStarts
+from pyrmq.segments.offsets import shown
+from pyrmq.segments.read_options import PLAN, ReadOptions
 from pyrmq.segments.selection import Rule, Selection
 from pyrmq.segments.split import IndexSplit, Split
 from pyrmq.segments.store import SegmentStore

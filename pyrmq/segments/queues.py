@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyrmq.segments.filesystem import need
-from pyrmq.segments.local import kind, list_folder
+from pyrmq.segments.filesystem import kind, list_folder, need
 from pyrmq.segments.store import File, SegmentStore, segments_of
 
 SIMPLE = 20

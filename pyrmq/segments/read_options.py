@@ -6,10 +6,16 @@ import difflib
 from dataclasses import dataclass
 from typing import Any
 
-from pyrmq.engine import ALL_COLUMNS, DEFAULT_COLUMNS, SegmentReader
+from pyrmq.engine import ALL_COLUMNS, DEFAULT_COLUMNS, LogRange, SegmentReader
 from pyrmq.errors import Parameter, SegmentOptionError
 from pyrmq.segments.filesystem import need
-from pyrmq.segments.parameters import ON_CORRUPTION, PROPERTIES, VERIFY_CRC
+
+PROPERTIES = ("map", "json", "raw", "none")
+VERIFY_CRC = ("none", "tail", "all")
+ON_CORRUPTION = ("fail", "skip")
+PLAN = ("auto", "scan", "index", "file")
+TIMESTAMP_STRATEGY = ("error", "latest")
+
 
 _MAX_ROWS = 10_000_000
 _MAX_BYTES = 1 << 30
@@ -76,22 +82,9 @@ class ReadOptions:
         left_out = "properties" if self.properties == "none" else ""
         return self.columns or tuple(c for c in DEFAULT_COLUMNS if c != left_out)
 
-    def arguments(self) -> dict[str, Any]:
-        """Those of SegmentReader that say how."""
-        return {
-            "columns": self.names(),
-            "properties": "map" if self.properties == "none" else self.properties,
-            "decompress": self.decompress,
-            "verify_crc": self.verify_crc,
-            "on_corruption": self.on_corruption,
-            "batch_rows": self.batch_rows,
-            "batch_bytes": self.batch_bytes,
-            "views": self.views,
-        }
-
     def empty(self) -> SegmentReader:
         """A reader of nothing, whose Arrow schema is that of what is read."""
-        return SegmentReader([], 0, 0, **self.arguments())
+        return SegmentReader(LogRange([], 0, 0), None, self)
 
     def schema(self) -> Any:
         """The pyarrow schema of what is read."""

@@ -1,4 +1,4 @@
-"""`pyrmq.scan`: the messages of segments as an Arrow stream, with no broker and no Spark."""
+"""`pyrmq.scan`: the messages of segments as an Arrow stream, without a broker or Spark."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ _MAX_THREADS = 8
 
 
 class Scan:
-    """The messages that were asked for, as far as the logs reached when the scan was made.
+    """The selected messages, up to the ends that the logs had when the scan was made.
 
-    Anything that speaks Arrow's PyCapsule interface reads it: `pyarrow.table(scan)`,
-    `polars.DataFrame(scan)`, `duckdb.sql("select … from scan")`. Each reads the files anew.
+    Programs with Arrow's PyCapsule interface can read it: `pyarrow.table(scan)`,
+    `polars.DataFrame(scan)`, `duckdb.sql("select … from scan")`. Each of them reads the files
+    again.
     """
 
     def __init__(self, splits: Sequence[Split], how: ReadOptions) -> None:
         self.splits = list(splits)
-        """What is read one after the other: parts of logs, in log order for each broker."""
+        """Parts of logs that are read one after the other, in log order for each broker."""
         self._how = how
 
     @property
     def schema(self) -> Any:
-        """As a pyarrow.Schema. MissingPackageError without pyarrow."""
+        """The schema as a pyarrow.Schema. Raises MissingPackageError without pyarrow."""
         return self._how.schema()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
@@ -49,12 +50,12 @@ class Scan:
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_reader(self) -> Any:
-        """As a pyarrow.RecordBatchReader, which holds a batch at a time."""
+        """A pyarrow.RecordBatchReader, which holds one batch at a time."""
         arrow = need("pyarrow", "a reader of record batches")
         return arrow.RecordBatchReader.from_batches(self.schema, self._batches())
 
     def to_arrow(self, threads: int | None = None) -> Any:
-        """As a pyarrow.Table. `threads` read at the same time; default: as many as cores."""
+        """A pyarrow.Table. `threads` read at the same time; default: the number of cores."""
         arrow = need("pyarrow", "a table")
         if threads is not None and threads < 1:
             raise SegmentOptionError((Parameter("threads"), f": {threads}"), "expected at least 1")
@@ -71,7 +72,7 @@ class Scan:
 
 
 def joined(splits: Sequence[Split]) -> list[Split]:
-    """The same with ranges that follow on each other made one."""
+    """The same with adjacent ranges joined."""
     out: list[Split] = []
     for split in splits:
         before = out[-1] if out else split
@@ -115,24 +116,24 @@ def scan(
     """The messages of the segments at `path`: a store folder, a commitlog folder, segment files, or
     several of them; local, or URIs that pyarrow or fsspec (`storage_options`) open.
 
-    Which: by `topic`, `topics`, `pattern` (a regular expression for the whole name), `assign`
-    ({topic: {broker: [queues]}}), or all topics of users, with `include_system_topics` the broker's
-    own as well; `queues` of each; `tags` ("A || B", or several); a `key`; store times in ms or as
-    datetimes with a zone, from `start_time` to before `end_time`; queue offsets from
-    `starting_offsets` to before `ending_offsets` ({topic: {broker: {queue: offset}}}, JSON too),
-    which times win over.
+    Selection: `topic`, `topics`, `pattern` (a regular expression for the whole name) or `assign`
+    ({topic: {broker: [queues]}}); without these all user topics, with `include_system_topics` also
+    the broker's own. `queues`: queue ids of each topic. `tags`: "A || B", or several. `key`. Store
+    times in ms, or as datetimes with a zone, from `start_time` to before `end_time`. Queue offsets
+    from `starting_offsets` to before `ending_offsets` ({topic: {broker: {queue: offset}}}, also as
+    JSON); times have precedence over offsets.
 
-    How: `columns` by name; `properties` as map, json, raw or none; `decompress`: bodies that were
-    compressed come decompressed; `verify_crc` none, tail or all; `on_corruption` fail or skip;
-    `plan` auto, scan, index or file; `batch_rows` and `batch_bytes` bound an Arrow batch; `views`:
-    bodies are not copied but binary_view over the mapped files, which must stay as they are
-    meanwhile. `broker_names` name the brokers of the stores, by default these say it themselves;
-    `fail_on_data_loss=False` continues where messages or segments are deleted.
+    Reading: `columns` by name; `properties` as map, json, raw or none; `decompress`: decompress
+    bodies; `verify_crc`: none, tail or all; `on_corruption`: fail or skip; `plan`: auto, scan,
+    index or file; `batch_rows` and `batch_bytes` limit an Arrow batch; `views`: bodies are not
+    copied but binary_view over the mapped files, which must not change meanwhile. `broker_names`:
+    names of the stores' brokers, by default those in the stores. `fail_on_data_loss=False`
+    continues after deleted messages or segments.
 
     Raises SegmentError, which names the parameter and says what to do: SegmentPathError and
-    SegmentLayoutError for the place, SegmentOptionError for the parameters (UnknownTopicError and
-    OffsetOutOfRangeError among them), DataLossError for what is deleted; while reading,
-    SegmentDamagedError for a damaged record.
+    SegmentLayoutError for the path, SegmentOptionError for the parameters (including
+    UnknownTopicError and OffsetOutOfRangeError), DataLossError for deleted messages, and while
+    reading SegmentDamagedError for a damaged record.
     """
     return Scan(
         *_planned(

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from pyrmq.errors import Parameter, SegmentOptionError, UnknownTopicError
 from pyrmq.model.names import MAX_LONG_TOPIC, TRACE_TOPIC, is_system_topic
@@ -13,12 +14,16 @@ from pyrmq.segments.offsets import (
     EARLIEST,
     MAX_OFFSET,
     QueueOffsets,
+    QueueTimes,
+    brokers_of,
     check_assign,
     check_offsets,
 )
-from pyrmq.segments.parameters import TIMESTAMP_STRATEGY
-from pyrmq.segments.queue_times import QueueTimes, brokers_of
+from pyrmq.segments.read_options import TIMESTAMP_STRATEGY
 from pyrmq.segments.store import SegmentStore
+
+if TYPE_CHECKING:
+    from pyrmq.engine import TopicRule
 
 Bounds = Mapping[str, Mapping[int, int]]
 """topic -> queue id -> queue offset, of one broker."""
@@ -67,6 +72,21 @@ def parse_tags(expression: str) -> tuple[str, ...] | None:
 
 
 @dataclass(frozen=True)
+class Wanted:
+    """Which messages the engine's reader gives, by the names of `Selection`.
+
+    `rule` is asked about each topic once: see `pyrmq.engine.TopicRule`. Times are ms of store time,
+    from and before.
+    """
+
+    rule: TopicRule | None = None
+    start_time: int | None = None
+    end_time: int | None = None
+    tags: tuple[str, ...] | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True)
 class Rule:
     """What one broker's reader asks about each topic, once; can be sent to another process."""
 
@@ -75,6 +95,11 @@ class Rule:
     """Of `assign`: the queues of a topic; topics that are not in it are not read."""
     starts: Bounds = field(default_factory=dict)
     ends: Bounds = field(default_factory=dict)
+
+    def wanted(self) -> Wanted:
+        """The selection as the engine's reader takes it."""
+        chosen = self.selection
+        return Wanted(self, chosen.start_time, chosen.end_time, chosen.tags, chosen.key)
 
     def __call__(self, topic: str) -> bool | dict[int, tuple[int, int]]:
         """False: no message of it. True: all. Else queue id -> [from, to) of queue offsets, with

@@ -1,32 +1,95 @@
-"""One task of a read: where it reads, and how. Can be sent to another process."""
+"""One task of a read: where it reads, and how. Can be sent to another process.
+
+A segment that is not found was deleted, or cannot be seen from where the task runs.
+A broker deletes its oldest segments and goes on with newer ones. A folder that is not there, is
+empty, or ends before the segment is no sign of that: it is a store that is not mounted, or another
+copy of it. What stands in it must not be passed over.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import posixpath
+import socket
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
-from pyrmq.engine import SegmentReader
-from pyrmq.errors import DataLossError, Parameter, SegmentDamagedError, StoreDamagedError
+from pyrmq.engine import LogPlaces, LogRange, SegmentReader, segment_advance
+from pyrmq.errors import (
+    DataLossError,
+    Parameter,
+    SegmentDamagedError,
+    SegmentError,
+    SegmentPathError,
+    StoreDamagedError,
+)
 from pyrmq.escape import escape
 from pyrmq.model.names import SCHEDULE_TOPIC
 from pyrmq.model.subscription import java_hash
-from pyrmq.segments import log_ranges, unseen
-from pyrmq.segments.filesystem import FileSystem, need
-from pyrmq.segments.local import LOCAL
+from pyrmq.segments import log_ranges
+from pyrmq.segments.filesystem import LOCAL, FileSystem, LocalFiles, need
 from pyrmq.segments.queues import BATCH, BLANK_SIZE, Queue
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Rule
-from pyrmq.segments.store import File
+from pyrmq.segments.store import File, segments_of
+
+if TYPE_CHECKING:
+    from pyrmq.engine import Opener
+
+
+HINT = (
+    "mount the store under the same path on every host that runs tasks, and see that the user of "
+    "the tasks may list it"
+)
+
+
+def check_seen(
+    place: FileSystem | LocalFiles, missing: File, span: tuple[int, int], what: str
+) -> None:
+    """Returns where a segment was deleted; SegmentPathError, with host and path, where it cannot be
+    seen. `span`: physical offsets of all that is read of this log, by other tasks too; `what` is
+    read here, for the message."""
+    path = missing[2]
+    why = _why_unseen(place, missing, span)
+    if why:
+        raise SegmentPathError(
+            f"{what}: {path} is not there on host {socket.gethostname()}: {why}", HINT
+        )
+
+
+def _why_unseen(place: FileSystem | LocalFiles, missing: File, span: tuple[int, int]) -> str:
+    base, _, path = missing
+    folder = posixpath.dirname(path)
+    try:
+        if place.kind(folder) != "folder":
+            return f"there is no folder {_first_missing(place, folder)}"
+        there = segments_of(place.list(folder))
+    except (SegmentError, OSError) as error:
+        return str(error)
+    if not there:
+        return f"{folder} has no segments"
+    if there[-1][0] < base:
+        return f"the newest segment of {folder} is {posixpath.basename(there[-1][2])}"
+    start, end = span
+    if not any(first < end and start < first + length for first, length, _ in there):
+        return f"{folder} has nothing of bytes {start} to {end} of the log"
+    return ""
+
+
+def _first_missing(place: FileSystem | LocalFiles, folder: str) -> str:
+    """The uppermost folder that is not there."""
+    above = posixpath.dirname(folder)
+    while above != folder and above and place.kind(above) != "folder":
+        folder, above = above, posixpath.dirname(above)
+    return folder
+
 
 log = logging.getLogger("pyrmq.segments")
 
 _SHOWN = 3
 _READ_LOG = (Parameter("plan", "scan"), " reads the log itself")
-_NEXT_FOUND = "; the next record starts"
-"""Part of the engine's text for damage behind which it found a record."""
-_MIN_TIME, _MAX_TIME = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -59,24 +122,20 @@ class Split:
 
     def reader(self) -> SegmentReader:
         """The native reader of this task; it has an Arrow stream of its own."""
-        return self._reader({"log_end": self.log_end, "exact": True})
+        return SegmentReader(self.source(), self.rule.wanted(), self.how, broker_name=self.broker)
 
-    def _reader(self, where: dict[str, Any]) -> SegmentReader:
-        chosen = self.rule.selection
-        return SegmentReader(
-            self.files,
-            self.start,
-            self.end,
-            opener=self.filesystem.opener() if self.filesystem else None,
-            broker_name=self.broker,
-            rule=self.rule,
-            start_time=_MIN_TIME if chosen.start_time is None else chosen.start_time,
-            end_time=_MAX_TIME if chosen.end_time is None else chosen.end_time,
-            tags=chosen.tags,
-            key=chosen.key,
-            **where,
-            **self.how.arguments(),
+    def source(self) -> LogRange | LogPlaces:
+        """Where the engine finds the records of this task."""
+        return self.range(self.start, self.end)
+
+    def range(self, start: int, end: int) -> LogRange:
+        """A part of this task's log; `start` is a record's start."""
+        return LogRange(
+            self.files, start, end, opener=self._opener(), exact=True, log_end=self.log_end
         )
+
+    def _opener(self) -> Opener | None:
+        return self.filesystem.opener() if self.filesystem else None
 
     def read(self) -> Iterator[Any]:
         """Its messages as pyarrow record batches, none empty, in log order.
@@ -105,7 +164,7 @@ class Split:
         named = [file for file in self.files if file[2] == error.filename]
         gone = named or [file for file in self.files if place.kind(file[2]) != "file"]
         if gone:
-            unseen.check_seen(place, gone[0], self.span or (self.start, self.end), self.describe())
+            check_seen(place, gone[0], self.span or (self.start, self.end), self.describe())
         else:
             raise DataLossError(
                 f"{self.describe()}: {error.filename or error} was deleted before it was read",
@@ -126,15 +185,17 @@ class Split:
             while (batch := reader.next_batch()) is not None:
                 yield arrow.record_batch(batch)
         except StoreDamagedError as error:
-            raise self._damaged(str(error.args[0])) from error
+            raise self._damaged(error) from error
         self.log_damage(reader)
 
-    def _damaged(self, text: str) -> SegmentDamagedError:
+    def _damaged(self, error: StoreDamagedError) -> SegmentDamagedError:
         """The error for a damaged record. It can be skipped where the next one was found."""
         hint = None
-        if _NEXT_FOUND in text:
+        if error.next_record is not None:
             hint = ("restore the file; ", Parameter("on_corruption", "skip"), " leaves this out")
-        return SegmentDamagedError(f"{self.describe()}: {text}", hint)
+        damaged = SegmentDamagedError(f"{self.describe()}: {error.args[0]}", hint)
+        damaged.next_record = error.next_record
+        return damaged
 
     def log_damage(self, reader: SegmentReader) -> None:
         """Logs what was left out as damaged, in one line."""
@@ -165,8 +226,8 @@ class IndexSplit(Split):
     places: tuple[int, ...] = ()
     """Physical offsets of records, ascending."""
 
-    def reader(self) -> SegmentReader:
-        return self._reader({"positions": self.positions()})
+    def source(self) -> LogPlaces:
+        return LogPlaces(self.files, self.positions(), opener=self._opener())
 
     def positions(self) -> bytes:
         """Pairs of little-endian int64, physical offset and size (0: not known), ascending."""
@@ -207,3 +268,57 @@ def entry_mask(queue: Queue, entries: Any, tags: tuple[str, ...] | None) -> Any:
     hashes = np.array([java_hash(tag) for tag in tags], "i8")
     outside = (codes < -(2**31)) | (codes >= 2**31)
     return mask & (outside | np.isin(codes, hashes))
+
+
+def at_most(splits: Iterable[Split], count: int) -> list[Split]:
+    """The same messages in tasks of at most `count` each.
+
+    Ranges of the log are walked for that, headers only; messages that tags, key or times leave out
+    count as well. An inner batch stays whole.
+    """
+    out: list[Split] = []
+    for split in splits:
+        out += _entries(split, count) if isinstance(split, IndexSplit) else _ranges(split, count)
+    return out
+
+
+def _ranges(split: Split, count: int) -> Iterator[Split]:
+    at = split.start
+    while at < split.end:
+        stop, _ = segment_advance(
+            split.range(at, split.end),
+            split.rule,
+            max_rows=count,
+            on_corruption=split.how.on_corruption,
+        )
+        if stop <= at or stop >= split.end:
+            stop = split.end
+        yield replace(split, start=at, end=stop)
+        at = stop
+
+
+def _entries(split: IndexSplit, count: int) -> Iterator[Split]:
+    np = need("numpy", "reading by queue entries")
+    places = np.frombuffer(split.positions(), "<i8").reshape(-1, 2)[:, 0]
+    if len(places) <= count:
+        yield split
+        return
+    edges = [split.start, *places[count::count].tolist(), split.end]
+    cuts = [_cut(queue, start, end, edges) for queue, start, end in split.queues]
+    for number, (low, high) in enumerate(pairwise(edges)):
+        queues = tuple(
+            (queue, at[number], at[number + 1])
+            for (queue, _, _), at in zip(split.queues, cuts, strict=True)
+            if at[number] < at[number + 1]
+        )
+        inside = tuple(place for place in split.places if low <= place < high)
+        yield replace(split, start=low, end=high, log_end=high, queues=queues, places=inside)
+
+
+def _cut(queue: Queue, start: int, end: int, edges: list[int]) -> list[int]:
+    """The places of a queue that lead to the edges; the first is its start, the last its end."""
+    np = need("numpy", "reading by queue entries")
+    parts: list[Any] = [entries["phys"].astype("i8") for _, entries in queue.read(start, end)]
+    phys = np.maximum.accumulate(np.concatenate(parts)) if parts else np.array([], "i8")
+    inner = (start + int(at) for at in np.searchsorted(phys, edges[1:-1]))
+    return [start, *(min(at, end) for at in inner), end]

@@ -23,8 +23,7 @@ from pyrmq.errors import (
 )
 from pyrmq.escape import escape
 from pyrmq.segments import config_folder
-from pyrmq.segments.filesystem import FileSystem, Found, place
-from pyrmq.segments.local import LOCAL, LocalFiles
+from pyrmq.segments.filesystem import LOCAL, FileSystem, Found, LocalFiles, place
 
 log = logging.getLogger("pyrmq.segments")
 

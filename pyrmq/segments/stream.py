@@ -12,17 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyrmq.engine import SegmentReader, segment_advance, segment_end
+from pyrmq.engine import LogRange, SegmentReader, segment_advance, segment_end
 from pyrmq.errors import CheckpointError, DataLossError, Parameter, SegmentOptionError
 from pyrmq.escape import escape
 from pyrmq.segments import at_times, log_ranges
 from pyrmq.segments.assigned import check_assigned
-from pyrmq.segments.behind import Behind, behind
 from pyrmq.segments.bounds import Limits, as_bounds
 from pyrmq.segments.filesystem import need
+from pyrmq.segments.offsets import shown
 from pyrmq.segments.plan import SPLIT_BYTES, Part, check_plan_options, scans
-from pyrmq.segments.position import Position, added, within
-from pyrmq.segments.queue_times import shown
+from pyrmq.segments.position import Behind, Position, added, behind, within
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Rule, Selection
 from pyrmq.segments.split import Split
@@ -168,11 +167,8 @@ class StreamPlanner:
                 ):
                     while found < wanted and begin < high:
                         stop, used = segment_advance(
-                            store.files,
-                            begin,
-                            high,
-                            opener=store.opener(),
-                            rule=rule,
+                            LogRange(store.files, begin, high, opener=store.opener()),
+                            rule,
                             max_rows=wanted - found,
                             on_corruption="skip",
                         )
@@ -308,12 +304,12 @@ class StreamPlanner:
             self._checked_topics = True
             self._warn_of_missing()
         for store in self._stores:
-            known = self._ends.get(store.name, -1)
+            known = self._ends.get(store.name)
             opener = store.opener()
-            if known < store.first or known > store.last:
-                known = -1
+            if known is not None and not store.first <= known <= store.last:
+                known = None
             end, why = segment_end(store.files, known, opener=opener)
-            if why and known != -1:
+            if why and known is not None:
                 # Something that is no record: half of one, or the log was cut and written anew.
                 end, why = segment_end(store.files, opener=opener)
             if why:
@@ -377,13 +373,10 @@ class StreamPlanner:
             if rows is None and size is not None:
                 begin = _record_near(store, low, min(low + size, high))
             stop, used = segment_advance(
-                store.files,
-                begin,
-                high,
-                opener=store.opener(),
-                rule=rule,
-                max_rows=-1 if rows is None else rows,
-                max_bytes=-1 if size is None else size - (begin - low),
+                LogRange(store.files, begin, high, opener=store.opener()),
+                rule,
+                max_rows=rows,
+                max_bytes=None if size is None else max(size - (begin - low), 0),
                 on_corruption=self.how.on_corruption,
             )
             at = stop
@@ -421,15 +414,13 @@ def _record_near(store: SegmentStore, start: int, end: int) -> int:
     near = end - _SEARCHED
     if near <= start:
         return start
+    files = log_ranges.overlapping(store.files, near, end)
     reader = SegmentReader(
-        log_ranges.overlapping(store.files, near, end),
-        near,
-        end,
-        opener=store.opener(),
-        columns=["commitLogOffset"],
-        verify_crc="none",
-        batch_rows=1,
-        on_corruption="skip",
+        LogRange(files, near, end, opener=store.opener()),
+        None,
+        ReadOptions(
+            columns=("commitLogOffset",), verify_crc="none", batch_rows=1, on_corruption="skip"
+        ),
     )
     batch = reader.next_batch()
     if batch is None:

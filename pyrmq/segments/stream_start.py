@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyrmq.segments import log_ranges, times
+from pyrmq.segments import log_ranges
+from pyrmq.segments.at_times import first_at
 from pyrmq.segments.bounds import (
     Key,
     QueueExtent,
@@ -49,7 +50,7 @@ def starting_at(
         for low, high in log_ranges.present_ranges(
             store, store.first, end, fail_on_data_loss=False
         ):
-            phys = times.first_at(store, low, high, selection.start_time, how.on_corruption)
+            phys = first_at(store, low, high, selection.start_time, how.on_corruption)
             if phys is not None:
                 return Start(phys)
         return Start(end, found=False)

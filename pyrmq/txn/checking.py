@@ -1,7 +1,8 @@
-"""Check passes: every half that waits is examined, and what is due is done.
+"""Check passes: every half that waits is examined, producers are asked, what is due is done.
+[TransactionalMessageServiceImpl.check, checkProducerTransactionState]
 
 A pass never waits long for anyone: a producer that does not read what it is sent, or a half with an
-error of its own, is left for the next pass. [TransactionalMessageServiceImpl.check]
+error of its own, is left for the next pass.
 """
 
 from __future__ import annotations
@@ -9,16 +10,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
 
 import trio
 
 from pyrmq.engine import Store, Transactions
 from pyrmq.errors import ResponseError
 from pyrmq.escape import escape
-from pyrmq.model.codes import ResponseCode
+from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import HALF_TOPIC
 from pyrmq.model.transaction import TransactionState
-from pyrmq.txn.asking import BUSY, PickedProducer, Producers, check_frame
+from pyrmq.net.command import encode_request
 from pyrmq.txn.discarded import Discarded
 from pyrmq.txn.machine import TABLE, Action, Event, PendingHalf, Rules, State, tick
 
@@ -44,9 +47,49 @@ Decide = Callable[[PendingHalf], Awaitable[TransactionState | None] | Transactio
 it waiting, None has it moved to TRANS_CHECK_MAX_TIME_TOPIC."""
 
 
+class Busy(Enum):
+    BUSY = "there are producers, but none takes more now"
+
+
+BUSY = Busy.BUSY
+PickedProducer = Callable[[bytes], None] | Busy | None
+"""Sends a frame to the producer that was picked; BUSY: none of the group takes more now; None: the
+group has none."""
+
+
+class Producers(Protocol):
+    def reachable(self, group: str) -> bool:
+        """Whether a group has a producer, busy or not."""
+
+    def pick(self, group: str, turn: int) -> PickedProducer:
+        """The producer to ask; producers take turns."""
+
+
+def check_frame(
+    offset: int, phys: int, key: str, record: bytes, broker_name: str, message_id: str
+) -> bytes:
+    """CHECK_TRANSACTION_STATE, one-way, for the half at a queue offset and physical offset;
+    `record` is it as it would stand in its real topic."""
+    return encode_request(
+        RequestCode.CHECK_TRANSACTION_STATE,
+        0,
+        {
+            "topic": HALF_TOPIC,
+            "tranStateTableOffset": offset,
+            "commitLogOffset": phys,
+            "msgId": key,
+            "transactionId": key,
+            "offsetMsgId": message_id,
+            "bname": broker_name,
+        },
+        record,
+        oneway=True,
+    )
+
+
 @dataclass(slots=True)
 class Pass:
-    """What one pass has met."""
+    """What happened in one pass."""
 
     unreachable: int = 0
     """Halves that nobody could be asked about."""

@@ -1,6 +1,8 @@
 """END_TRANSACTION that is not plain: repeated, late, or of an older copy.
 
-The plain cases never come here, the engine settles them. [EndTransactionProcessor]
+The engine carries out the plain cases by itself. For the others `machine.TABLE` says by state and
+event what is done and what the state is then; `Ender` looks both up and carries it out.
+[EndTransactionProcessor]
 """
 
 from __future__ import annotations
@@ -38,7 +40,23 @@ class EndTransaction:
     transaction_id: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A message that a request is about, and what is known of it."""
+
+    message: ReceivedMessage
+    """The half that the request names, or the message that was discarded."""
+    state: State
+    place: int = -1
+    """PENDING: queue offset of the half's newest copy; DISCARDED: physical offset in
+    TRANS_CHECK_MAX_TIME_TOPIC."""
+    committed: bool | None = None
+    """SETTLED: whether it was committed; None if nobody knows."""
+
+
 class Ender:
+    """Carries out what END_TRANSACTION and RESUME_CHECK_HALF_MESSAGE ask for."""
+
     def __init__(
         self,
         store: Store,
@@ -54,58 +72,74 @@ class Ender:
         self.discarded = Discarded(store)
         self.repeated = 0
         """Requests for what was settled already."""
+        self._actions: dict[Action, Callable[[_Case], int]] = {
+            Action.DELIVER: lambda case: self._settle(case, commit=True),
+            Action.DROP: lambda case: self._settle(case, commit=False),
+            Action.DELIVER_LATE: self._deliver_late,
+            Action.FORGET: lambda case: 0,
+            Action.REOPEN: lambda case: self._engine.resume(case.place)[1],
+            Action.SAY_SETTLED: self._say_settled,
+            Action.SAY_OTHERWISE: _say_otherwise,
+            Action.SAY_TOO_LATE: _say_too_late,
+            Action.REFUSE: _refuse,
+        }
+        """Each returns up to where the log must be durable before SUCCESS is answered (0: at once),
+        or raises what is answered."""
 
     def end(self, request: EndTransaction) -> int | None:
         """Does what a request asks for. Returns the physical offset up to which the log must be
         durable before SUCCESS is answered (0: at once), None if nothing is to be answered."""
-        if request.commit_or_rollback is TransactionState.UNKNOWN:
-            return None
+        word = request.commit_or_rollback
+        if word is TransactionState.UNKNOWN:
+            return None  # in every state nothing is done
         half = self._half(request)
-        if request.commit_or_rollback is TransactionState.COMMIT and not _has_queue(half):
+        if word is TransactionState.COMMIT and not _has_queue(half):
             raise _refused(
                 "the half message can never be delivered: its property REAL_QID is no queue id"
             )
-        live = self._engine.live(half.commit_log_offset)
-        discarded = self.discarded.find(half) if live is None else None
-        if live is not None:
-            state = State.PENDING
-        else:
-            state = State.SETTLED if discarded is None else State.DISCARDED
+        case = self._case(half)
         event = ended(
-            request.commit_or_rollback,
+            word,
             self._now() - half.born_timestamp,
-            self._immunity(live),
+            self._immunity(case),
             request.from_transaction_check,
             self.rules,
+            committed=case.committed,
         )
-        commit = request.commit_or_rollback is TransactionState.COMMIT
-        if state is State.SETTLED and self._was_committed(half) is (not commit):
-            event = Event.OTHERWISE
-        action, _ = TABLE[state, event]
-        if action is Action.SAY_OTHERWISE:
-            raise _otherwise(half, committed=not commit)
-        if action is Action.SAY_TOO_LATE:
-            raise IllegalOperationError(
-                "the half message's immunity is over: its producer will be asked"
-            )
-        if action in (Action.DELIVER, Action.DROP):
-            assert live is not None
-            with self._taking(half.properties[REAL_TOPIC]):
-                return self._engine.settle(live, action is Action.DELIVER)
-        if action is Action.DELIVER_LATE:
-            assert discarded is not None
-            return self._deliver_late(half, discarded)
-        if action is Action.FORGET:
-            self.discarded.close(half)
-            self._engine.decide_discarded(half.commit_log_offset, False)
-            return 0
-        self.repeated += 1
-        self._engine.write_owed()  # settled counts once its op record is written
-        return self._engine.progress()[2]
+        return self._carry_out(case, event)
 
-    def _immunity(self, live: int | None) -> int | None:
+    def resume(self, phys: int) -> int:
+        """Has a message that was discarded asked about again; returns what must be durable."""
+        record = self._engine.record(phys, discarded=True)
+        if record is None:
+            raise _refused(f"there is no message that was discarded at physical offset {phys}")
+        message = decode_record(memoryview(record), inflate_body=False)
+        state = State.DISCARDED if self.discarded.find(message) == phys else State.SETTLED
+        return self._carry_out(_Case(message, state, phys), Event.RESUME)
+
+    def _carry_out(self, case: _Case, event: Event) -> int:
+        """Does what the table says; returns what must be durable."""
+        action, then = TABLE[case.state, event]
+        durable = self._actions[action](case)
+        if case.state is State.DISCARDED and then is not State.DISCARDED:
+            self.discarded.close(case.message)
+            if then is State.SETTLED:
+                offset = case.message.commit_log_offset
+                self._engine.decide_discarded(offset, event is Event.COMMIT)
+        return durable
+
+    def _case(self, half: ReceivedMessage) -> _Case:
+        pending = self._engine.live(half.commit_log_offset)
+        if pending is not None:
+            return _Case(half, State.PENDING, pending)
+        discarded = self.discarded.find(half)
+        if discarded is not None:
+            return _Case(half, State.DISCARDED, discarded)
+        return _Case(half, State.SETTLED, committed=self._was_committed(half))
+
+    def _immunity(self, case: _Case) -> int | None:
         """In seconds, of a half that waits."""
-        facts = self._engine.find(live) if live is not None else None
+        facts = self._engine.find(case.place) if case.state is State.PENDING else None
         if facts is None:
             return None
         immunity = PendingHalf(*facts).immunity
@@ -135,26 +169,18 @@ class Ender:
             raise _refused("msgId and transactionId are of another message")
         return half
 
-    def resume(self, phys: int) -> int:
-        """Has a message that was discarded asked about again; returns what must be durable."""
-        record = self._engine.record(phys, discarded=True)
-        if record is None:
-            raise _refused(f"there is no message that was discarded at physical offset {phys}")
-        message = decode_record(memoryview(record), inflate_body=False)
-        state = State.DISCARDED if self.discarded.find(message) == phys else State.SETTLED
-        action, _ = TABLE[state, Event.RESUME]
-        if action is Action.REFUSE:
-            raise _refused("it was delivered, rolled back or taken up again meanwhile")
-        _, end = self._engine.resume(phys)
-        self.discarded.close(message)
-        return end
+    def _settle(self, case: _Case, *, commit: bool) -> int:
+        with self._taking(case.message.properties[REAL_TOPIC]):
+            return self._engine.settle(case.place, commit)
 
-    def _deliver_late(self, half: ReceivedMessage, discarded: int) -> int:
-        with self._taking(half.properties[REAL_TOPIC]):
-            end = self._engine.deliver_late(discarded, half.commit_log_offset)
-        self.discarded.close(half)
-        self._engine.decide_discarded(half.commit_log_offset, True)
-        return end
+    def _deliver_late(self, case: _Case) -> int:
+        with self._taking(case.message.properties[REAL_TOPIC]):
+            return self._engine.deliver_late(case.place, case.message.commit_log_offset)
+
+    def _say_settled(self, case: _Case) -> int:
+        self.repeated += 1
+        self._engine.write_owed()  # settled counts once its op record is written
+        return self._engine.progress()[2]
 
     def _was_committed(self, half: ReceivedMessage) -> bool | None:
         """How a settled half was settled; None if nobody knows. What was settled before the start,
@@ -167,18 +193,26 @@ class Ender:
         return delivered if delivered or complete else None
 
 
-def _otherwise(half: ReceivedMessage, *, committed: bool) -> TransactionConflictError:
+def _say_otherwise(case: _Case) -> int:
     code = ResponseCode.TRANSACTION_SHOULD_ROLLBACK
     text = "COMMIT came after its half was rolled back: the message is not delivered"
-    if committed:
+    if case.committed:
         code = ResponseCode.TRANSACTION_SHOULD_COMMIT
         text = "ROLLBACK came after its half was committed: the message is delivered"
-    p = half.properties
-    return TransactionConflictError(
+    p = case.message.properties
+    raise TransactionConflictError(
         f"transaction {p.get(UNIQ_KEY, '')} of group {p.get(PRODUCER_GROUP)} for topic "
         f"{p.get(REAL_TOPIC)}: {text}",
         code,
     )
+
+
+def _say_too_late(case: _Case) -> int:
+    raise IllegalOperationError("the half message's immunity is over: its producer will be asked")
+
+
+def _refuse(case: _Case) -> int:
+    raise _refused("it was delivered, rolled back or taken up again meanwhile")
 
 
 def _has_queue(half: ReceivedMessage) -> bool:

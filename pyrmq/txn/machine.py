@@ -1,12 +1,12 @@
-"""What becomes of a half message: states, events, and a table of what is done. No I/O, no clock.
+"""The state machine of a half message: states, events, and the table of actions. No I/O, no clock.
 
-A half is PENDING from its append on. What ends that is the decision of its producer (COMMIT,
-ROLLBACK), or that no decision can be got (EXHAUSTED, EXPIRED): then it is discarded, as RocketMQ
-calls it, which means moved to TRANS_CHECK_MAX_TIME_TOPIC. Time makes the events of a check pass:
-`tick` says which. What a producer says makes those of END_TRANSACTION: `ended` says which.
+A half is PENDING from its append on. It is settled when its producer decides (COMMIT, ROLLBACK). If
+no decision can be got (EXHAUSTED, EXPIRED), it is discarded, as RocketMQ calls it: moved to
+TRANS_CHECK_MAX_TIME_TOPIC. `tick` says which event time makes in a check pass, `ended` which event
+an END_TRANSACTION makes.
 
 The engine settles (PENDING, COMMIT) and (PENDING, ROLLBACK) by itself in the plain case (see
-native/crates/broker/src/txn/settle.rs); what it does then is what stands here.
+native/crates/broker/src/txn/settle.rs), and does what this table says.
 [TransactionalMessageServiceImpl.check, EndTransactionProcessor]
 """
 
@@ -142,10 +142,19 @@ _WORDS = {
 
 
 def ended(
-    word: TransactionState, age: int, immunity: int | None, from_check: bool, rules: Rules
+    word: TransactionState,
+    age: int,
+    immunity: int | None,
+    from_check: bool,
+    rules: Rules,
+    *,
+    committed: bool | None = None,
 ) -> Event:
     """What an END_TRANSACTION says of a half. `age` in ms; `immunity` in seconds, None if the half
-    has none. With an immunity an answer of its own accord counts only within that time."""
+    has none. With an immunity an answer of its own accord counts only within that time.
+    `committed`: how the half was settled, if it was and that is known."""
+    if committed is not None and committed is not (word is TransactionState.COMMIT):
+        return Event.OTHERWISE
     own_accord = word is not TransactionState.UNKNOWN and not from_check
     limit = max((immunity or 0) * 1000, rules.transaction_time_out)
     if own_accord and immunity is not None and age > limit:

@@ -17,8 +17,7 @@ from pyrmq.engine import Store, Transactions
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.net.clock import now_ms
-from pyrmq.txn.asking import Producers
-from pyrmq.txn.checking import Checker, Decide
+from pyrmq.txn.checking import Checker, Decide, Producers
 from pyrmq.txn.ending import Ender, Taking
 from pyrmq.txn.machine import Rules
 
@@ -145,8 +144,8 @@ class TransactionService:
                 log.exception("progress of transactions not kept")
 
     def note_progress(self) -> None:
-        """Keeps how far all is settled, as far as that is on disk: what a machine that loses its
-        power may take back is not given up."""
+        """Keeps how far all is settled, as far as that is on disk: a machine that loses its
+        power may take back the rest, so that is not given up."""
         if self._durable is not None and self._store.flushed() >= self._durable[2]:
             self._keep_progress(*self._durable[:2])
             self._durable = None

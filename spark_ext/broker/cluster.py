@@ -19,13 +19,14 @@ from pyrmq.errors import (
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
-from pyrmq.model.retry import FIRST_PAUSE, LONGEST_PAUSE, RetryPolicy, may_request_again
+from pyrmq.model.retry import may_request_again
 from pyrmq.model.route import TopicRoute
 from pyrmq.net.address import Address, format_address, parse_address
-from pyrmq.net.answer import check_success, number
-from pyrmq.net.blocking_channel import BlockingChannel, BlockingChannels
-from pyrmq.net.client_protocol import Ext
-from pyrmq.net.name_servers import NameServers, RouteTable
+from pyrmq.net.backoff import FIRST_PAUSE, LONGEST_PAUSE, RetryPolicy
+from pyrmq.net.client.blocking_channel import BlockingChannel, BlockingChannels
+from pyrmq.net.client.name_servers import NameServers, RouteTable
+from pyrmq.net.client.protocol import Ext
+from pyrmq.net.command import check_success, number
 
 log = logging.getLogger(__name__)
 

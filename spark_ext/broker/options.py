@@ -38,8 +38,8 @@ OPTIONS: tuple[Option, ...] = (
         _name_servers,
         BROKER | WRITES,
         None,
-        "Name servers, `host:port` with `;` between several. Reads through brokers where there is "
-        "no `path`; a write always needs it.",
+        "Name servers, `host:port` with `;` between several. A read without `path` goes through "
+        "brokers; a write always needs it.",
         required=BROKER | WRITES,
     ),
     Option(
@@ -47,68 +47,69 @@ OPTIONS: tuple[Option, ...] = (
         integer(1, 100_000),
         BROKER,
         "256",
-        "Messages asked for in one pull. Brokers give fewer when they think that better: Apache's "
-        "32 from memory and 8 from disk, unless `maxTransferCountOnMessageInMemory` and "
-        "`...InDisk` say more.",
+        "Messages requested by one pull. Brokers may return fewer: Apache's 32 from memory and 8 "
+        "from disk, unless its `maxTransferCountOnMessageInMemory` and `...InDisk` are higher.",
     ),
     Option(
         "pullTimeoutMs",
         integer(1, 3_600_000),
         BROKER,
         "10000",
-        "Milliseconds that a server may take for an answer before it is asked again.",
+        "Milliseconds without an answer after which a request is repeated.",
     ),
     Option(
         "fetchOffset.numRetries",
         integer(0, 1000),
         BROKER,
         "3",
-        "Further tries of a request that failed in a way that may pass; then the query fails and "
-        "names the broker.",
+        "Further tries of a request that failed temporarily; then the query fails and names the "
+        "broker.",
     ),
     Option(
         "fetchOffset.retryIntervalMs",
         integer(1, 3_600_000),
         BROKER,
         "100",
-        "Milliseconds before the first of these; the pause doubles up to 2 seconds, or to this.",
+        "Milliseconds before the first of these; the pause doubles up to 2 seconds, or up to this "
+        "value if it is longer.",
     ),
     Option(
         "producerGroup",
         _group,
         WRITES,
         None,
-        "Producer group of the messages. Default: a name made for the query.",
+        "Producer group of the messages. Default: a generated name.",
     ),
     Option(
         "sendMsgTimeout",
         integer(1, 3_600_000),
         WRITES,
         "10000",
-        "Milliseconds that a broker may take to acknowledge a request.",
+        "Milliseconds without an acknowledgement after which a request has failed.",
     ),
     Option(
         "retryTimesWhenSendFailed",
         integer(0, 1000),
         WRITES,
         "5",
-        "Further tries of a request that was not acknowledged, where the rows allow it on another "
-        "broker; pauses grow from 0.1 to 2 seconds.",
+        "Further tries of a request that was not acknowledged, on another broker if the rows "
+        "allow it; pauses grow from 0.1 to 2 seconds.",
     ),
     Option(
         "retryAnotherBrokerWhenNotStoreOK",
         boolean,
         WRITES,
         "false",
-        "What a broker answers that stored the messages but could not flush or replicate them in "
-        "time: true tries again (messages may be there twice), false counts and logs it.",
+        "If a broker stored the messages but could not flush or replicate them in time: true "
+        "tries again (messages may be stored twice), false counts and logs it.",
     ),
     Option(
         "waitStoreMsgOK",
         boolean,
         WRITES,
         "true",
-        "Whether a broker with SYNC_FLUSH or SYNC_MASTER acknowledges only after that is done.",
+        "Whether a broker with SYNC_FLUSH or SYNC_MASTER acknowledges only after flush or "
+        "replication.",
     ),
     Option(
         "maxMessageSize",
@@ -129,7 +130,7 @@ OPTIONS: tuple[Option, ...] = (
         integer(1, 1024),
         WRITES,
         "4",
-        "Requests of a task that may wait for their acknowledgement.",
+        "Most unacknowledged requests of a task.",
     ),
     Option(
         "systemProperties",
@@ -137,6 +138,6 @@ OPTIONS: tuple[Option, ...] = (
         WRITES,
         "error",
         "Properties in the map that brokers and clients act on (DELAY, TRAN_MSG, RETRY_TOPIC, "
-        "...): `error` refuses the row, `drop` leaves them out.",
+        "...): `error` refuses the row, `drop` removes them.",
     ),
 )

@@ -12,6 +12,7 @@ from pyspark.sql.datasource import InputPartition
 from pyrmq import engine
 from pyrmq.errors import DataLossError, PyrmqError
 from pyrmq.escape import escape
+from pyrmq.segments.selection import Wanted
 from spark_ext.broker.cluster import Access, Cluster
 from spark_ext.broker.pull import PulledRecords, Puller, QueueRange
 from spark_ext.option_names import option_names
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from pyrmq.segments.read_options import ReadOptions
 
 log = logging.getLogger(__name__)
-
-FOREVER = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -60,17 +59,17 @@ class BrokerSplit:
         first, last = group[0], group[-1]
         place = first.range
         try:
+            data = first.body if len(group) == 1 else b"".join(p.body for p in group)
             reader = engine.SegmentReader(
-                [],
-                0,
-                0,
-                records=first.body if len(group) == 1 else b"".join(p.body for p in group),
+                engine.RecordBytes(data),
+                Wanted(
+                    _only(place.queue_id, first.start, last.end),
+                    self.start_time,
+                    self.end_time,
+                    self.tags,
+                ),
+                self.how,
                 broker_name=place.broker,
-                rule=_only(place.queue_id, first.start, last.end),
-                tags=self.tags,
-                start_time=-FOREVER if self.start_time is None else self.start_time,
-                end_time=FOREVER if self.end_time is None else self.end_time,
-                **self.how.arguments(),
             )
             rows = 0
             while (batch := reader.next_batch()) is not None:

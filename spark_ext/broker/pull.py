@@ -26,9 +26,14 @@ from pyrmq.model.codes import RequestCode
 from pyrmq.model.retry import may_request_again
 from pyrmq.model.subscription import ALL
 from pyrmq.net.address import format_address
-from pyrmq.net.blocking_channel import BlockingChannel
-from pyrmq.net.client_protocol import Ext, Request
-from pyrmq.net.pull import PullAnswer, PullStatus, pull_fields, read_pull
+from pyrmq.net.client.blocking_channel import BlockingChannel
+from pyrmq.net.client.protocol import Ext, Request
+from pyrmq.net.client.pull import (
+    PullAnswer,
+    PullStatus,
+    pull_fields,
+    read_pull,
+)
 from spark_ext.broker.cluster import Cluster
 
 log = logging.getLogger(__name__)

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pyrmq.engine import Command
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
-from pyrmq.net.answer import check_success, number
-from pyrmq.net.client_protocol import Ext
-from pyrmq.net.pull import PullStatus, pull_fields, read_pull
-from pyrmq.segments.queue_times import QueueTimes, entries, later_than_all
+from pyrmq.net.client.protocol import Ext
+from pyrmq.net.client.pull import PullStatus, pull_fields, read_pull
+from pyrmq.net.command import check_success, number
+from pyrmq.segments.offsets import QueueTimes, entries, later_than_all
 from pyrmq.segments.selection import Selection
 from spark_ext.broker.cluster import Cluster
 

@@ -15,8 +15,7 @@ from pyrmq.errors import (
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
-from pyrmq.segments.offsets import EARLIEST, LATEST, QueueOffsets
-from pyrmq.segments.queue_times import QueueTimes, entries, shown
+from pyrmq.segments.offsets import EARLIEST, LATEST, QueueOffsets, QueueTimes, entries, shown
 from pyrmq.segments.selection import Selection, unknown_topic
 from spark_ext.broker import times
 from spark_ext.broker.cluster import Cluster

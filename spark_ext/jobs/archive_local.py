@@ -1,23 +1,24 @@
 """Writing an archive in this process: runs as a streaming query of Spark has them.
 
 Where a run ends is in the checkpoint before it begins; a run that did not finish is made again up
-to the same place.
-"""
+to the same place."""
 
 from __future__ import annotations
 
+import json
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyrmq.segments.scan import Scan
 from spark_ext import selecting
 from spark_ext.jobs import archive_scan
-from spark_ext.jobs.archive_manifest import Archived, Head, Manifest, Run
+from spark_ext.jobs.archive_manifest import CHECKPOINT, Archived, Head, Manifest, Run, highest
 from spark_ext.jobs.archive_run import brief, finish, opened_for_writing
 from spark_ext.jobs.archive_write import RunWriter
-from spark_ext.jobs.checkpoint import Checkpoint
 from spark_ext.jobs.errors import JobError
+from spark_ext.jobs.folder import Folder
 from spark_ext.jobs.local_files import LocalFolder
 from spark_ext.option import Query
 from spark_ext.option_names import option_names
@@ -27,6 +28,65 @@ from spark_ext.schema import form_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+KEPT = 100
+"""Runs whose entries are kept, as Spark's minBatchesToRetain."""
+VERSION = "v1"
+
+
+class Checkpoint:
+    """Where runs begin and end."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+
+    def begun(self) -> int:
+        """The last run that was begun; -1: none."""
+        return highest(self._folder.names(f"{CHECKPOINT}/offsets"))
+
+    def done(self) -> int:
+        """The last run that was finished; -1: none."""
+        return highest(self._folder.names(f"{CHECKPOINT}/commits"))
+
+    def end_of(self, run: int) -> dict[str, Any]:
+        """Where a run ends. JobError for what no query over one source wrote."""
+        name = f"{CHECKPOINT}/offsets/{run}"
+        where = self._folder.path_of(name)
+        if not self._folder.exists(name):
+            raise JobError(f"{where} is missing: restore the checkpoint")
+        lines = self._folder.read(name).decode("utf-8", "replace").splitlines()
+        if not lines or lines[0].strip() != VERSION:
+            raise JobError(
+                f"{where} has a form that the engine local does not know: take --engine spark"
+            )
+        try:
+            _, _, position = lines
+            value = json.loads(position)
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            raise JobError(f"{where} has no position of one source")
+        return value
+
+    def begin(self, run: int, end: dict[str, Any]) -> None:
+        if not self._folder.exists(f"{CHECKPOINT}/metadata"):
+            self._create("metadata", json.dumps({"id": str(uuid.uuid4())}))
+        now = time.time_ns() // 1_000_000
+        query = {"batchWatermarkMs": 0, "batchTimestampMs": now, "conf": {}}
+        lines = (VERSION, json.dumps(query, separators=(",", ":")), json.dumps(end))
+        self._create(f"offsets/{run}", "\n".join(lines))
+
+    def finish(self, run: int) -> None:
+        self._create(f"commits/{run}", f'{VERSION}\n{{"nextBatchWatermarkMs":0}}')
+        old = run - KEPT
+        for kind in ("offsets", "commits"):
+            for name in (f"{CHECKPOINT}/{kind}/{old}", f"{CHECKPOINT}/{kind}/.{old}.crc"):
+                self._folder.delete(name)
+
+    def _create(self, name: str, text: str) -> None:
+        self._folder.create(f"{CHECKPOINT}/{name}", text.encode())
+
 
 SHORTEST = 0.1
 """Seconds between two looks at a log that is followed, at least."""

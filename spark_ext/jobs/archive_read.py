@@ -3,15 +3,92 @@ seen."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from spark_ext.jobs import archive_gaps
 from spark_ext.jobs.archive_manifest import MANIFESTS, Head, Manifest, Run
 from spark_ext.jobs.engine import Where, engine_of
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.report import number
+
+FILTERS = ("subexpression", "key")
+"""Options that leave messages out in the middle of a queue."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Queue offsets `first` to `last` are missing, or `missing` of them if the run says no more."""
+
+    brokerName: str
+    topic: str
+    queueId: int
+    first: int
+    last: int
+    missing: int
+    run: int
+    """In which they should be: the run itself, or the one in front of which they are missing."""
+
+    def __str__(self) -> str:
+        place = f"{self.brokerName} {self.topic}-{self.queueId}"
+        whole = self.missing == self.last - self.first + 1
+        if whole and self.missing == 1:
+            return f"{place}: offset {self.first} is missing, in run {self.run}"
+        some = "" if whole else f"{self.missing} of "
+        verb = "are missing"
+        return f"{place}: {some}offsets {self.first} to {self.last} {verb}, in run {self.run}"
+
+
+def is_filtered(head: Head) -> bool:
+    """Whether messages were left out on purpose, so that gaps say nothing."""
+    given = {name.lower(): text.strip() for name, text in head.selection.items()}
+    return any(given.get(name, "*") not in ("*", "") for name in FILTERS)
+
+
+def find(runs: Iterable[Run]) -> tuple[list[Gap], list[str]]:
+    """Gaps between runs and inside of them, and what goes backwards: offsets of a queue or of the
+    log that are not behind those of the run before. `runs` in their order."""
+    gaps: list[Gap] = []
+    backwards: list[str] = []
+    ends: dict[tuple[str, str, int], int] = {}
+    logs: dict[str, int] = {}
+    for run in runs:
+        for q in run.queues:
+            key = q.brokerName, q.topic, q.queueId
+            end = ends.get(key)
+            if end is not None and q.first > end + 1:
+                gaps.append(Gap(*key, end + 1, q.first - 1, q.first - end - 1, run.run))
+            if end is not None and q.first <= end:
+                backwards.append(
+                    f"{key[0]} {key[1]}-{key[2]}: run {run.run} begins at offset {q.first}, those "
+                    f"before it end at {end}"
+                )
+            missing = q.last - q.first + 1 - q.rows
+            if missing > 0:
+                gaps.append(Gap(*key, q.first, q.last, missing, run.run))
+            ends[key] = max(q.last, -1 if end is None else end)
+        for broker, there in run.log.items():
+            if broker in logs and there.first <= logs[broker]:
+                backwards.append(
+                    f"{broker}: run {run.run} begins at physical offset {there.first}, those "
+                    f"before it end at {logs[broker]}: is it another log?"
+                )
+            logs[broker] = max(there.last, logs.get(broker, -1))
+    return gaps, backwards
+
+
+def exact(gap: Gap, offsets: Sequence[int]) -> Iterator[Gap]:
+    """What is missing of a run's range, by the offsets that are there, in order."""
+    before = gap.first - 1
+    for offset in offsets:
+        if offset > before + 1:
+            yield Gap(
+                gap.brokerName, gap.topic, gap.queueId, before + 1, offset - 1,
+                offset - before - 1, gap.run,
+            )  # fmt: skip
+        before = offset
+
 
 MAX_PROBLEMS = 100
 NEEDED = ("brokerName", "queueId", "queueOffset")
@@ -117,20 +194,20 @@ def gaps(where: Where, root: str) -> list[str]:
     """Messages that should be in an archive and are not, at most 100 lines; nothing for one that
     was made with a filter by tag, whose gaps are meant."""
     manifest, head = opened(where, root)
-    if archive_gaps.is_filtered(head):
+    if is_filtered(head):
         return []
-    found, backwards = archive_gaps.find(manifest.runs())
+    found, backwards = find(manifest.runs())
     lines = list(backwards)
     for gap in found:
         if len(lines) >= MAX_PROBLEMS:
             break
         whole = gap.missing == gap.last - gap.first + 1
-        parts = [gap] if whole else archive_gaps.exact(gap, _offsets(where, root, manifest, gap))
+        parts = [gap] if whole else exact(gap, _offsets(where, root, manifest, gap))
         lines += [str(part) for part in parts]
     return lines[:MAX_PROBLEMS]
 
 
-def _offsets(where: Where, root: str, manifest: Manifest, gap: archive_gaps.Gap) -> list[int]:
+def _offsets(where: Where, root: str, manifest: Manifest, gap: Gap) -> list[int]:
     """Offsets around the missing ones of a run and queue, in order: a gap's two neighbours each."""
     engine = engine_of(where)
     files = [file.path for file in manifest.run(gap.run).files if file.topic == gap.topic]

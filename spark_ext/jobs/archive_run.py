@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from pyrmq.segments.queue_times import shown
+from pyrmq.segments.offsets import shown
 from spark_ext.jobs.archive_manifest import HEAD, MANIFESTS, Head, Manifest, Run
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.folder import Folder

@@ -30,9 +30,14 @@ from pyrmq.model.message import MessageQueue
 from pyrmq.model.retry import SendVerdict, send_verdict
 from pyrmq.model.route import next_queue
 from pyrmq.net.address import parse_address
-from pyrmq.net.blocking_channel import BlockingChannel
-from pyrmq.net.client_protocol import Ext, Request
-from pyrmq.net.send import queue_fields, send_code, send_fields, stored_at
+from pyrmq.net.client.blocking_channel import BlockingChannel
+from pyrmq.net.client.protocol import Ext, Request
+from pyrmq.net.client.send import (
+    queue_fields,
+    send_code,
+    send_fields,
+    stored_at,
+)
 from spark_ext.broker.cluster import Access, Cluster
 
 log = logging.getLogger(__name__)

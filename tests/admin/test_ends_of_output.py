@@ -7,9 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
@@ -19,6 +21,7 @@ from tests.support.server import ServerProcess
 
 FORGED = "A\nFORGED broker-a 0 77"
 MANY = 400
+SECONDS = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +44,7 @@ def _shell(server: ServerProcess, line: str, **env: str) -> subprocess.Completed
         capture_output=True,
         text=True,
         errors="replace",
-        timeout=60,
+        timeout=SECONDS,
         env=environment(NAMESRV_ADDR=names, **env),
         check=False,
     )
@@ -103,25 +106,46 @@ def test_a_tag_begins_no_line(server: ServerProcess) -> None:
     assert r"[A\nFORGED broker-a 0 77]" in ran.stdout
 
 
+@contextmanager
+def _started(command: list[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """A command that is killed when it takes too long."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=environment(), **options
+    ) as process:
+        limit = threading.Timer(SECONDS, process.kill)
+        limit.start()
+        try:
+            yield process
+        finally:
+            limit.cancel()
+
+
+def _read_until(stream: IO[str], what: str, times: int) -> None:
+    """Until that many lines have it."""
+    seen = 0
+    while seen < times:
+        line = stream.readline()
+        assert line, f"it ended after {seen} of {times} times {what!r}"
+        seen += what in line
+
+
 def test_a_status_is_watched_through_failures(server: ServerProcess) -> None:
     """It ends with 130, and documents of YAML are told apart."""
     names = "127.0.0.1:1;{}:{}".format(*server.namesrv)
     command = [*PYRMQ, "admin", "topic", "status", "Nowhere", "--watch", "0.2", "-n", names]
-    watching = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
-    )
-    time.sleep(2.5)
-    watching.send_signal(signal.SIGINT)
-    out, err = watching.communicate(timeout=20)
+    with _started(command, stderr=subprocess.PIPE) as watching:
+        assert watching.stderr is not None
+        _read_until(watching.stderr, "CODE 17", 2)
+        watching.send_signal(signal.SIGINT)
+        out, _ = watching.communicate(timeout=SECONDS)
     assert (watching.returncode, out) == (130, "")
-    assert err.count("CODE 17") > 1
     command = [*PYRMQ, "admin", "cluster", "list", "--watch", "0.2", "-o", "yaml", "-n", names]
-    watching = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
-    time.sleep(2.5)
-    watching.send_signal(signal.SIGINT)
-    out, _ = watching.communicate(timeout=20)
+    with _started(command) as watching:
+        assert watching.stdout is not None
+        _read_until(watching.stdout, "---\n", 2)
+        watching.send_signal(signal.SIGINT)
+        watching.communicate(timeout=SECONDS)
     assert watching.returncode == 130
-    assert out.count("---\n") > 1
 
 
 def test_interrupted_before_it_began() -> None:

@@ -13,7 +13,7 @@ import trio
 from pyrmq import ConsumeFrom, LitePullConsumer, Message, MessageModel, Producer, PushConsumer
 from pyrmq.admin import Admin
 from pyrmq.admin.compaction_dump import messages_of
-from pyrmq.admin.message_tracks import TrackType
+from pyrmq.admin.traces import TrackType
 from pyrmq.errors import ClientError, ProtocolError
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.net.address import format_address

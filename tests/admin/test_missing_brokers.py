@@ -19,7 +19,7 @@ from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import Message
 from pyrmq.model.topic import TopicConfig
 from pyrmq.net.address import format_address
-from pyrmq.net.client_protocol import Ext
+from pyrmq.net.client.protocol import Ext
 from pyrmq.server import Running
 from pyrmq.testing import TestBroker
 from tests.e2e.conftest import Serve

@@ -127,7 +127,7 @@ async def test_dead_letters_count_from_the_second_round(embedded: Running) -> No
 async def test_an_event_of_an_offset_that_was_moved(
     embedded: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyrmq.admin.monitoring.moved_offsets.TOPIC", "Events")
+    monkeypatch.setattr("pyrmq.admin.monitoring.groups.TOPIC", "Events")
     body = json.dumps(
         {
             "consumerGroup": "cg", "offsetNew": 7, "offsetRequest": 2,

@@ -7,7 +7,7 @@ from typing import Any
 
 import trio
 
-from pyrmq.client.listener import State
+from pyrmq.client.transaction.listener import State
 from pyrmq.model.message import Message
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import TransactionState

@@ -13,8 +13,8 @@ import trio
 from trio.testing import MockClock
 
 from pyrmq.client import ConsumeFrom, MessageModel, PushConsumer
-from pyrmq.client.local_offsets import LocalOffsets
-from pyrmq.client.offset_table import decode_table
+from pyrmq.client.consumer.local_offsets import LocalOffsets
+from pyrmq.client.consumer.offsets import decode_table
 from pyrmq.errors import ClientError, ProtocolError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
 from pyrmq.net import fastjson

@@ -13,9 +13,9 @@ from trio.testing import MockClock
 from pyrmq.engine import Command as Received
 from pyrmq.errors import ClientError, ConnectError, RequestTimeoutError, ResponseError
 from pyrmq.net.address import Address
-from pyrmq.net.channel import WRITE_TIMEOUT, Channel, Channels
+from pyrmq.net.client.channel import WRITE_TIMEOUT, Channel, Channels
+from pyrmq.net.client.procedure import Invoke, Pause, Procedure
 from pyrmq.net.command import Response
-from pyrmq.net.procedure import Invoke, Pause, Procedure
 from tests.support.scripted.script import HANG_UP, SILENCE
 from tests.support.scripted.streams import Stream, StreamBroker, StreamCluster
 from tests.support.wire import Command, encode

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from pyrmq.client import TransactionalProducer, TransactionState, checks
+from pyrmq.client import TransactionalProducer, TransactionState
+from pyrmq.client.transaction import halves as checks
 from pyrmq.errors import ProtocolError
 from pyrmq.model.message import Message, SendStatus
 from pyrmq.model.record import ReceivedMessage, decode_record
@@ -339,7 +340,7 @@ async def test_checks_that_never_end_are_cancelled(broker: StreamBroker, clock: 
 async def test_a_thread_that_never_ends_is_left_behind(
     broker: StreamBroker, monkeypatch: pytest.MonkeyPatch, clock: MockClock
 ) -> None:
-    monkeypatch.setattr("pyrmq.client.transaction.CLOSE_GRACE", 0.01)
+    monkeypatch.setattr("pyrmq.client.transaction.producer.CLOSE_GRACE", 0.01)
     entered, go = trio.Event(), threading.Event()
     ended = threading.Event()
 

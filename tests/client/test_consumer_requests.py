@@ -1,4 +1,4 @@
-"""Requests of brokers that consumers of scripted brokers answer, and those that cannot be meant."""
+"""Requests of brokers that consumers of scripted brokers answer, and invalid ones."""
 
 from __future__ import annotations
 

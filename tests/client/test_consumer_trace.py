@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from pyrmq import ConsumeFrom, LitePullConsumer, Producer, PushConsumer, ReceivedMessage
-from pyrmq.client.call_listener import ConsumeResult, ReconsumeLater
+from pyrmq.client.consumer.consume_service import ConsumeResult, ReconsumeLater
 from pyrmq.errors import ClientError
 from tests.client.members import after, consumer
 from tests.client.test_trace import fields

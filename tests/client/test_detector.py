@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from pyrmq import ClientError, ConnectError, Message, MessageQueue, Producer
-from pyrmq.client.faults import FaultTable
+from pyrmq.client.producer.faults import FaultTable
 from tests.client.members import after
 from tests.support.scripted.script import SILENCE
 from tests.support.scripted.streams import StreamCluster
@@ -70,7 +70,7 @@ async def test_one_that_is_gone_is_forgotten(cluster: StreamCluster, clock: Mock
     async with producer(start_detector=True) as sender:
         await lose(cluster, sender)
         del cluster.brokers["broker-a"]
-        await sender._client.refresh_routes()
+        await sender._client.routes.refresh()
         await after(4)
         assert faults(sender).unreachable() == []
         assert faults(sender).available("broker-a")

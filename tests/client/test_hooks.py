@@ -25,7 +25,7 @@ from pyrmq import (
     TransactionalProducer,
     TransactionState,
 )
-from pyrmq.client.call_listener import ReconsumeLater
+from pyrmq.client.consumer.consume_service import ReconsumeLater
 from tests.client.members import after, consumer
 from tests.support.scripted.groups import GroupBroker
 from tests.support.scripted.streams import SEND, StreamCluster, stored

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from pyrmq.client.listener import Outcome, outcome_of
+from pyrmq.client.transaction.listener import Outcome, outcome_of
 from pyrmq.model.transaction import TransactionState
 
 COMMIT = TransactionState.COMMIT

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pyrmq.client.consumer import PushConsumer
+from pyrmq.client.consumer.push_consumer import PushConsumer
 from pyrmq.model.message import MessageQueue, ReceivedMessage
 from tests.client.members import after, consumer
 from tests.support.scripted.groups import GroupBroker

@@ -8,7 +8,8 @@ import pytest
 
 import pyrmq
 from pyrmq import ClientError, aio, sync
-from pyrmq.client import consumer_options, option_types
+from pyrmq.client import option_types
+from pyrmq.client.consumer import options as consumer_options
 
 
 class Listener:
@@ -25,13 +26,13 @@ CLIENTS: dict[str, tuple[tuple[Any, ...], Any]] = {
 }
 
 
-@pytest.mark.parametrize("face", [pyrmq, sync, aio])
+@pytest.mark.parametrize("package", [pyrmq, sync, aio])
 @pytest.mark.parametrize("client", CLIENTS)
-def test_no_option_takes_what_it_is_not(face: Any, client: str) -> None:
+def test_no_option_takes_what_it_is_not(package: Any, client: str) -> None:
     arguments, options = CLIENTS[client]
     for name in get_type_hints(options):
         with pytest.raises(ClientError, match=rf"^{name} is <object .*; .* is needed$"):
-            getattr(face, client)(*arguments, **{"namesrv": "a:1", name: object()})
+            getattr(package, client)(*arguments, **{"namesrv": "a:1", name: object()})
 
 
 @pytest.mark.parametrize(
@@ -47,15 +48,15 @@ def test_no_option_takes_what_it_is_not(face: Any, client: str) -> None:
     ],
 )
 def test_what_was_wanted(options: dict[str, Any], text: str) -> None:
-    for face in (pyrmq, sync, aio):
+    for package in (pyrmq, sync, aio):
         with pytest.raises(ClientError) as caught:
-            face.Producer("g", **{"namesrv": "a:1", **options})
+            package.Producer("g", **{"namesrv": "a:1", **options})
         assert str(caught.value).startswith(text)
 
 
-@pytest.mark.parametrize("face", [pyrmq, sync, aio])
-def test_subscriptions_as_text(face: Any) -> None:
-    for client in (face.PushConsumer, face.LitePullConsumer):
+@pytest.mark.parametrize("package", [pyrmq, sync, aio])
+def test_subscriptions_as_text(package: Any) -> None:
+    for client in (package.PushConsumer, package.LitePullConsumer):
         with pytest.raises(ClientError, match="subscriptions is str; a dict of topics"):
             client("g", "TopicTest", namesrv="a:1")
 

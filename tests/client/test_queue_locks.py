@@ -9,8 +9,13 @@ import pytest
 import trio
 import trio.testing
 
-from pyrmq.client.process_queue import MAX_BYTES, MAX_MESSAGES, Limits, ProcessQueue
-from pyrmq.client.queue_locks import QueueLocks
+from pyrmq.client.consumer.process_queue import (
+    MAX_BYTES,
+    MAX_MESSAGES,
+    Limits,
+    ProcessQueue,
+)
+from pyrmq.client.consumer.queue_locks import QueueLocks
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.net import fastjson
@@ -44,10 +49,9 @@ async def test_a_queue_that_is_given_up_stays_unlocked(first: str) -> None:
         locks = QueueLocks(client, "g")  # type: ignore[arg-type]
         limits = Limits(MAX_MESSAGES, MAX_BYTES, None)
         process = ProcessQueue(MessageQueue("T", "b", 0), limits=limits)
-        process.locked_at = trio.current_time()
-        locks.processes = lambda process=process: [process]  # type: ignore[misc]
+        process.locked(trio.current_time())
         async with trio.open_nursery() as nursery:
-            steps = [locks.run, lambda: locks.unlock([process])]  # noqa: B023 - ends in this turn
+            steps = [lambda: locks.run(lambda: [process]), lambda: locks.unlock([process])]  # noqa: B023
             if first == "unlock":
                 steps.reverse()
             for step in steps:

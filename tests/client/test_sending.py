@@ -23,7 +23,7 @@ from pyrmq import (
     SystemBusyError,
     TopicNotExistError,
 )
-from pyrmq.client import outgoing
+from pyrmq.client.producer import outgoing
 from pyrmq.model.compression import decompress
 from tests.support.scripted.script import HANG_UP, SILENCE, Change, times
 from tests.support.scripted.streams import (

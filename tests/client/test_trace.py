@@ -20,8 +20,13 @@ from pyrmq import (
     SendResult,
     SendStatus,
 )
-from pyrmq.client.trace import MAX_AGE, MAX_CHARACTERS, WAITING, Tracer
-from pyrmq.client.trace_records import ConsumeCode
+from pyrmq.client.trace.records import ConsumeCode
+from pyrmq.client.trace.tracer import (
+    MAX_AGE,
+    MAX_CHARACTERS,
+    WAITING,
+    Tracer,
+)
 from pyrmq.model.names import TRACE_TOPIC
 from tests.client.listeners import COMMIT, Async
 from tests.client.test_transactions import producer as transactional

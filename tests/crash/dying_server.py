@@ -24,13 +24,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pyrmq.broker.broker as broker
+import pyrmq.broker.assembly as assembly
 import pyrmq.broker.opening as opening
-import pyrmq.net.server as net_server
+import pyrmq.broker.saving as saving
+import pyrmq.net.server.server as net_server
 import pyrmq.txn.service as txn_service
 from pyrmq.cli import main
 from pyrmq.engine import RecvBuffer, Session, Store
-from pyrmq.net.connection import Connection
+from pyrmq.net.server.connection import Connection
 from pyrmq.txn.machine import PendingHalf
 
 
@@ -112,17 +113,17 @@ def arm(step: Step) -> None:
 
         net_server.Session = DyingSession  # type: ignore[misc]
     elif step.point == "keep":
-        real = broker.Broker._keep_progress
+        real = assembly.keep_progress
 
         def armed(*_: object) -> bool:
             return Path(step.what).exists()
 
-        broker.Broker._keep_progress = step.around(real, armed)  # type: ignore[method-assign]
+        assembly.keep_progress = step.around(real, armed)
     elif step.point == "open":
-        always = step.around(broker.open_transactions, lambda *_: True)
-        broker.open_transactions = always
+        always = step.around(assembly.open_transactions, lambda *_: True)
+        assembly.open_transactions = always
     elif step.point == "save":
-        broker.Broker.save = step.around_async(broker.Broker.save)  # type: ignore[method-assign]
+        saving.Saving.save = step.around_async(saving.Saving.save)  # type: ignore[method-assign]
     elif step.point == "close":
 
         class ClosingStore(Store):  # the reader takes nothing but a Store
@@ -131,12 +132,12 @@ def arm(step: Step) -> None:
 
         opening.Store = ClosingStore  # type: ignore[misc]
     else:
-        service = broker.TransactionService
+        service = assembly.TransactionService
 
         def with_dying_engine(store: Any, engine: Any, *args: Any, **options: Any) -> Any:
             return service(store, DyingEngine(engine, step), *args, **options)
 
-        broker.TransactionService = with_dying_engine  # type: ignore[misc,assignment]
+        assembly.TransactionService = with_dying_engine  # type: ignore[misc,assignment]
 
 
 if __name__ == "__main__":

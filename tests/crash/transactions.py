@@ -32,7 +32,7 @@ from tests.support.wire import Command
 TOPIC = "TxKill"
 GET_BROKER_RUNTIME_INFO = 28
 SYSTEM_BUSY = 2
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class DyingServer(ServerProcess):

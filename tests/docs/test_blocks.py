@@ -1,17 +1,19 @@
 """The Python blocks of README.md and docs/ run as they are printed, with the imports they show.
 
 As in a doctest, the comment behind a `print` is what it prints. Blocks run in their order against
-one broker, each with names of its own; one that never ends is left when it has printed everything.
+one broker, each with names of its own: on asyncio if they import it or a client for it, else on
+trio. A block that never ends is stopped when it has printed everything.
 """
 
 from __future__ import annotations
 
 import ast
+import asyncio
 import inspect
 import io
 import re
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, SimpleNamespace
@@ -28,7 +30,8 @@ ADDRESS = "127.0.0.1:9876"
 RUN = ("guide.md", "delay.md", "filters.md", "monitoring.md", "oms.md", "store.md")
 """Pages of which every block runs here."""
 ELSEWHERE = {
-    "README.md": (3, "tests/e2e/test_docs_programs.py; needs Spark; is a line of scan.md"),
+    "README.md": (4, "tests/e2e/test_docs_programs.py; needs Spark; is a line of scan.md"),
+    "first-change.md": (2, "tests/docs/test_first_change.py"),
     "scan.md": (3, "tests/segments/test_docs.py"),
     "spark.md": (7, "tests/spark/test_docs.py; needs a cluster, or several brokers"),
     "spark-cluster.md": (2, "needs a cluster of Spark: tests/spark/proof"),
@@ -61,7 +64,12 @@ class Block:
     def endless(self) -> bool:
         loops = [n for n in ast.walk(self.tree) if isinstance(n, ast.AsyncFor)]
         left = any(isinstance(n, ast.Break) for loop in loops for n in ast.walk(loop))
-        return "sleep_forever()" in self.text or (bool(loops) and not left)
+        waits = "sleep_forever()" in self.text or "asyncio.Event().wait()" in self.text
+        return waits or (bool(loops) and not left)
+
+    @property
+    def on_asyncio(self) -> bool:
+        return bool(re.search(r"^(from|import) (asyncio|pyrmq\.(oms\.)?aio)\b", self.text, re.M))
 
 
 def fences(path: Path) -> Iterator[tuple[str, Block]]:
@@ -88,13 +96,30 @@ async def run_on_trio(code: CodeType, names: dict[str, Any], block: Block, out: 
         nursery.cancel_scope.cancel()
 
 
+async def run_on_asyncio(code: CodeType, names: dict[str, Any], block: Block, out: Any) -> None:
+    if not block.endless:
+        await eval(code, names)
+        return
+    task = asyncio.ensure_future(eval(code, names))
+    while len(out.getvalue().splitlines()) < len(block.output):
+        await asyncio.sleep(0.005)
+        if task.done():
+            task.result()  # raises what it has raised
+            raise AssertionError(f"{block.path.name}, line {block.line}: it has ended")
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
 def run(block: Block, namesrv: str) -> list[str]:
     """Returns the lines that it prints."""
     code = block.compiled(namesrv)
     names: dict[str, Any] = {"__name__": "block"}
     out = io.StringIO()
     with redirect_stdout(out):
-        if code.co_flags & inspect.CO_COROUTINE:
+        if code.co_flags & inspect.CO_COROUTINE and block.on_asyncio:
+            asyncio.run(run_on_asyncio(code, names, block, out))
+        elif code.co_flags & inspect.CO_COROUTINE:
             trio.run(run_on_trio, code, names, block, out)
         else:
             exec(code, names)
@@ -122,7 +147,7 @@ def test_every_block_is_accounted_for() -> None:
         assert languages <= {"", "python", "java", "sql", "mermaid"}, path.name
         if path.name not in RUN:
             assert len(blocks(path)) == ELSEWHERE.get(path.name, (0, ""))[0], path.name
-    assert len(blocks(ROOT / "docs" / "guide.md")) == 15
+    assert len(blocks(ROOT / "docs" / "guide.md")) == 16
 
 
 @pytest.mark.parametrize("name", RUN)
@@ -162,8 +187,14 @@ class TestTheTestItself:
         assert caught.traceback[-1].lineno == 7
         assert caught.traceback[-1].path == ROOT / "docs" / "guide.md"
 
-    def test_an_end_that_nobody_expects(self, namesrv: str) -> None:
-        text = "async def none():\n    return\n    yield\nprint(1)  # 1\nasync for _ in none(): 1\n"
-        with pytest.raises(ExceptionGroup) as caught:
+    @pytest.mark.parametrize("loop", ["trio", "asyncio"])
+    def test_an_end_that_nobody_expects(self, namesrv: str, loop: str) -> None:
+        text = f"import {loop}\n"
+        text += (
+            "async def none():\n    return\n    yield\nprint(1)  # 1\nasync for _ in none(): 1\n"
+        )
+        with pytest.raises((ExceptionGroup, AssertionError)) as caught:
             run(self.block(text), namesrv)
-        assert caught.group_contains(AssertionError, match="line 7: it has ended")
+        found = caught.value
+        errors = found.exceptions if isinstance(found, ExceptionGroup) else (found,)
+        assert "line 7: it has ended" in str(errors[0])

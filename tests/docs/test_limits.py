@@ -28,10 +28,11 @@ def test_every_bound_is_in_the_table(limits: ModuleType) -> None:
     known |= limits.NO_LIMITS.keys()
     missing = []
     for folder in SERVERS:
-        for path in sorted((ROOT / "pyrmq" / folder).glob("*.py")):
+        for path in sorted((ROOT / "pyrmq" / folder).rglob("*.py")):
             text = path.read_text(encoding="utf-8")
             for name in {*BOUND.findall(text), *SEVERAL.findall(text)}:
-                place = f"pyrmq.{folder}.{path.stem}:{name}"
+                module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+                place = f"{module}:{name}"
                 if place not in known:
                     missing.append(place)
     assert not missing, "a row of scripts/limits.txt, with a test, for each"

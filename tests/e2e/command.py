@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.support import forked
+
 PYRMQ = [sys.executable, "-m", "pyrmq"]
 
 
@@ -33,10 +35,10 @@ def has_ipv6() -> bool:
 
 
 def run(
-    *args: str, stdin: bytes = b"", timeout: float = 20, **env: str
+    *args: str, stdin: bytes = b"", timeout: float = 60, **env: str
 ) -> subprocess.CompletedProcess[bytes]:
     """Runs `pyrmq ARGS` to its end."""
-    return subprocess.run(
+    return forked.run(
         [*PYRMQ, *args],
         input=stdin,
         capture_output=True,
@@ -58,11 +60,11 @@ def assert_refused(result: subprocess.CompletedProcess[bytes], *words: str) -> N
 class Serving:
     """`pyrmq ARGS` that prints a ready line: `facts` holds its words, `stop` ends it."""
 
-    def __init__(self, log: Path, *args: str, timeout: float = 20, **env: str) -> None:
+    def __init__(self, log: Path, *args: str, timeout: float = 60, **env: str) -> None:
         self.log = log
         self.facts: dict[str, str] = {}
         with log.open("wb") as stderr:
-            self.process = subprocess.Popen(
+            self.process = forked.popen(
                 [*PYRMQ, *args],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -90,11 +92,11 @@ class Serving:
 
     def _end(self) -> None:
         self.process.kill()
-        self.process.wait(20)
+        self.process.wait(60)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
-    def line(self, timeout: float = 10) -> str:
+    def line(self, timeout: float = 60) -> str:
         """The next line on stdout."""
         assert self.process.stdout is not None
         fd = self.process.stdout.fileno()
@@ -115,7 +117,7 @@ class Serving:
     def stderr(self) -> str:
         return self.log.read_text(errors="replace")
 
-    def stop(self, signum: int = signal.SIGTERM, timeout: float = 15) -> int:
+    def stop(self, signum: int = signal.SIGTERM, timeout: float = 60) -> int:
         """Sends a signal; the exit code."""
         self.process.send_signal(signum)
         return self.process.wait(timeout)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from pyrmq.model.admin_requests import ADMIN_REQUESTS
+from pyrmq.model.request_kinds import ADMIN_REQUESTS
 from pyrmq.namesrv import NameServer
 from pyrmq.namesrv.config import NamesrvConfig
 from tests.e2e.admin import create_topic

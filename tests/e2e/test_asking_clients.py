@@ -54,7 +54,7 @@ def answering(client: Client, answer: Answer, count: int = 1) -> Iterator[list[C
     def run() -> None:
         while len(asked) < count:
             if not client.pushed:
-                client.wait_pushed(10)
+                client.wait_pushed(30)
             question = client.pushed.pop(0)
             if question.is_oneway:
                 continue
@@ -104,7 +104,7 @@ def test_clients_that_cannot_be_asked(
         assert (status.code, "too low" in (status.remark or "")) == (1, True)
         waiting = operator.post(Command(RUNNING_INFO, {"consumerGroup": "G", "clientId": "one"}))
         while not any(pushed.code == RUNNING_INFO for pushed in member.pushed):
-            member.wait_pushed(10)
+            member.wait_pushed(30)
     member.close()
     answer = operator.receive()
     assert (answer.opaque, answer.code) == (waiting, 1)
@@ -117,7 +117,7 @@ def test_an_operator_asks_so_much_at_a_time(operator: Client, member: Client) ->
     refused = operator.receive()
     assert (refused.code, refused.opaque) == (2, 17)
     while sum(pushed.code == RUNNING_INFO for pushed in member.pushed) < 16:
-        member.wait_pushed(10)
+        member.wait_pushed(30)
     member.close()
     assert {operator.receive().code for _ in range(16)} == {1}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pyrmq.net.properties_file import parse_properties
+from pyrmq.config.files import parse_properties
 from tests.e2e.command import Serving
 from tests.support.client import GET_ROUTEINFO_BY_TOPIC, PULL_SUSPEND, Client, pull_command
 from tests.support.server import ServerProcess
@@ -262,7 +262,7 @@ def test_how_often_offsets_are_written(server: ServerProcess, client: Client) ->
 def test_idle_connections(server: ServerProcess, client: Client) -> None:
     changed(client, serverChannelMaxIdleTimeSeconds=1)
     with Client(server.broker) as idle:
-        assert idle.until_closed(10) == []
+        assert idle.until_closed(30) == []
     with Client(server.broker) as client:
         changed(client, serverChannelMaxIdleTimeSeconds=120)
 

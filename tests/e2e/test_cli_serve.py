@@ -54,7 +54,7 @@ def test_a_stop_answers_what_was_stored(tmp_path: Path, flush: str) -> None:
             server.terminate()
             answered = 1
             for client in clients:
-                answered += len(client.until_closed(5))
+                answered += len(client.until_closed(30))
                 client.close()
             server.start()
             with Client(server.broker) as client:

@@ -19,7 +19,7 @@ from pyrmq.server import Running
 from tests.e2e.conftest import Serve
 from tests.e2e.waiting import bodies, queues_assigned, take, take_none
 from tests.support.client import Client
-from tests.support.waiting import eventually_trio
+from tests.support.waiting import PATIENCE, eventually_trio
 
 pytestmark = pytest.mark.usefixtures("deadline")
 
@@ -82,7 +82,7 @@ async def test_a_message_sent_while_the_consumer_waits_comes_at_once(embedded: R
         await queues_assigned(reader, 4)
         for n in range(20):
             await send(embedded, f"{n}")
-            (got,) = await take(reader, 1, seconds=2)
+            (got,) = await take(reader, 1, seconds=10)
             assert got.body == b"%d" % n
 
 
@@ -163,7 +163,7 @@ async def test_a_cancelled_consumer_leaves_its_group_at_once(embedded: Running) 
         with Client(embedded.broker_address) as client:
             return client.call(GET_CONSUMER_LIST_BY_GROUP, consumerGroup="cg").code
 
-    with trio.fail_after(5):
+    with trio.fail_after(PATIENCE):
         while await trio.to_thread.run_sync(listed) == 0:  # noqa: ASYNC110 - a broker is asked
             await trio.sleep(0.02)
 
@@ -192,7 +192,7 @@ async def test_failing_messages_come_back_from_the_broker_and_end_as_dead(serve:
             max_reconsume_times=1,
         ):
             expected = {b"good": [0]} | {b"bad %d" % n: [0, 1] for n in range(5)}
-            await eventually_trio(lambda: calls == expected, f"calls: {calls}", 10)
+            await eventually_trio(lambda: calls == expected, f"calls: {calls}")
         assert when_good == [1], "before anything came again"
         async with PushConsumer(
             "undertakers",
@@ -224,7 +224,7 @@ async def test_what_java_sent_back_is_consumed(embedded: Running) -> None:
 
 async def until_sent(producer: Producer, message: Message) -> None:
     """Sends again until the topic is there."""
-    with trio.fail_after(10):
+    with trio.fail_after(PATIENCE):
         while True:
             try:
                 await producer.send(message)

@@ -88,7 +88,7 @@ def test_a_deleted_topic_is_gone(server: ServerProcess, own: Client) -> None:
     )
     with Client(server.broker) as operator:
         assert delete(operator, "T") == 0
-        told = own.receive(5)
+        told = own.receive(30)
         assert (told.opaque, told.code) == (waiting, NO_TOPIC)
         assert own.pull("T", 0, 0).code == NO_TOPIC
         assert committed(own, "T") == -NOT_FOUND

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyrmq.broker.file_sizes import explained
+from pyrmq.broker.opening import explained
 from pyrmq.errors import ConfigError, StoreDamagedError
 from tests.support.client import Client
 from tests.support.server import ServerFailed, ServerProcess

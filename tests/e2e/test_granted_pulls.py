@@ -225,7 +225,7 @@ def test_a_pull_that_waits_is_checked_again_when_the_rules_have_changed(
         values = {"groupName": "WG", "consumeEnable": False}
         assert client.call(UPDATE_GROUP, json.dumps(values).encode()).code == 0
         sent(client, "Waits", 1)
-        answer = waiting.receive(10)
+        answer = waiting.receive(30)
         assert (answer.opaque, answer.code, answer.body) == (opaque, 16, b"")
         values["consumeEnable"] = True
         assert client.call(UPDATE_GROUP, json.dumps(values).encode()).code == 0

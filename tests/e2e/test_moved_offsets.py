@@ -126,7 +126,7 @@ def test_a_parked_pull_hears_of_it_at_once(
         )  # fmt: skip
         waiting.max_offset(topic, 0)  # is answered behind it
         reset(client, topic, 0)
-        assert waiting.receive(5).code == NOT_FOUND
+        assert waiting.receive(30).code == NOT_FOUND
         moved = waiting.pull(topic, 0, 3, group="G")
         assert (moved.code, moved.next_offset) == (MOVED, 0)
 

@@ -118,16 +118,15 @@ def test_registrations_that_are_refused(namesrv: Client) -> None:
 
 def test_a_silent_broker_expires_and_a_heartbeat_keeps_it(namesrv: Client, server: Serving) -> None:
     register(namesrv, place("silent", 5004), heartbeatTimeoutMillis="300")
-    register(namesrv, place("alive", 5005), heartbeatTimeoutMillis="1000")
-    assert clusters(namesrv) == {"C1": ["alive", "silent"]}
+    register(namesrv, place("alive", 5005), heartbeatTimeoutMillis="3000")
 
     def only_alive() -> bool:
         namesrv.call(BROKER_HEARTBEAT, **place("alive", 5005))
         return clusters(namesrv) == {"C1": ["alive"]}
 
-    eventually(only_alive, "the silent broker is dropped", 5)
+    eventually(only_alive, "the silent broker is dropped")
     assert "silent" in server.stderr()
-    eventually(lambda: clusters(namesrv) == {}, "without heartbeats the other one goes too", 5)
+    eventually(lambda: clusters(namesrv) == {}, "without heartbeats the other one goes too")
     assert route(namesrv, "Alpha").code == 17
 
 
@@ -135,7 +134,7 @@ def test_the_end_of_its_connection_unregisters_a_broker(server: Serving, namesrv
     with Client(server.address("namesrv")) as broker:
         register(broker, place("b1", 5001))
         assert route(namesrv, "Alpha").code == 0
-    eventually(lambda: route(namesrv, "Alpha").code == 17, "the broker is unregistered", 3)
+    eventually(lambda: route(namesrv, "Alpha").code == 17, "the broker is unregistered")
     assert clusters(namesrv) == {}
 
 
@@ -160,7 +159,7 @@ def test_a_real_broker_in_all_answers(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "store") as process, Client(process.namesrv) as client:
         with Client(process.broker) as sender:
             sender.send("Routed")
-        eventually(lambda: route(client, "Routed").code == 0, "a new topic is routed", 3)
+        eventually(lambda: route(client, "Routed").code == 0, "a new topic is routed")
         value = json.loads(route(client, "Routed").body)
         host, port = process.broker
         assert value["brokerDatas"][0]["brokerAddrs"] == {"0": f"{host}:{port}"}

@@ -15,6 +15,7 @@ import pytest
 from tests.e2e.admin import create_topic, saved_topics
 from tests.support.client import Client
 from tests.support.server import ServerProcess
+from tests.support.waiting import eventually
 from tests.support.wire import Command
 
 UPDATE_BROKER_CONFIG = 25
@@ -32,7 +33,16 @@ NO_TOPIC, NO_GROUP = 17, 26
 def unwritable(process: ServerProcess, name: str) -> Iterator[None]:
     """A file in the folder `config` that cannot be replaced."""
     blocked = process.store / "config" / f"{name}.tmp"
-    blocked.mkdir(parents=True)
+
+    def block() -> bool:
+        """Not while the broker has a file of that name on its way."""
+        try:
+            blocked.mkdir(parents=True)
+        except FileExistsError:
+            return False
+        return True
+
+    eventually(block, f"{name} cannot be replaced")
     try:
         yield
     finally:

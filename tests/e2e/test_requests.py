@@ -240,12 +240,14 @@ def test_heartbeat_and_members(process: ServerProcess, client: Client, topic: st
     with Client(process.broker) as other:
         other.heartbeat("two@2", "members", topic)
         assert members(client, "members") == ["one@1", "two@2"]
-        told = [p for p in client.pushed if p.code == NOTIFY_CONSUMER_IDS_CHANGED]
+        while not (told := [p for p in client.pushed if p.code == NOTIFY_CONSUMER_IDS_CHANGED]):
+            client.wait_pushed(30)
         assert told[-1].ext["consumerGroup"] == "members"
         assert told[-1].is_oneway
         assert other.call(UNREGISTER_CLIENT, clientID="two@2", consumerGroup="members").code == 0
         assert members(client, "members") == ["one@1"]
-        assert len([p for p in client.pushed if p.code == NOTIFY_CONSUMER_IDS_CHANGED]) > len(told)
+        while len([p for p in client.pushed if p.code == NOTIFY_CONSUMER_IDS_CHANGED]) <= len(told):
+            client.wait_pushed(30)
         other.heartbeat("two@2", "members", topic)
         assert len(members(client, "members")) == 2
     eventually(

@@ -11,9 +11,9 @@ import pytest
 import trio
 
 import pyrmq.testing
-from pyrmq.broker import processors as processors_module
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.query import QUERIES, QUERIES_WAITING, QueryProcessor
+from pyrmq.broker.config.broker_config import LiveConfig
+from pyrmq.broker.requests import processors as processors_module
+from pyrmq.broker.requests.query import QUERIES, QUERIES_WAITING, QueryProcessor
 from pyrmq.engine import Store
 from tests.e2e.admin import DELETE_EXPIRED_COMMITLOG, QUERY_MESSAGE, create_topic, query
 from tests.support.client import GET_MAX_OFFSET, VIEW_MESSAGE_BY_ID, Client

@@ -144,13 +144,13 @@ def test_a_parked_pull_waits_for_what_it_wants(server: ServerProcess, client: Cl
         opaque = waiting.post(command)
         client.send("Parked", b"other", properties={"n": "6"})
         client.send("Parked", b"wanted", properties={"n": "7"})
-        answer = waiting.receive(10)
+        answer = waiting.receive(30)
         if answer.code == RETRY:
             # Its thread read between the two: there was something, and nothing of it was wanted.
             assert (answer.opaque, answer.ext["nextBeginOffset"]) == (opaque, "4")
             command.ext["queueOffset"] = "4"
             opaque = waiting.post(command)
-            answer = waiting.receive(10)
+            answer = waiting.receive(30)
     assert answer.opaque == opaque
     found = pulled(answer)
     assert ([r.body for r in found.records], found.next_offset) == ([b"wanted"], 5)

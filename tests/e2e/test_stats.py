@@ -16,8 +16,8 @@ import pytest
 import trio
 
 import pyrmq.testing
-from pyrmq.broker import consume_stats
-from pyrmq.broker import stats as stats_module
+from pyrmq.broker.stats import broker_stats as stats_module
+from pyrmq.broker.stats import consume_stats
 from pyrmq.net import fastjson
 from pyrmq.server import Running
 from tests.e2e.admin import create_topic
@@ -64,8 +64,8 @@ class Watched:
         async with pyrmq.testing.broker(**SETTINGS) as running:
             self._running = running
             self._token = trio.lowlevel.current_trio_token()
-            running.broker.stats.clock = lambda: self.now
-            running.broker.stats.today = lambda: date.min
+            running.broker.parts.stats.clock = lambda: self.now
+            running.broker.parts.stats.today = lambda: date.min
             self._ready.set()
             await self._stop.wait()
 
@@ -76,7 +76,7 @@ class Watched:
 
     def step(self) -> None:
         self.now += PERIOD
-        trio.from_thread.run(self._running.broker.stats.sample, trio_token=self._token)
+        trio.from_thread.run(self._running.broker.parts.stats.sample, trio_token=self._token)
 
     def name(self, what: str) -> str:
         return f"{what}{next(self._numbers)}"

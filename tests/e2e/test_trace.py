@@ -27,10 +27,10 @@ async def test_consumer_trace(serve: Serve) -> None:
             PushConsumer("cg", {"T": "*"}, listener=listener, trace=True, **options),
         ):
             result = await producer.send(Message("T", b"body", keys="order-1"))
-            with trio.fail_after(10):
+            with trio.fail_after(30):
                 await done.wait()
         async with PushConsumer("reader", {"RMQ_SYS_TRACE_TOPIC": "*"}, **options) as consumer:
-            with trio.fail_after(10):
+            with trio.fail_after(30):
                 found = await anext(aiter(consumer))
     before, after = (r.split("\x01") for r in found.body.decode().split("\x02")[:-1])
     assert [before[0], *before[2:4], *before[5:]] == [
@@ -53,7 +53,7 @@ async def test_producer_trace(auto_batch: bool, serve: Serve) -> None:
             namesrv=server.namesrv,
             consume_from=ConsumeFrom.FIRST_OFFSET,
         ) as consumer:
-            with trio.fail_after(10):
+            with trio.fail_after(30):
                 found: ReceivedMessage = await anext(aiter(consumer))
     fields = found.body.decode().rstrip("\x02").split("\x01")
     assert (fields[0], *fields[3:6]) == ("Pub", "pg", "T", result.msg_id)

@@ -6,10 +6,12 @@ import trio
 
 from pyrmq.client import PushConsumer
 from pyrmq.model.record import ReceivedMessage
-from tests.support.waiting import eventually_trio
+from tests.support.waiting import PATIENCE, eventually_trio
 
 
-async def take(consumer: PushConsumer, count: int, seconds: float = 10) -> list[ReceivedMessage]:
+async def take(
+    consumer: PushConsumer, count: int, seconds: float = PATIENCE
+) -> list[ReceivedMessage]:
     """Takes and acknowledges `count` messages."""
     got: list[ReceivedMessage] = []
     with trio.move_on_after(seconds):
@@ -33,7 +35,7 @@ def bodies(messages: list[ReceivedMessage]) -> list[bytes]:
     return sorted(message.body for message in messages)
 
 
-async def queues_assigned(consumer: PushConsumer, count: int, seconds: float = 10) -> None:
+async def queues_assigned(consumer: PushConsumer, count: int, seconds: float = PATIENCE) -> None:
     """Returns when the consumer has exactly `count` queues."""
     what = f"{count} queues assigned"
     await eventually_trio(

@@ -1,1 +1,1 @@
-"""The faces of the client for plain code and asyncio, and the testing kit."""
+"""The clients for threads and asyncio, and the testing kit."""

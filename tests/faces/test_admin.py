@@ -5,32 +5,22 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
-import subprocess
-import sys
 from contextlib import aclosing
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pyrmq import aio, background, sync
+from pyrmq import aio, sync
 from pyrmq.admin import Admin
 from pyrmq.errors import ClientError, ConfigError, TopicNotExistError
 from pyrmq.model.topic import TopicConfig
+from pyrmq.portal.shared import SHARED
 from pyrmq.server import Running
 
-ROOT = Path(__file__).parent.parent.parent
 
-
-def test_the_faces_are_as_they_would_be_written() -> None:
-    script = [sys.executable, "scripts/admin_faces.py", "--check"]
-    done = subprocess.run(script, cwd=ROOT, text=True, capture_output=True)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("face", [sync, aio], ids=["sync", "aio"])
-def test_the_same_parts_methods_and_docs(face: Any) -> None:
-    here, there = face.Admin("127.0.0.1:1"), Admin("127.0.0.1:1")
+@pytest.mark.parametrize("portal", [sync, aio], ids=["sync", "aio"])
+def test_the_same_parts_methods_and_docs(portal: Any) -> None:
+    here, there = portal.Admin("127.0.0.1:1"), Admin("127.0.0.1:1")
     parts = {name for name in vars(there) if name != "link"}
     assert {name for name in vars(here) if not name.startswith("_")} == parts
     for name in parts:
@@ -38,9 +28,9 @@ def test_the_same_parts_methods_and_docs(face: Any) -> None:
         assert inspect.getdoc(mine) == inspect.getdoc(own)
         for method, function in inspect.getmembers(own, inspect.isfunction):
             if not method.startswith("_"):
-                face_of = getattr(mine, method)
-                assert inspect.getdoc(face_of) == inspect.getdoc(function)
-                assert inspect.signature(face_of) == inspect.signature(function)
+                called = getattr(mine, method)
+                assert inspect.getdoc(called) == inspect.getdoc(function)
+                assert inspect.signature(called) == inspect.signature(function)
 
 
 def _topics(admin: sync.Admin, count: int) -> None:
@@ -69,7 +59,7 @@ def test_in_plain_code(server: Running) -> None:
         admin.topics.list()
     with pytest.raises(ConfigError):
         sync.Admin("")
-    assert background.SHARED._background is None
+    assert SHARED._portal is None
 
 
 def test_a_generator_that_outlives_its_admin(server: Running) -> None:
@@ -79,7 +69,7 @@ def test_a_generator_that_outlives_its_admin(server: Running) -> None:
         next(rows)
     with pytest.raises(ClientError):
         list(rows)
-    assert background.SHARED._background is None
+    assert SHARED._portal is None
 
 
 def test_in_asyncio(server: Running) -> None:
@@ -99,4 +89,4 @@ def test_in_asyncio(server: Running) -> None:
             await admin.topics.list()
 
     asyncio.run(work())
-    assert background.SHARED._background is None
+    assert SHARED._portal is None

@@ -13,11 +13,11 @@ import pytest
 import trio
 
 from pyrmq import ClientError, ConsumeFrom, ConsumeMessageHook, TransactionState, aio, sync
-from pyrmq.client.listener import Outcome, outcome_of
-from pyrmq.client.member import Member
+from pyrmq.client.consumer.member import Member
+from pyrmq.client.transaction.listener import Outcome, outcome_of
 from pyrmq.model.message import Message
 from pyrmq.model.record import ReceivedMessage
-from pyrmq.oms.promise import Promise
+from pyrmq.oms.producer import Promise
 from pyrmq.server import Running
 
 FIRST: Any = {"consume_from": ConsumeFrom.FIRST_OFFSET}

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from pyrmq import ClientError, background
-from pyrmq.background import Background
+from pyrmq import ClientError
+from pyrmq.portal import thread
+from pyrmq.portal.shared import SHARED
+from pyrmq.portal.thread import Portal
 from pyrmq.server import Running
 from pyrmq.sync import Producer
 
@@ -65,7 +67,7 @@ def test_no_thread_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
             Producer("pg", namesrv="127.0.0.1:1"),
         ):
             pass
-    assert background.SHARED._background is None
+    assert SHARED._portal is None
 
 
 def test_the_next_one_starts(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,18 +79,18 @@ def test_the_next_one_starts(server: Running, monkeypatch: pytest.MonkeyPatch) -
 def test_a_thread_that_never_runs_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with greenlets, which run when others let them."""
     monkeypatch.setattr(threading.Thread, "start", lambda self: None)
-    monkeypatch.setattr(background, "START_TIMEOUT", 0.0)
+    monkeypatch.setattr(thread, "START_TIMEOUT", 0.0)
     with pytest.raises(ClientError, match="did not start"):
-        Background().start()
+        Portal().start()
 
 
 def test_a_loop_that_cannot_run_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*args: object) -> None:
         raise AttributeError("module 'select' has no attribute 'epoll'")
 
-    monkeypatch.setattr(background.trio, "run", run)
+    monkeypatch.setattr(thread.trio, "run", run)
     with pytest.raises(ClientError, match=r"cannot run trio.*epoll"):
-        Background().start()
+        Portal().start()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`start` and `close` beside `with`, and the outbox of each face."""
+"""`start` and `close` beside `with`, and the outbox of each portal."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def test_in_asyncio(server: Running) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("face", [sync, aio])
-def test_an_outbox(server: Running, tmp_path: Path, face: Any) -> None:
+@pytest.mark.parametrize("portal", [sync, aio])
+def test_an_outbox(server: Running, tmp_path: Path, portal: Any) -> None:
     engine = create_engine(f"sqlite:///{tmp_path / 'shop.db'}")
     create_table(engine)
     with engine.begin() as connection:
         connection.execute(text("CREATE TABLE orders (id INTEGER)"))
-    outbox = face.Outbox(engine)
+    outbox = portal.Outbox(engine)
 
     def work(session: Any) -> None:
         session.execute(text("INSERT INTO orders VALUES (1)"))
@@ -67,7 +67,7 @@ def test_an_outbox(server: Running, tmp_path: Path, face: Any) -> None:
                 await outbox.send(producer, Message("Placed", b"x"), fails)
             return await outbox.send(producer, Message("Placed", b"x"), work, timeout=5.0)
 
-    result = in_plain_code() if face is sync else asyncio.run(in_asyncio())
+    result = in_plain_code() if portal is sync else asyncio.run(in_asyncio())
     assert result.local_state is sync.TransactionState.COMMIT
     with engine.connect() as connection:
         assert connection.execute(text("SELECT id FROM orders")).all() == [(1,)]

@@ -19,9 +19,9 @@ from pyrmq import (
     RequestTimeoutError,
     TransactionState,
     aio,
-    background,
     sync,
 )
+from pyrmq.portal import thread
 from pyrmq.server import Running
 from pyrmq.sync import (
     LitePullConsumer,
@@ -39,21 +39,21 @@ def public(kind: type) -> set[str]:
     return {name for name in dir(kind) if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("face", [sync, aio])
-def test_the_same_names_and_docs(face: Any) -> None:
+@pytest.mark.parametrize("portal", [sync, aio])
+def test_the_same_names_and_docs(portal: Any) -> None:
     for name in ("Producer", "TransactionalProducer", "PushConsumer", "LitePullConsumer"):
-        here, there = getattr(face, name), getattr(pyrmq, name)
+        here, there = getattr(portal, name), getattr(pyrmq, name)
         left_out = {"transaction", "listener_of", "take", "check_entered", "group", "namespace"}
         left_out |= {"half_properties", "put_back", "finish", "poll_unseen", "saw"}
         assert public(there) - left_out <= public(here) | {"listener"}
         for method in public(here) & public(there):
             assert inspect.getdoc(getattr(here, method))
     for method in ("send", "send_batches", "request", "queues"):
-        here, there = getattr(face.Producer, method), getattr(pyrmq.Producer, method)
+        here, there = getattr(portal.Producer, method), getattr(pyrmq.Producer, method)
         assert inspect.signature(here) == inspect.signature(there)
     # In words of its own: tests/types says which not.
-    assert inspect.getdoc(face.Producer.request) == inspect.getdoc(pyrmq.Producer.request)
-    assert "send_latency_fault: brokers that" in (inspect.getdoc(face.Producer) or "")
+    assert inspect.getdoc(portal.Producer.request) == inspect.getdoc(pyrmq.Producer.request)
+    assert "send_latency_fault: send nothing" in (inspect.getdoc(portal.Producer) or "")
 
 
 def test_sending_and_a_loop(server: Running) -> None:
@@ -118,7 +118,7 @@ def test_what_an_interrupted_call_had_comes_again(
             calls.append(lambda: consumer.poll()[0])
         for call in calls:
             with monkeypatch.context() as patch:
-                patch.setattr(background, "Future", Interrupted)
+                patch.setattr(thread, "Future", Interrupted)
                 with pytest.raises(KeyboardInterrupt):
                     pool.submit(call).result(20)
         assert pool.submit(calls[-1]).result(20).body == b"x"

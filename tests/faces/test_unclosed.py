@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from pyrmq import aio, background, sync
+from pyrmq import aio, sync
+from pyrmq.portal.shared import SHARED
 from pyrmq.server import Running
 
 PROGRAM = """
@@ -69,14 +70,14 @@ def test_the_end_of_the_program_warns(server: Running) -> None:
     assert done.stderr.count(warning) == 1
 
 
-def clients(face: Any, namesrv: str) -> list[Any]:
-    listener = face.TransactionalProducer.__init__.__module__ and Both()
+def clients(portal: Any, namesrv: str) -> list[Any]:
+    listener = portal.TransactionalProducer.__init__.__module__ and Both()
     return [
-        face.Producer("pg", namesrv=namesrv),
-        face.TransactionalProducer("pg", listener, namesrv=namesrv),
-        face.PushConsumer("cg", {"Exit": "*"}, namesrv=namesrv),
-        face.LitePullConsumer("lg", {"Exit": "*"}, namesrv=namesrv),
-        face.Admin(namesrv),
+        portal.Producer("pg", namesrv=namesrv),
+        portal.TransactionalProducer("pg", listener, namesrv=namesrv),
+        portal.PushConsumer("cg", {"Exit": "*"}, namesrv=namesrv),
+        portal.LitePullConsumer("lg", {"Exit": "*"}, namesrv=namesrv),
+        portal.Admin(namesrv),
     ]
 
 
@@ -90,18 +91,18 @@ class Both:
 def gone(server: Running) -> Any:
     """Ends what a test has left open."""
     yield
-    for opened in list(background.SHARED._open):
+    for opened in list(SHARED._open):
         opened.leave().result()
-        background.SHARED.release(opened)
+        SHARED.release(opened)
 
 
 @pytest.mark.parametrize("n", range(5))
-@pytest.mark.parametrize("face", [sync, aio])
-def test_who_is_thrown_away_open_warns(server: Running, face: Any, n: int, gone: Any) -> None:
-    client = clients(face, server.namesrv)[n]
+@pytest.mark.parametrize("portal", [sync, aio])
+def test_who_is_thrown_away_open_warns(server: Running, portal: Any, n: int, gone: Any) -> None:
+    client = clients(portal, server.namesrv)[n]
     name = type(client).__name__
 
-    if face is sync:
+    if portal is sync:
         client.__enter__()
     else:
         asyncio.run(client.__aenter__())
@@ -111,7 +112,7 @@ def test_who_is_thrown_away_open_warns(server: Running, face: Any, n: int, gone:
         gc.collect()
     found = [str(w.message) for w in caught if w.category is ResourceWarning]
     (text,) = [text for text in found if "was not closed" in text]
-    assert f".{name}" in text
+    assert f"{portal.__name__}.{name}" in text
 
 
 @pytest.mark.parametrize("n", range(5))

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from pyrmq.broker import config_file
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.deleted_topics import DeletedTopics
-from pyrmq.broker.groups import GroupTable
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.tables import PersistentTable
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
+from pyrmq.broker.tables import config_file
+from pyrmq.broker.tables.deleted_topics import DeletedTopics
+from pyrmq.broker.tables.groups import GroupTable
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.persistent import PersistentTable
+from pyrmq.broker.tables.topic_creation import Topics, open_topics
+from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.model.topic import TopicConfig
 from pyrmq.net import fastjson
@@ -26,10 +26,13 @@ CONFIG = BrokerConfig(broker_name="broker-a", broker_ip1="127.0.0.1")
 
 def load(folder: Path, store: Store) -> list[PersistentTable]:
     """All tables. ConfigError if a file and its `.bak` cannot be read."""
-    topics = TopicTable(folder / "topics.json", CONFIG, store)
+    return _with(open_topics(folder / "topics.json", LiveConfig(CONFIG), store), folder)
+
+
+def _with(topics: Topics, folder: Path) -> list[PersistentTable]:
     return [
-        topics,
-        topics.deleted,
+        topics.table,
+        topics.table.deleted,
         GroupTable(folder / "subscriptionGroup.json", LiveConfig(CONFIG)),
         OffsetTable(folder / "consumerOffset.json", 1),
     ]
@@ -50,18 +53,19 @@ def make(root: Path) -> Image:
     folder = root / "config"
     with_store = Store(root / "store", commit_log_file_size=4096)
     try:
-        with patch("pyrmq.broker.topics.system_topics", return_value=[]):  # a small file
-            topics, deleted, groups, offsets = tables = load(folder, with_store)
+        with patch("pyrmq.broker.tables.topics.system_topics", return_value=[]):  # a small file
+            opened = open_topics(folder / "topics.json", LiveConfig(CONFIG), with_store)
+        topics, deleted, groups, offsets = tables = _with(opened, folder)
         assert isinstance(topics, TopicTable)
         assert isinstance(deleted, DeletedTopics)
         assert isinstance(groups, GroupTable)
         assert isinstance(offsets, OffsetTable)
         for topic, queues in (("T", 4), ("Orders", 4), ("Batch", 2), ("Wide", 16)):
-            topics.update(TopicConfig(topic, queues, queues))
-        topics.create_send_back(LONG_TOPIC, 2)
+            opened.creation.update(TopicConfig(topic, queues, queues))
+        opened.creation.create_send_back(LONG_TOPIC, 2)
         deleted.finish({"Gone": [(0, 3), (1, 7)]})
         for group in ("G", "other"):
-            with patch("pyrmq.broker.groups.now_ms", return_value=TIME):
+            with patch("pyrmq.broker.tables.groups.now_ms", return_value=TIME):
                 groups.find(group)
             for queue_id in range(4):
                 offsets.commit("T", group, queue_id, 5 + queue_id)

@@ -25,7 +25,7 @@ from tests.faults.inject.cases import LIVES, Case, Host
 from tests.faults.scale import scale
 
 FULL = scale().torn is None
-SOME = 5
+SOME = 3
 """Paths per life and kind whose first call the short run fails, spread over all of them."""
 TRIES = 3
 """A call that was not made in a run is looked for in so many: not every run makes the same."""

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from tests.e2e.command import Serving, run
 from tests.support.client import Client
+from tests.support.ports import free_port_triple
 from tests.support.wire import Command
 
 FILE = 1 << 16
@@ -30,7 +31,7 @@ class Node:
             "brokerName": "pair",
             "brokerIP1": "127.0.0.1",
             "bindAddress": "127.0.0.1",
-            "listenPort": 0,
+            "listenPort": free_port_triple(),
             "storePathRootDir": self.store,
             "mappedFileSizeCommitLog": FILE,
             "mappedFileSizeConsumeQueue": 20 * 200,
@@ -45,7 +46,7 @@ class Node:
         conf.write_text("".join(f"{key}={value}\n" for key, value in self.keys.items()))
         self._starts += 1
         log = self.folder / f"{self._starts}.log"
-        self.process = Serving(log, "broker", "-c", str(conf), "-n", self._namesrv, timeout=40)
+        self.process = Serving(log, "broker", "-c", str(conf), "-n", self._namesrv, timeout=60)
         host, port = self.process.address("broker")
         self.address = host, port
         self.keys["listenPort"] = port
@@ -129,7 +130,7 @@ class Pair:
         self.slave.end()
         self._namesrv.__exit__(None, None, None)
 
-    def wait_in_sync(self, timeout: float = 30) -> int:
+    def wait_in_sync(self, timeout: float = 60) -> int:
         """Waits until the slave has all of the master's log; where that ends."""
         end = 0
 
@@ -142,7 +143,7 @@ class Pair:
         eventually(same, timeout, lambda: f"{self.slave.stderr()}\n{self.master.stderr()}")
         return end
 
-    def command(self, *args: str, timeout: float = 30) -> str:
+    def command(self, *args: str, timeout: float = 60) -> str:
         """What `pyrmq ARGS -n NAMESRV` prints."""
         done = run(*args, "-n", self.namesrv, timeout=timeout)
         assert done.returncode == 0, done.stderr.decode()
@@ -150,7 +151,7 @@ class Pair:
 
 
 def eventually(
-    done: Callable[[], bool], timeout: float = 30, why: Callable[[], str] = lambda: ""
+    done: Callable[[], bool], timeout: float = 60, why: Callable[[], str] = lambda: ""
 ) -> None:
     end = time.monotonic() + timeout
     while not done():

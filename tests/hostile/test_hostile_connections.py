@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pyrmq.net import descriptors
+from pyrmq.net.server import descriptors
 from tests.hostile.probe import PATIENCE, Probe
 from tests.support.client import (
     GET_MAX_OFFSET,

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from pyrmq.net import fastjson
 from tests.e2e.command import Serving
+from tests.support import ports
 from tests.support.client import GET_ROUTEINFO_BY_TOPIC, UPDATE_AND_CREATE_TOPIC, Client, Closed
 from tests.support.waiting import eventually
 
@@ -36,7 +37,7 @@ class OurBroker:
         self._namesrv = namesrv
         self._starts = 0
         self._serving: Serving | None = None
-        port = peer.free_port_triple()
+        port = ports.free_port_triple()
         self.address = ("127.0.0.1", port)
         folder.mkdir()
         own = f"brokerName={name}\nlistenPort={port}\nbrokerIP1=127.0.0.1\n"

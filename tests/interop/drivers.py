@@ -19,6 +19,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
+from tests.support import forked
+
 Line = dict[str, Any]
 
 GRACE = 15.0
@@ -72,7 +74,7 @@ class Driver:
         arguments = {"namesrv": self.namesrv, "timeout": timeout, **words}
         line = [*self.command, command, *(f"{name}={value}" for name, value in arguments.items())]
         try:
-            result = subprocess.run(
+            result = forked.run(
                 line,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -119,7 +121,7 @@ class Running:
         self._ended = False
         self._news = threading.Condition()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - until __exit__
-        self._process = subprocess.Popen(
+        self._process = forked.popen(
             line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
         )
         self._reader = threading.Thread(target=self._read, name=f"{driver.name} {command}")

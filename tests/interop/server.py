@@ -16,6 +16,8 @@ import sys
 import time
 from pathlib import Path
 
+from tests.support import forked
+
 READY = re.compile(r"^ready namesrv=(?P<namesrv>\S+) broker=(?P<broker>\S+) ")
 READY_TIMEOUT = 60.0
 """Seconds until the line that says the server is ready; far beyond what it needs."""
@@ -48,7 +50,7 @@ class OwnServer(Server):
         command = [sys.executable, "-m", "pyrmq", "server", "--store", str(folder / "store")]
         command += ["--host", "127.0.0.1", "--namesrv-port", "0", "--broker-port", "0"]
         with open(self._log, "wb") as log:
-            self._process = subprocess.Popen(
+            self._process = forked.popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log
             )
         try:

@@ -15,6 +15,7 @@ from pyrmq.cli import main as pyrmq
 from pyrmq.cli.mqadmin.output import Output
 from pyrmq.cli.mqadmin.run import main
 from tests.interop.store import peer
+from tests.support import ports
 from tests.support.mqadmin import Ran
 from tests.support.waiting import eventually
 
@@ -41,7 +42,7 @@ class Controlled(NamedTuple):
 def controlled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controlled]:
     """A controller within a name server, a master and a slave."""
     folder = tmp_path_factory.mktemp("controlled")
-    port = peer.free_port_triple()
+    port = ports.free_port_triple()
     conf = f"""enableControllerInNamesrv=true
 controllerDLegerGroup=group1
 controllerDLegerPeers=n0-127.0.0.1:{port}

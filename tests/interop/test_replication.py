@@ -13,6 +13,7 @@ import pytest
 
 from pyrmq import Message, sync
 from tests.ha.processes import Node, eventually
+from tests.support import ports
 from tests.support.client import Client
 
 from .store import peer
@@ -100,7 +101,7 @@ def test_ours_under_apaches_master(home: Path, namesrv: str, tmp_path: Path) -> 
 def test_apaches_slave_under_ours(home: Path, namesrv: str, tmp_path: Path) -> None:
     store = tmp_path / "apache"
     # With a port of its own it has a VIP port, at which Apache's slave asks for topics.
-    own = {**OWN, "listenPort": peer.free_port_triple()}
+    own = {**OWN, "listenPort": ports.free_port_triple()}
     with closing(_Ending(Node(tmp_path / "ours", namesrv, **own))) as ours:
         master = ours.node.start()
         conf = CONF + "brokerRole=SLAVE\nbrokerId=1\n"

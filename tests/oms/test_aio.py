@@ -109,7 +109,7 @@ def test_listeners(server: Running) -> None:
 
 
 @pytest.mark.parametrize("name", ["Producer", "PushConsumer", "PullConsumer"])
-def test_names_are_those_of_the_other_face(name: str) -> None:
+def test_names_are_those_for_trio(name: str) -> None:
     def public(kind: Any) -> set[str]:
         return {n for n, _ in inspect.getmembers(kind) if not n.startswith("_")}
 
@@ -117,7 +117,7 @@ def test_names_are_those_of_the_other_face(name: str) -> None:
     assert missing <= {"attach_first", "detach_first"}
 
 
-def test_the_face_for_trio_says_which_one_to_use(server: Running) -> None:
+def test_a_client_for_trio_says_which_one_to_use(server: Running) -> None:
     async def main() -> None:
         access_point = oms.MessagingAccessPoint(f"oms:rocketmq://{server.namesrv}/default")
         with pytest.raises(ClientError, match=r"use pyrmq\.oms\.aio"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyrmq.errors import ClientError, ConfigError, NotSupportedError
-from pyrmq.oms.url import MAX_SERVERS, MAX_URL, parse_url
+from pyrmq.oms.settings import MAX_SERVERS, MAX_URL, parse_url
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,13 @@ what happened."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection, event
@@ -25,8 +27,6 @@ COMMIT, ROLLBACK, UNKNOWN = (
     TransactionState.ROLLBACK,
     TransactionState.UNKNOWN,
 )
-STEP_SECONDS = 0.01
-"""How long a thread that does not come to its next step counts as waiting for the other."""
 
 
 @pytest.mark.parametrize("raising", [False, True])
@@ -145,49 +145,130 @@ def test_a_local_transaction_that_meets_a_check_waits_for_it(
 
 class Steps:
     """Lets a thread go on one step at a time: it stops before each statement on the outbox table,
-    before each COMMIT and wherever `stop` is called."""
+    before each COMMIT and wherever `stop` is called.
 
-    def __init__(self, database: Database) -> None:
-        self.engine = database.engine()
-        self.again()
-        event.listen(self.engine, "before_cursor_execute", self._on_statement)
-        event.listen(self.engine, "commit", lambda connection: self.stop())
+    No clock says that it waits for the other thread: it is inserting its row while the other one
+    has inserted one and has not ended its SQL transaction. `patient` is the thread that waits as
+    long as it has to (with its first row); another one gives up by itself, and is waited for."""
 
-    def again(self) -> None:
-        self._permits = threading.Semaphore(0)
-        self._arrived = threading.Semaphore(0)
-        self._free = False
+    def __init__(
+        self, database: Database, changed: threading.Condition, patient: bool = False
+    ) -> None:
+        # SQLite gives up by itself after five seconds unless it is told otherwise.
+        options: dict[str, Any] = {}
+        if not database.postgresql:
+            options["connect_args"] = {"timeout": SECONDS}
+        self.engine = database.engine(**options)
+        self._changed = changed
+        self._patient = patient
+        self._free = True
+        event.listen(self.engine, "before_cursor_execute", self._before)
+        event.listen(self.engine, "after_cursor_execute", self._after)
+        event.listen(self.engine, "handle_error", self._failed)
+        event.listen(self.engine, "rollback", self._ends)
+        event.listen(self.engine, "commit", self._commits)
 
-    def _on_statement(self, connection: object, cursor: object, text: str, *_: object) -> None:
-        if "pyrmq_outbox" in text:
-            self.stop()
+    def begin(self, other: Steps, start: Callable[[], Future[TransactionState]]) -> None:
+        """Begins anew, with a thread that runs to its first step."""
+        self._other = other
+        self._free = self._stopped = self._inserting = self._holds = self._ending = False
+        self._permits = self._inserts = 0
+        self.future = start()
+        self.future.add_done_callback(self._over)
+        self._wait_for(self._settled)
 
     def stop(self) -> None:
-        if not self._free:
-            self._arrived.release()
-            assert self._permits.acquire(timeout=SECONDS)
+        if self._free:
+            return
+        with self._changed:
+            self._stopped = True
+            self._let_go_if_ended()
+            self._changed.notify_all()
+            assert self._changed.wait_for(lambda: self._permits or self._free, SECONDS)
+            self._permits -= 1
+            self._stopped = False
 
-    def step(self, future: Future[TransactionState]) -> None:
-        """Until it is at its next step, is over, or waits for somebody else."""
-        self._permits.release()
-        if not future.done():
-            self._arrived.acquire(timeout=STEP_SECONDS)
+    def step(self) -> None:
+        """Until it is at its next step, is over, or waits for the other one; and until the other
+        one is there again if this step lets it go on."""
+        if self.future.done():
+            return
+        with self._changed:
+            if self._waits():
+                return
+            self._permits += 1
+            self._stopped = False
+            self._changed.notify_all()
+        self._wait_for(lambda: self._settled() and self._other._settled())
 
     def free(self) -> None:
-        self._free = True
-        self._permits.release(100)
+        with self._changed:
+            self._free = True
+            self._changed.notify_all()
+
+    def _wait_for(self, what: Callable[[], bool]) -> None:
+        with self._changed:
+            assert self._changed.wait_for(what, SECONDS), "a thread came nowhere"
+
+    def _settled(self) -> bool:
+        return self._stopped or self.future.done() or self._waits()
+
+    def _waits(self) -> bool:
+        first = self._patient and self._inserts == 1
+        return first and self._inserting and self._other._holds
+
+    def _before(self, connection: object, cursor: object, text: str, *_: object) -> None:
+        if "pyrmq_outbox" not in text or self._free:
+            return
+        self.stop()
+        if text.startswith("INSERT"):
+            with self._changed:
+                self._inserting = True
+                self._inserts += 1
+                self._changed.notify_all()
+
+    def _after(self, connection: object, cursor: object, text: str, *_: object) -> None:
+        with self._changed:
+            if not self._free and self._inserting:
+                self._inserting, self._holds = False, True
+
+    def _failed(self, context: object) -> None:
+        with self._changed:
+            self._inserting = False
+
+    def _commits(self, connection: Connection) -> None:
+        self.stop()
+        self._ends(connection)
+
+    def _ends(self, connection: Connection) -> None:
+        """The database ends its SQL transaction before it comes to its next step."""
+        self._ending = True
+
+    def _let_go_if_ended(self) -> None:
+        if self._ending:
+            self._holds = self._ending = False
+
+    def _over(self, future: Future[TransactionState]) -> None:
+        with self._changed:
+            self._holds = False
+            self._changed.notify_all()
 
 
-LOCAL_STEPS, CHECK_STEPS = 5, 4
-"""begin: insert, work, confirm, commit; select, commit, insert, commit."""
+CHECK_STEPS = 4
+"""select, commit, insert, commit."""
 
 
 @pytest.mark.parametrize("raising", [False, True])
 def test_every_order_of_steps(database: Database, raising: bool) -> None:
-    """All interleavings of a local transaction with a check, one database row for each."""
+    """All interleavings of a local transaction with a check, one database row for each.
+
+    The steps of the first: insert, work, confirm, commit; or insert, work, rollback and then those
+    of a check, of which the last run freely."""
     seen: set[tuple[TransactionState, TransactionState]] = set()
-    places = list(itertools.combinations(range(LOCAL_STEPS + CHECK_STEPS), CHECK_STEPS))
-    local, check = Steps(database), Steps(database)
+    local_steps = 5 if raising else 4
+    places = list(itertools.combinations(range(local_steps + CHECK_STEPS), CHECK_STEPS))
+    changed = threading.Condition()
+    local, check = Steps(database, changed, patient=True), Steps(database, changed)
 
     def work(session: Session, sent: Message, arg: object) -> None:
         place_order(session, sent, arg)
@@ -197,26 +278,23 @@ def test_every_order_of_steps(database: Database, raising: bool) -> None:
 
     outbox = database.outbox(work, engine=local.engine, lock_timeout=0.01)
     checking = database.outbox(engine=check.engine, lock_timeout=0.01)
+    checking.check_local_transaction(received(message()))  # it asks for its identity once
     last = database.outbox()
     with ThreadPoolExecutor(2) as pool:
         for checks_at in places:
             sent = message()
-            local.again()
-            check.again()
-            running = pool.submit(outbox.execute_local_transaction, sent, None)
-            asked = pool.submit(checking.check_local_transaction, received(sent))
-            for place in range(LOCAL_STEPS + CHECK_STEPS):
-                if place in checks_at:
-                    check.step(asked)
-                else:
-                    local.step(running)
+            execute, ask = outbox.execute_local_transaction, checking.check_local_transaction
+            local.begin(check, functools.partial(pool.submit, execute, sent, None))
+            check.begin(local, functools.partial(pool.submit, ask, received(sent)))
+            for place in range(local_steps + CHECK_STEPS):
+                (check if place in checks_at else local).step()
             local.free()
             check.free()
-            said, answered = running.result(SECONDS), asked.result(SECONDS)
+            said, answered = local.future.result(SECONDS), check.future.result(SECONDS)
             seen.add((said, answered))
             _agree(last, sent, {said, answered}, database.orders())
     if not raising:
-        assert {(COMMIT, COMMIT), (ROLLBACK, ROLLBACK), (COMMIT, UNKNOWN)} <= seen
+        assert seen == {(COMMIT, COMMIT), (ROLLBACK, ROLLBACK), (COMMIT, UNKNOWN)}
     else:
         assert {local for local, _ in seen} <= {ROLLBACK, UNKNOWN}
 

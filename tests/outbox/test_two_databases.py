@@ -116,4 +116,7 @@ async def test_who_commits_what_another_one_has_rolled_back_is_told(
             gate.open()
     assert len(database.orders()) == 1, "the local transaction has committed all the same"
     lines = [r for r in caplog.records if r.levelname == "ERROR"]
-    assert {r.name for r in lines} == {"pyrmq.broker.transactions", "pyrmq.client.transaction"}
+    assert {r.name for r in lines} == {
+        "pyrmq.broker.requests.transactions",
+        "pyrmq.client.transaction.producer",
+    }

@@ -9,8 +9,8 @@ import pytest
 
 import pyrmq
 from pyrmq.errors import OffsetOutOfRangeError, SegmentOptionError, UnknownTopicError
+from pyrmq.segments.offsets import TimeEntry, entries, shown
 from pyrmq.segments.plan import plan
-from pyrmq.segments.queue_times import TimeEntry, entries, shown
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Selection
 from pyrmq.segments.store import open_stores
@@ -132,12 +132,12 @@ def test_entries() -> None:
 
 
 def test_a_task_has_at_most_so_many_messages(made: Made, tmp_path: Path) -> None:
-    from pyrmq.segments import cut
+    from pyrmq.segments.split import at_most
 
     for mode in ("scan", "index"):
         for topics, most in ((("A",), 37), (("A", "B"), 500), (("B",), 10_000)):
             splits = plan(open_stores([made.path]), Selection(topics=topics), HOW, mode=mode)
-            parts = cut.at_most(splits, most)
+            parts = at_most(splits, most)
             sizes = [len(read([part])) for part in parts]
             assert max(sizes) <= most
             assert len(parts) <= len(made.of(*topics)) // most + len(splits) + 1

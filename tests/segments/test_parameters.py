@@ -1,4 +1,4 @@
-"""Errors of segments name the parameters of `pyrmq.scan`, and other faces can rename them."""
+"""Errors of segments name the parameters of `pyrmq.scan`, and other interfaces can rename them."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pyrmq.segments.record_starts import RecordStarts
+from pyrmq.segments.log_ranges import RecordStarts
 from pyrmq.segments.store import open_stores
 from tests.segments.making import BROKER, read, small
 from tests.segments.planning import planned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyrmq.segments import times
+from pyrmq.segments import at_times
 from pyrmq.segments.store import SegmentStore
 
 SIZE = 1000
@@ -18,9 +18,9 @@ def narrowed(
 ) -> tuple[int, int]:
     """The numbers of the segments, the end exclusive; `first` are their first times."""
     files = tuple((n * SIZE, SIZE, f"/x/{n * SIZE:020d}") for n in range(len(first)))
-    monkeypatch.setattr(times, "first_times", lambda store: first)
+    monkeypatch.setattr(at_times, "first_times", lambda store: first)
     store = SegmentStore("b", "/x", files)
-    low, high = times.narrowed(store, 0, len(first) * SIZE, start, end)
+    low, high = at_times.narrowed(store, 0, len(first) * SIZE, start, end)
     return low // SIZE, high // SIZE
 
 

@@ -16,6 +16,7 @@ import pytest
 from pyrmq.engine import AnswerSender, Listener, ReadyLoop, RecvBuffer, Session, Store
 from tests.session.exchange import new_session, serving
 from tests.session.test_deferred_write import NOW, opaques, send
+from tests.support.waiting import eventually
 from tests.support.wire import Command, encode
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class World:
         self, *, linger: float = 0.0, hold: bool = False
     ) -> tuple[list[tuple[int, int]], list[Left], Exception | None]:
         """The descriptors in it are positions of `lines`."""
-        end = time.monotonic_ns() + 10_000_000_000
+        end = time.monotonic_ns() + 40_000_000_000
         others, left, error = self.loop.serve(7.5, end, int(linger * 1e9), hold)
         return [(self.at(fd), event) for fd, event in others], self.by_line(left), error
 
@@ -237,7 +238,7 @@ def test_when_something_came_last(world: World):
 def test_lingers_for_the_next_request(world: World):
     """A peer that answers quickly is served in one call, and its end is the end of it."""
     peer = world.lines[0].peer
-    peer.settimeout(10)
+    peer.settimeout(30)
 
     def ask() -> None:
         for n in range(20):
@@ -247,7 +248,7 @@ def test_lingers_for_the_next_request(world: World):
 
     thread = threading.Thread(target=ask)
     thread.start()
-    assert world.serve(linger=9.0) == ([], [(0, False, None, None)], None)
+    assert world.serve(linger=30.0) == ([], [(0, False, None, None)], None)
     thread.join()
     assert world.loop.served > 0
     assert not world.loop.idle
@@ -261,17 +262,18 @@ def test_nothing_comes_while_it_lingers(world: World):
 
 def test_one_thread_at_a_time(world: World):
     """While the loop serves, the sessions that it watches are out of reach."""
-    inside = threading.Event()
     line = world.lines[0]
-
-    def serve() -> None:
-        inside.set()
-        world.serve(linger=9.0)
-
-    thread = threading.Thread(target=serve)
+    thread = threading.Thread(target=world.serve, kwargs={"linger": 30.0})
     thread.start()
-    inside.wait()
-    time.sleep(0.05)
+
+    def refused() -> bool:
+        try:
+            line.session.next_command()
+        except RuntimeError:
+            return True
+        return False
+
+    eventually(refused, "the thread has begun")
     with pytest.raises(RuntimeError, match="one thread"):
         line.session.feed_bytes(send(1), NOW)
     with pytest.raises(RuntimeError, match="one thread"):

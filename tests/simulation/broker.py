@@ -1,4 +1,4 @@
-"""One life of a broker: what pyrmq.broker.broker wires, without sockets, over a real store."""
+"""One life of a broker: what pyrmq.broker.assembly makes, without sockets, over a real store."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from pyrmq.broker import config_file
-from pyrmq.broker.clients import Client, ClientTable
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.broker.opening import open_store
-from pyrmq.broker.transactions import (
+from pyrmq.broker.requests.transactions import (
     ProducerChoice,
     TransactionProcessor,
     open_transactions,
     rules,
 )
+from pyrmq.broker.tables import config_file
+from pyrmq.broker.tables.clients import Client, ClientTable
+from pyrmq.broker.tables.offsets import OffsetTable
 from pyrmq.engine import Command, Listener, Session, Transactions
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from pyrmq.net.address import message_id
-from pyrmq.net.answers import WhenConfirmed
 from pyrmq.net.command import encode_response
-from pyrmq.net.dispatch import Dispatcher
+from pyrmq.net.server.answers import WhenConfirmed
+from pyrmq.net.server.dispatch import Dispatcher
 from pyrmq.txn import TransactionService
 from pyrmq.txn.machine import PendingHalf
 from tests.simulation.model import Broken
@@ -43,7 +43,7 @@ QUEUES = 4
 
 
 class Acknowledging:
-    """What stands in for `pyrmq.net.unconfirmed`: the answer waits in its session for `release`."""
+    """Stands in for `net.server.unconfirmed`: the answer waits in its session for `release`."""
 
     def __init__(self, life: Life) -> None:
         self._life = life

@@ -237,7 +237,7 @@ def run_seed(seed: int) -> GroupWorld:
         with (
             patch("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True),
             patch("trio._core._run._r", Random(seed)),
-            patch("pyrmq.client.rebalance.random", Random(seed)),
+            patch("pyrmq.client.consumer.rebalance.random", Random(seed)),
         ):
             trio.run(world.run, clock=trio.testing.MockClock(autojump_threshold=0))
     except BaseExceptionGroup as e:

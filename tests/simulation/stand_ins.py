@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from pyrmq.engine import Session, Store, Transactions
-from pyrmq.net.connection_state import State
+from pyrmq.net.server.connection_state import State
 from tests.simulation.model import Broken
 from tests.support.records import decode_record
 

@@ -21,10 +21,10 @@ import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pyrmq.broker.transactions import TransactionProcessor
+from pyrmq.broker.requests.transactions import TransactionProcessor
 from pyrmq.engine import Listener, Session, Store, Transactions
-from pyrmq.net.answers import WhenConfirmed, send_answer
-from pyrmq.net.dispatch import Dispatcher
+from pyrmq.net.server.answers import WhenConfirmed, send_answer
+from pyrmq.net.server.dispatch import Dispatcher
 from pyrmq.txn import Rules, TransactionService
 from pyrmq.txn.machine import TABLE, Action, Event, PendingHalf, State
 from tests.store.tools import open_store, read_queue
@@ -93,7 +93,7 @@ class Producers:
 
 
 class AtOnce:
-    """Nothing waits for a disk here. Stands in for `pyrmq.net.unconfirmed`."""
+    """Nothing waits for a disk here. Stands in for `pyrmq.net.server.unconfirmed`."""
 
     def answer(self, connection: Any, command: Command, answer: WhenConfirmed) -> None:
         send_answer(connection, command, answer.response)

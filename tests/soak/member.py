@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pyrmq.client.allocate import average
+from pyrmq.client.consumer.allocate import average
 from pyrmq.model.message import MessageQueue
 from tests.soak.handling import MOST_RETRIES, Handle
 from tests.soak.locks import LockTable

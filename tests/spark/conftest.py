@@ -6,7 +6,7 @@ Without Java these tests are skipped; with PYRMQ_REQUIRE_INTEROP=1 (CI) that is 
 from __future__ import annotations
 
 import os
-import sys
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.interop import toolchain
+from tests.spark import shared_classes
+from tests.spark.worker_python import worker_python
 from tests.support.thorough import THOROUGH
 
 if TYPE_CHECKING:
@@ -33,6 +35,21 @@ SETTINGS = {
 if not THOROUGH:  # a quarter less of CPU for these tests; the long form runs Spark as it comes
     for options in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
         os.environ.setdefault(options, " ".join(toolchain.SHORT_LIVED_JVM))
+
+
+def _share_classes(make: bool) -> None:
+    """For the JVMs that are started from here on."""
+    if THOROUGH or not shutil.which("java") or "SharedArchive" in os.environ["SPARK_SUBMIT_OPTS"]:
+        return
+    settings = [f"{key}={value}" for key, value in SETTINGS.items()]
+    options = shared_classes.options(make, settings)
+    os.environ["SPARK_SUBMIT_OPTS"] = " ".join([os.environ["SPARK_SUBMIT_OPTS"], *options])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _shared_classes() -> None:
+    _share_classes(make=False)
+
 
 MINIMUM_JAVA = 17
 """What Spark 4 needs."""
@@ -62,8 +79,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     need_java()
     from pyspark.sql import SparkSession
 
+    _share_classes(make=True)
     home = tmp_path_factory.mktemp("spark")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = worker_python()
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = SparkSession.builder.master("local[2]").appName("pyrmq tests")
     for key, value in {**SETTINGS, "spark.sql.warehouse.dir": str(home / "warehouse")}.items():

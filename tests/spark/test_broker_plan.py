@@ -7,6 +7,7 @@ import pickle
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from pyrmq.errors import (
     SegmentOptionError,
     UnknownTopicError,
 )
-from pyrmq.net.blocking_channel import BlockingChannels
+from pyrmq.net.client.blocking_channel import BlockingChannels
 from spark_ext import schema as schemas
 from spark_ext import selecting
 from spark_ext.broker.partition import BrokerSplit
@@ -226,7 +227,7 @@ def test_the_pause_between_tries(cluster: ScriptedCluster) -> None:
     given = Options(
         {"nameServer": "h:1", "fetchOffset.retryIntervalMs": "5000"}, Query.BROKER_BATCH
     )
-    policy = spark_ext.broker.plan.access(given).policy
+    policy = replace(spark_ext.broker.plan.access(given).policy, jitter=0)
     assert [policy.pause_after(n) for n in (1, 2)] == [5.0, 5.0]
 
 

@@ -18,7 +18,7 @@ from pyrmq.errors import (
     StoreDamagedError,
 )
 from pyrmq.net.address import parse_address
-from pyrmq.net.blocking_channel import BlockingChannels
+from pyrmq.net.client.blocking_channel import BlockingChannels
 from pyrmq.segments.read_options import ReadOptions
 from spark_ext.broker.cluster import Access
 from spark_ext.broker.partition import BrokerSplit

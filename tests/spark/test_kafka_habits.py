@@ -14,8 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import spark_partition_id
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_ext.listener import StreamMetrics
-from spark_ext.metrics import Metrics, metrics_of
+from spark_ext.listener import Metrics, StreamMetrics, metrics_of
 from spark_ext.worker import ADMISSION
 from tests.spark import small_store
 from tests.spark.small_store import Sent, Writer

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spark_ext.metrics import metrics_of
+from spark_ext.listener import metrics_of
 
 pytest.importorskip("pyspark")
 

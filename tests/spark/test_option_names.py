@@ -20,15 +20,13 @@ from pyrmq.errors import (
 )
 from pyrmq.segments.stream import StreamPlanner
 from spark_ext import selecting
-from spark_ext.batch import SegmentBatchReader
 from spark_ext.broker.plan import BrokerPlanner
 from spark_ext.option import Query
 from spark_ext.option_names import as_option, option_names
 from spark_ext.option_table import GROUPS, NAME_OF, OPTIONS, SELECTING, TABLE
 from spark_ext.options import Options
-from spark_ext.partition import read
+from spark_ext.readers import SegmentBatchReader, SegmentStreamReader41, read
 from spark_ext.schema import DEFAULT, spark_schema
-from spark_ext.stream import SegmentStreamReader41
 from tests.segments.test_parameters import NAMED
 from tests.spark import small_store
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyrmq.errors import ConfigError, MessageIllegalError, PyrmqError
-from pyrmq.net.blocking_channel import BlockingChannels
+from pyrmq.net.client.blocking_channel import BlockingChannels
 from spark_ext.option import Query
 from spark_ext.options import Options
 from spark_ext.sink.send import SinkError

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from pyrmq.client import trace_records
-from pyrmq.client.trace_records import ConsumeCode, MessageType
+from pyrmq.client.trace import records as trace_records
+from pyrmq.client.trace.records import ConsumeCode, MessageType
 from pyrmq.model.transaction import TransactionState
 from spark_ext.jobs.trace_records import PLACES
 from tests.unit import build

@@ -133,7 +133,7 @@ class Client:
     """One connection. Requests of the peer (flag bit 0 clear) are kept in ``pushed``."""
 
     def __init__(
-        self, address: tuple[str, int], timeout: float = 10.0, *, source: str | None = None
+        self, address: tuple[str, int], timeout: float = 30.0, *, source: str | None = None
     ) -> None:
         """`source`: the address to come from, one of this machine."""
         self.timeout = timeout

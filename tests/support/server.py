@@ -24,6 +24,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.support import forked
+
 Address = tuple[str, int]
 
 _READY = re.compile(
@@ -56,7 +58,7 @@ class ServerProcess:
         args: tuple[str, ...] = (),
         env: dict[str, str] | None = None,
         log: Path | None = None,
-        start_timeout: float = 30.0,
+        start_timeout: float = 60.0,
         own_group: bool = False,
     ) -> None:
         self.store = Path(store)
@@ -110,7 +112,7 @@ class ServerProcess:
         self._close()
         self.store.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = forked.popen(
                 self._command(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -144,7 +146,7 @@ class ServerProcess:
         self.namesrv = (match[1], int(match[2]))
         self.broker = (match[3], int(match[4]))
 
-    def terminate(self, timeout: float = 20.0, signum: int = signal.SIGTERM) -> None:
+    def terminate(self, timeout: float = 60.0, signum: int = signal.SIGTERM) -> None:
         """Graceful stop; an exit code other than 0 or a stop that takes too long is an error."""
         self._popen.send_signal(signum)
         try:

@@ -122,7 +122,7 @@ def join_group(client: Client, *groups: str, client_id: str = "tx@1") -> None:
     assert answer.code == 0, answer.remark
 
 
-def next_check(client: Client, timeout: float = 10.0) -> tuple[Half, Record]:
+def next_check(client: Client, timeout: float = 30.0) -> tuple[Half, Record]:
     """The next check-back on this connection: the half that it names, and the message in it."""
     deadline = time.monotonic() + timeout
     while True:

@@ -13,7 +13,10 @@ import pytest
 
 import pyrmq
 from pyrmq import aio, sync
-from pyrmq.client import consumer_options, option_types
+from pyrmq.client import option_types
+from pyrmq.client.consumer import options as consumer_options
+from pyrmq.oms import aio as oms_aio
+from pyrmq.oms import sync as oms_sync
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
@@ -24,7 +27,7 @@ ERROR = re.compile(r"^(.*?):(\d+): error: .*\[([a-z-]+)\]$", re.MULTILINE)
 def found() -> dict[str, list[tuple[int, str]]]:
     """Errors by file: line and code."""
     words = [sys.executable, "-m", "mypy", "--strict", "--config-file", "pyproject.toml"]
-    cache = ["--cache-dir", str(ROOT / ".mypy_cache" / "programs")]
+    cache = ["--cache-dir", str(ROOT / ".mypy_cache")]
     files = [str(path.relative_to(ROOT)) for path in sorted(PROGRAMS.glob("*.py"))]
     done = subprocess.run([*words, *cache, *files], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stderr + done.stdout
@@ -64,18 +67,27 @@ def test_the_options_are_those_of_the_client(client: Any, options: Any) -> None:
         if parameter.kind is parameter.KEYWORD_ONLY and name != "listener"
     }
     assert set(get_type_hints(options)) == there
-    for face in (sync, aio):
-        here = inspect.signature(getattr(face, client.__name__)).parameters
+    for portal in (sync, aio):
+        here = inspect.signature(getattr(portal, client.__name__)).parameters
         assert {n for n, p in here.items() if p.kind is p.KEYWORD_ONLY} - {"listener"} == there
         assert all(p.kind is not p.VAR_KEYWORD for p in here.values())
 
 
-@pytest.mark.parametrize("face", [sync, aio])
-def test_help_speaks_of_the_face(face: Any) -> None:
-    for name in ("Producer", "PushConsumer", "LitePullConsumer", "TransactionalProducer", "Admin"):
-        kind = getattr(face, name)
+CLIENTS = ("Producer", "PushConsumer", "LitePullConsumer", "TransactionalProducer", "Admin")
+OMS = ("Producer", "PushConsumer", "PullConsumer", "MessagingAccessPoint")
+
+
+@pytest.mark.parametrize(
+    ("portal", "names"),
+    [(sync, CLIENTS), (aio, CLIENTS), (oms_sync, OMS), (oms_aio, OMS)],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_help_speaks_of_what_the_client_is_for(portal: Any, names: tuple[str, ...]) -> None:
+    for name in names:
+        kind = getattr(portal, name)
+        assert kind.__module__ == portal.__name__
         texts = [kind.__doc__, *(inspect.getdoc(m) for _, m in inspect.getmembers(kind, callable))]
         for text in filter(None, texts[: 1 if name == "Admin" else None]):
             assert "trio" not in text, text
-            if face is sync:
+            if portal in (sync, oms_sync):
                 assert not re.search(r"\b(await|asyncio|async with|async for)\b", text), text

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+
+import trio
 
 from pyrmq.engine import Store
 from pyrmq.model.record import ReceivedMessage
@@ -73,3 +75,21 @@ class FakeConnection:
     def close(self) -> None:
         for call in list(self.on_close):
             call(self)
+
+
+class Told:
+    """Hears of changed topics, as a registration with name servers does."""
+
+    def __init__(
+        self,
+        changed: Callable[[], object] = lambda: None,
+        told: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
+    ) -> None:
+        self._changed = changed
+        self._told = told
+
+    def topics_changed(self) -> None:
+        self._changed()
+
+    async def told(self) -> None:
+        await self._told()

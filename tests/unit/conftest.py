@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.engine import Store
 from tests.unit.build import open_store
 

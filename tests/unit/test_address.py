@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.errors import ConfigError
 from pyrmq.net.address import parse_address, parse_addresses, resolve, unreachable
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.errors import ConfigError
-from pyrmq.model.admin_requests import ADMIN_REQUESTS
 from pyrmq.model.codes import RequestCode
+from pyrmq.model.request_kinds import ADMIN_REQUESTS
 from pyrmq.namesrv.config import NamesrvConfig
 from pyrmq.net.address import format_address
-from pyrmq.net.admin_access import MAX_NETWORKS, AdminAccess, parse_networks
+from pyrmq.net.server.admin_access import MAX_NETWORKS, AdminAccess, parse_networks
 
 OF_CLIENTS_AND_BROKERS = {
     10, 11, 12, 14, 15, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 46, 103, 104, 105,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyrmq.broker.agreement import SILENCE, Agreement
-from pyrmq.broker.clients import Client, ClientTable
+from pyrmq.broker.tables.clients import Client, ClientTable
+from pyrmq.broker.tables.subscriptions import SILENCE, Agreement
 from pyrmq.model.subscription import Subscription
 from tests.unit.build import FakeConnection
 

@@ -6,9 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyrmq.client.allocate import Configured, Strategy, average, average_by_circle
-from pyrmq.client.allocate_hash import ConsistentHash, queue_text, ring_hash
-from pyrmq.client.allocate_rooms import MachineRoom, MachineRoomNearby
+from pyrmq.client.consumer.allocate import (
+    Configured,
+    ConsistentHash,
+    MachineRoom,
+    MachineRoomNearby,
+    Strategy,
+    average,
+    average_by_circle,
+    queue_text,
+    ring_hash,
+)
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from pyrmq.broker import announced
-from pyrmq.broker.announced import with_addresses
-from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker import identity
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.identity import with_addresses
 from pyrmq.errors import ConfigError
 
 HOSTS = {"mq": "10.0.0.7", "machine": "10.0.0.8", "lonely": "127.0.1.1"}
@@ -27,9 +27,9 @@ def network(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
             raise ConfigError(f"the host name {host!r} does not resolve: nobody knows it")
         return HOSTS[host]
 
-    monkeypatch.setattr(announced, "resolve", resolve)
-    monkeypatch.setattr(announced, "own_ip", lambda: state["route"])
-    monkeypatch.setattr(announced.socket, "gethostname", lambda: state["name"])
+    monkeypatch.setattr(identity, "resolve", resolve)
+    monkeypatch.setattr(identity, "own_ip", lambda: state["route"])
+    monkeypatch.setattr(identity.socket, "gethostname", lambda: state["name"])
     return state
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-import pyrmq.net.blocking_channel
+import pyrmq.net.client.blocking_channel
 from pyrmq.engine import Command as Received
 from pyrmq.errors import ClientError, ConnectError, RequestTimeoutError
-from pyrmq.net.blocking_channel import BlockingChannel, BlockingChannels
-from pyrmq.net.procedure import Invoke, Pause, Procedure
+from pyrmq.net.client.blocking_channel import BlockingChannel, BlockingChannels
+from pyrmq.net.client.procedure import Invoke, Pause, Procedure
 from tests.support.waiting import eventually
 from tests.support.wire import Command, FrameReader, encode
 
@@ -69,7 +69,7 @@ def test_a_server_that_wants_its_answers_taken_first() -> None:
 
 
 def test_a_server_that_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pyrmq.net.blocking_channel, "STALL_TIMEOUT", 0.1)
+    monkeypatch.setattr(pyrmq.net.client.blocking_channel, "STALL_TIMEOUT", 0.1)
     stop = threading.Event()
     with serving(lambda c: stop.wait(60)) as address:
         connection = BlockingChannel(address)
@@ -156,7 +156,7 @@ class Endless:
 
 
 def test_what_nobody_asked_for_does_not_hold_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pyrmq.net.blocking_channel, "RECEIVE_TIMEOUT", 0.1)
+    monkeypatch.setattr(pyrmq.net.client.blocking_channel, "RECEIVE_TIMEOUT", 0.1)
     with serving(lambda connection: connection.recv(1 << 16)) as address:
         connection = BlockingChannel(address)
         endless = Endless(connection._socket)
@@ -219,7 +219,7 @@ def test_the_time_of_an_answer_begins_when_its_request_has_left(
     """A large request on a slow line may take longer to leave than its answer may take."""
     late = [0.0]
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + late[0])
-    monkeypatch.setattr(pyrmq.net.blocking_channel, "time", clock)
+    monkeypatch.setattr(pyrmq.net.client.blocking_channel, "time", clock)
 
     def slow(connection: socket.socket) -> None:
         reader = FrameReader()
@@ -228,7 +228,7 @@ def test_the_time_of_an_answer_begins_when_its_request_has_left(
             for command in reader.feed(data):
                 connection.sendall(encode(command.reply(0, {}, b"stored")))
 
-    monkeypatch.setattr(pyrmq.net.blocking_channel, "STALL_TIMEOUT", 100.0)
+    monkeypatch.setattr(pyrmq.net.client.blocking_channel, "STALL_TIMEOUT", 100.0)
     with serving(slow) as address:
         connection = BlockingChannel(address)
         # More than sockets buffer: the clock has moved on before all of it has left.

@@ -7,7 +7,7 @@ import threading
 import pytest
 import trio
 
-from pyrmq.broker.bounded import Bounded
+from pyrmq.broker.bounds import Bounded
 from pyrmq.errors import SystemBusyError
 from pyrmq.net.command import Response
 from tests.support.waiting import eventually_trio

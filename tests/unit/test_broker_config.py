@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pyrmq.broker import config as module
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.config_keys import OTHER_KEYS
+from pyrmq.broker.config import service
+from pyrmq.broker.config.broker_config import OTHER_KEYS, BrokerConfig
+from pyrmq.config.files import load_file, parse_properties
+from pyrmq.config.table import FixedKey, OtherKeys, RenamedKey, UnusedKey, keys_of
 from pyrmq.errors import ConfigError
 from pyrmq.namesrv import config as namesrv
 from pyrmq.namesrv.config import NamesrvConfig
-from pyrmq.net.config_table import FixedKey, OtherKeys, RenamedKey, UnusedKey, keys_of
-from pyrmq.net.properties_file import load_file, parse_properties
 
 SHIPPED = """
 # Licensed to the Apache Software Foundation (ASF) under one or more
@@ -204,7 +203,7 @@ def test_misspelt_key() -> None:
 
 @pytest.mark.parametrize("host", ["a.b.example", "höst", ""])
 def test_the_host_name_becomes_a_broker_name(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.socket, "gethostname", lambda: host)
+    monkeypatch.setattr(service.socket, "gethostname", lambda: host)
     assert BrokerConfig().broker_name == {"a.b.example": "a-b-example", "höst": "h-st"}.get(
         host, "DEFAULT_BROKER"
     )

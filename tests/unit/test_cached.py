@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pyrmq.model import cached
-from pyrmq.model.cached import cached_by_text
+from pyrmq.model.subscription import FEW, MANY, SHORT, cached_by_text
 
 
 def test_long_texts_do_not_fill_the_memory() -> None:
@@ -14,7 +13,7 @@ def test_long_texts_do_not_fill_the_memory() -> None:
         return text
 
     keep = cached_by_text(make)
-    long = [str(n) * cached.SHORT + "x" for n in range(cached.FEW + 1)]
+    long = [str(n) * SHORT + "x" for n in range(FEW + 1)]
     for text in long:
         assert keep(text) == text
     made.clear()
@@ -33,6 +32,6 @@ def test_many_short_texts_are_kept() -> None:
 
     keep = cached_by_text(make)
     for _ in range(2):
-        for n in range(cached.MANY):
-            keep(f"{n}".rjust(cached.SHORT))
-    assert len(made) == cached.MANY
+        for n in range(MANY):
+            keep(f"{n}".rjust(SHORT))
+    assert len(made) == MANY

@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock, memory_stream_pair, wait_all_tasks_blocked
 
 from pyrmq.errors import RequestTimeoutError
-from pyrmq.net.channel import MOST_GRACE, Channel
+from pyrmq.net.client.channel import MOST_GRACE, Channel
 from tests.support.wire import FrameReader, encode
 
 

@@ -52,12 +52,12 @@ def tree(check: ModuleType, tmp_path: Path) -> Tree:
     "text",
     [
         "import pyrmq.broker",
-        "import pyrmq.broker.send as send",
+        "import pyrmq.broker.requests.send as send",
         "from pyrmq.broker import send",
-        "from pyrmq.broker.send import X",
+        "from pyrmq.broker.requests.send import X",
         "from pyrmq import broker",
         "def f():\n    from pyrmq.broker import send",
-        "class A:\n    def f(self):\n        import os, pyrmq.broker.send",
+        "class A:\n    def f(self):\n        import os, pyrmq.broker.requests.send",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from pyrmq.broker import send",
         "from ..broker import send",
         "from .. import broker",
@@ -74,6 +74,8 @@ def test_an_upward_import(tree: Tree, text: str) -> None:
     [
         ("model/x.py", "net"), ("errors.py", "model"), ("engine.py", "net"), ("net/x.py", "cli"),
         ("broker/x.py", "namesrv"), ("client/x.py", "broker"), ("broker/a/b.py", "server"),
+        ("client/x.py", "portal"), ("portal/x.py", "aio"), ("outbox/x.py", "portal"),
+        ("aio/x.py", "sync"), ("sync/x.py", "oms"), ("oms/x.py", "server"),
         ("server.py", "testing"), ("demo.py", "cli"),
     ],
 )  # fmt: skip
@@ -182,34 +184,34 @@ def test_a_submodule_is_no_import_of_the_init(tree: Tree, b: str) -> None:
         (tree.root / f"pyrmq/net/c.{suffix}").unlink()
 
 
-FACE = """
+LAZY = """
 from typing import TYPE_CHECKING
 if TYPE_CHECKING:
-    from pyrmq.client.producer import Producer as Producer
+    from pyrmq.client.producer.producer import Producer as Producer
 __version__ = "1"
 def __getattr__(name):
-    from pyrmq.client.producer import Producer
+    from pyrmq.client.producer.producer import Producer
     return Producer
 """
 
 
 def test_names_that_a_package_loads_lazily_are_no_imports_of_it(tree: Tree) -> None:
     text = "from pyrmq import __version__"
-    assert tree.files({"pyrmq/__init__.py": FACE, "pyrmq/client/producer.py": text}) == []
+    assert tree.files({"pyrmq/__init__.py": LAZY, "pyrmq/client/producer/producer.py": text}) == []
 
 
 def test_a_name_that_is_loaded_lazily_is_an_import_of_the_file_that_defines_it(tree: Tree) -> None:
-    files = {"pyrmq/__init__.py": FACE, "pyrmq/client/producer.py": ""}
+    files = {"pyrmq/__init__.py": LAZY, "pyrmq/client/producer/producer.py": ""}
     (fault,) = tree.files({**files, "pyrmq/net/x.py": "from pyrmq import Producer"})
-    assert "net imports pyrmq.client.producer.Producer" in fault
+    assert "net imports pyrmq.client.producer.producer.Producer" in fault
     (tree.root / "pyrmq/net/x.py").unlink()
     (fault,) = tree.files(
         {
-            "pyrmq/client/producer.py": "import pyrmq.client.other",
+            "pyrmq/client/producer/producer.py": "import pyrmq.client.other",
             "pyrmq/client/other.py": "from pyrmq import Producer",
         }
     )
-    assert "pyrmq/client/other.py -> pyrmq/client/producer.py" in fault
+    assert "pyrmq/client/other.py -> pyrmq/client/producer/producer.py" in fault
 
 
 # Rust.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-import pyrmq.net.client_protocol
+import pyrmq.net.client.protocol
 from pyrmq.engine import RecvBuffer
 from pyrmq.errors import ClientError, ConnectError, RequestTimeoutError
-from pyrmq.net.client_protocol import (
+from pyrmq.net.client.protocol import (
     MAX_OPAQUE,
     ClientProtocol,
     Closed,
@@ -264,7 +264,7 @@ def test_requests_of_the_server_are_bounded_in_number() -> None:
 
 
 def test_requests_of_the_server_are_bounded_in_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pyrmq.net.client_protocol, "MAX_SERVER_REQUEST_BYTES", 100)
+    monkeypatch.setattr(pyrmq.net.client.protocol, "MAX_SERVER_REQUEST_BYTES", 100)
     p = protocol()
     sizes = [200, 1, 200]
     data = b"".join(encode(Command(40, {}, bytes(n), opaque=n)) for n in sizes)
@@ -279,7 +279,7 @@ def test_requests_of_the_server_are_bounded_in_size(monkeypatch: pytest.MonkeyPa
 
 def test_fields_of_requests_of_the_server_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """A header may be as long as a body."""
-    monkeypatch.setattr(pyrmq.net.client_protocol, "MAX_SERVER_REQUEST_BYTES", 100)
+    monkeypatch.setattr(pyrmq.net.client.protocol, "MAX_SERVER_REQUEST_BYTES", 100)
     p = protocol()
     data = b"".join(encode(Command(40, {"x": "y" * 59}, opaque=n)) for n in range(3))
     (event,) = p.receive_bytes(data, 1.0)

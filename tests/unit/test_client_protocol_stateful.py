@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from pyrmq.errors import ClientError, ConnectError, RequestTimeoutError
-from pyrmq.net.client_protocol import (
+from pyrmq.net.client.protocol import (
     ClientProtocol,
     Closed,
     CloseReason,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyrmq.broker.clients import Client, ClientTable
+from pyrmq.broker.tables.clients import Client, ClientTable
 from tests.unit.build import FakeConnection
 
 

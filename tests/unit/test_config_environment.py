@@ -7,17 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.config_keys import OTHER_KEYS
-from pyrmq.namesrv import config as namesrv
-from pyrmq.net.config_environment import (
+from pyrmq.broker.config.broker_config import OTHER_KEYS, BrokerConfig
+from pyrmq.config.environment import (
     BROKER,
     NAMESRV,
     FromEnvironment,
     _upper_snake,
     from_environment,
 )
-from pyrmq.net.config_table import RenamedKey, keys_of
+from pyrmq.config.table import RenamedKey, keys_of
+from pyrmq.namesrv import config as namesrv
 
 ROOT = Path(__file__).resolve().parents[2]
 

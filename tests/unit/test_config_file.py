@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pyrmq.broker import config_file
-from pyrmq.broker.tables import PersistentTable
+from pyrmq.broker.tables import config_file
+from pyrmq.broker.tables.persistent import PersistentTable
 from pyrmq.errors import ConfigError
 
 OLD, NEW, NEWER = ({"v": n, "offsetTable": {"T@G": {0: n}}} for n in (1, 2, 3))

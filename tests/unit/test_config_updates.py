@@ -10,11 +10,17 @@ from typing import Any
 import pytest
 import trio
 
-from pyrmq.broker import config_updates
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.config_updates import FILE, ConfigUpdates, Update, load, with_updates
+from pyrmq.broker.config import updates as config_updates
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.config.updates import (
+    FILE,
+    ConfigUpdates,
+    Update,
+    load,
+    with_updates,
+)
+from pyrmq.config.table import keys_of
 from pyrmq.errors import ConfigError
-from pyrmq.net.config_table import keys_of
 
 
 @pytest.fixture

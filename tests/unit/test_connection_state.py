@@ -6,7 +6,13 @@ from itertools import product
 
 import pytest
 
-from pyrmq.net.connection_state import TRANSITIONS, Event, State, Step, next_step
+from pyrmq.net.server.connection_state import (
+    TRANSITIONS,
+    Event,
+    State,
+    Step,
+    next_step,
+)
 
 OPEN, MUTE, CLOSING, CLOSED = State.OPEN, State.MUTE, State.CLOSING, State.CLOSED
 

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from pyrmq.broker import consumer_filters, filter_data
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.consumer_filters import ConsumerFilters, bitmap_len
-from pyrmq.broker.loop_time import LoopTime
+from pyrmq.broker.bounds import LoopTime
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.tables import consumer_filters, filter_data
+from pyrmq.broker.tables.consumer_filters import ConsumerFilters, bitmap_len
 from pyrmq.engine import Store
 from pyrmq.errors import ConfigError, SubscriptionError
 from pyrmq.model.subscription import SQL92, Subscription
@@ -323,13 +323,15 @@ def test_names_that_no_topic_has(tmp_path: Path) -> None:
         assert at.filters.to_json()["filterDataByTopic"] == {}
 
 
-def test_a_topic_that_does_not_come_changes_nothing(tmp_path: Path) -> None:
+def test_a_topic_that_does_not_come_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The file is not written again and again for it."""
     with Opened(tmp_path) as at:
         at.filters.subscribed("g", wanted("n > 3", topic="Never"))
         save(at.filters)
         changes: list[None] = []
-        at.filters.on_changed = lambda: changes.append(None)
+        monkeypatch.setattr(at.filters, "changed", lambda: changes.append(None))
         at.filters.look_again()
         assert not changes
 

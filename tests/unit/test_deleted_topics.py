@@ -12,10 +12,10 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyrmq.broker import config_file, deleted_topics
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.deleted_topics import DeletedTopics
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
+from pyrmq.broker.tables import config_file, deleted_topics
+from pyrmq.broker.tables.deleted_topics import DeletedTopics
+from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.errors import InvalidParameterError
 from pyrmq.model.topic import TopicConfig
 from tests.support.thorough import examples
@@ -35,7 +35,8 @@ class Life:
 
     def _open(self) -> None:
         self.store: Any = Deleting(self.raw)
-        self.topics = TopicTable(self.folder / "topics.json", self.config, self.store)
+        opened = open_topics(self.folder / "topics.json", LiveConfig(self.config), self.store)
+        self.topics, self.creation, self.removal = opened.table, opened.creation, opened.removal
 
     def restart(self) -> None:
         """What was not saved is lost."""
@@ -44,7 +45,7 @@ class Life:
         self._open()
 
     async def make(self, topic: str, queues: int = 1, attributes: str = "") -> None:
-        self.topics.update(TopicConfig(topic, queues, queues), attributes)
+        self.creation.update(TopicConfig(topic, queues, queues), attributes)
         await self.topics.saved(topic)
 
     def put(self, topic: str, *queues: int) -> None:
@@ -53,13 +54,13 @@ class Life:
 
     async def delete(self, topic: str, *, until: str = "") -> None:
         """Ends before what `until` names, as a kill may."""
-        self.topics.begin_removal(topic)
+        self.removal.begin(topic)
         await self.topics.save_if_changed()
         if until == "engine":
             return
         ends = self.store.delete_topic(topic)
         self.topics.deleted.finish({topic: ends})
-        self.topics.end_removal(topic)
+        self.removal.end(topic)
         if until != "save":
             await self.topics.save_if_changed()
 
@@ -98,7 +99,7 @@ async def test_a_deletion_that_did_not_begin(life: Life) -> None:
     """deletedTopics.json was written and topics.json was not: nobody was told that it is gone."""
     await life.make("T")
     life.put("T", 0)
-    life.topics.begin_removal("T")
+    life.removal.begin("T")
     await life.topics.deleted.save_if_changed()
     life.restart()
     assert life.topics.get("T") is not None
@@ -198,12 +199,12 @@ async def test_queues_stay_of_their_kind(life: Life) -> None:
     with pytest.raises(InvalidParameterError, match="SimpleCQ until"):
         await life.make("U", 1, BATCHES)
     await life.make("U")
-    life.topics.begin_removal("T")
+    life.removal.begin("T")
     life.topics.deleted.finish({"T": [(0, 3)]})
-    life.topics.end_removal("T")
+    life.removal.end("T")
     with pytest.raises(InvalidParameterError, match="BatchCQ until"):
         await life.make("T")
-    made = life.topics.create_in_send("T", "TBW102", 1, False)
+    made = life.creation.create_in_send("T", "TBW102", 1, False)
     assert made is not None
     assert made.is_batch, "as its queues are"
 

@@ -12,15 +12,14 @@ import pytest
 import trio
 import trio.testing
 
-from pyrmq.broker import deleted_unread
-from pyrmq.broker.clients import ClientTable
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.consume_stats import ConsumeStatsProcessor
-from pyrmq.broker.deleted_unread import DeletedUnread
-from pyrmq.broker.groups import GroupTable
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
+from pyrmq.broker.stats.consume_stats import ConsumeStatsProcessor
+from pyrmq.broker.tables import deleted_unread
+from pyrmq.broker.tables.clients import ClientTable
+from pyrmq.broker.tables.deleted_unread import DeletedUnread
+from pyrmq.broker.tables.groups import GroupTable
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.engine import Store
 from pyrmq.model.topic import TopicConfig
 from pyrmq.net import fastjson
@@ -39,7 +38,8 @@ class World:
             folder / "store", commit_log_file_size=FILE, sync_flush=True, file_reserved_time=HOUR
         )
         config = BrokerConfig(store_path_root_dir=folder)
-        self.topics = TopicTable(folder / "topics.json", config, self.store)
+        opened = open_topics(folder / "topics.json", LiveConfig(config), self.store)
+        self.topics, self.creation = opened.table, opened.creation
         self.offsets = OffsetTable(folder / "consumerOffset.json", 1)
         self.clients = ClientTable(lambda group: None)
         self.unread = DeletedUnread(self.store, self.topics, self.offsets)
@@ -72,7 +72,7 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path)
-    made.topics.update(TopicConfig("T", 4, 4))
+    made.creation.update(TopicConfig("T", 4, 4))
     yield made
     made.store.close()
 
@@ -143,7 +143,7 @@ async def test_queues_that_a_topic_has_no_more_count(world: World) -> None:
     for queue, count in enumerate((1, 2, 3, 4)):
         world.fill(count, queue)
         world.offsets.commit("T", "G", queue, 0)
-    await world.topics.change(TopicConfig("T", 2, 2))
+    await world.creation.change(TopicConfig("T", 2, 2))
     _, rows = await world.progress("G")
     assert {q: row["brokerOffset"] for q, row in rows.items()} == {0: 1, 1: 2, 2: 3, 3: 4}
     world.offsets.commit("T", "G", 3, 4)
@@ -155,9 +155,11 @@ async def test_queues_that_a_topic_has_no_more_count(world: World) -> None:
     assert sorted(dict(key)["queueId"] for key in table) == [0, 1, 2, 3]
     # After a start it is known by what is stored.
     await world.topics.save_if_changed()
-    again = TopicTable(
-        world.topics.path, BrokerConfig(store_path_root_dir=world.folder), world.store
+    again = open_topics(
+        world.topics.path,
+        LiveConfig(BrokerConfig(store_path_root_dir=world.folder)),
+        world.store,
     )
-    assert again.queues_of(again.require("T")) == 4
-    await again.change(TopicConfig("T", 6, 6))
-    assert again.queues_of(again.require("T")) == 6
+    assert again.table.queues_of(again.table.require("T")) == 4
+    await again.creation.change(TopicConfig("T", 6, 6))
+    assert again.table.queues_of(again.table.require("T")) == 6

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import trio
 
-from pyrmq.net import descriptors
+from pyrmq.net.server import descriptors
 
 SCRIPT = """
 import logging, resource
-from pyrmq.net import descriptors
+from pyrmq.net.server.server import descriptors
 logging.basicConfig(format="%(message)s")
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
 descriptors.raise_limit()

@@ -13,12 +13,17 @@ import trio.testing
 
 from pyrmq.engine import Command, Listener, RecvBuffer, Session
 from pyrmq.errors import TopicNotExistError
-from pyrmq.net.answers import After, Park, Resend, WhenConfirmed
 from pyrmq.net.command import Response
-from pyrmq.net.connection import MAX_AWAITED, Connection
-from pyrmq.net.connection_state import Event, State
-from pyrmq.net.dispatch import MAX_WAITING, Dispatcher
-from pyrmq.net.unconfirmed import Unconfirmed
+from pyrmq.net.server.answers import (
+    After,
+    Park,
+    Resend,
+    WhenConfirmed,
+)
+from pyrmq.net.server.connection import MAX_AWAITED, Connection
+from pyrmq.net.server.connection_state import Event, State
+from pyrmq.net.server.dispatch import MAX_WAITING, Dispatcher
+from pyrmq.net.server.unconfirmed import Unconfirmed
 from tests.support.wire import Command as Frame
 from tests.support.wire import FrameReader, encode
 

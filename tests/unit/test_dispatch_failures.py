@@ -11,10 +11,10 @@ import trio
 import trio.testing
 
 from pyrmq.errors import EngineError, ServiceNotAvailableError, StoreDamagedError
-from pyrmq.net.answers import Park, Resend
 from pyrmq.net.command import Response
-from pyrmq.net.dispatch import Dispatcher
-from pyrmq.net.unconfirmed import Unconfirmed
+from pyrmq.net.server.answers import Park, Resend
+from pyrmq.net.server.dispatch import Dispatcher
+from pyrmq.net.server.unconfirmed import Unconfirmed
 from tests.support.wire import FrameReader
 
 CODE = 1

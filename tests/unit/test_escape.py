@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pyrmq.cli.log_format import LineFormatter
+from pyrmq.cli.logs import LineFormatter
 from pyrmq.escape import escape, escape_bytes, json_line
 
 ROOT = Path(__file__).resolve().parents[2]

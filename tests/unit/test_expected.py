@@ -9,9 +9,17 @@ from pathlib import Path
 import pytest
 
 from pyrmq.admin import expected as expected_module
-from pyrmq.admin import seen_file
-from pyrmq.admin.expected import KEEP_MS, Expectation, Expected, Missing, Seen, parse_expected
-from pyrmq.admin.seen_file import SeenFile, path_of
+from pyrmq.admin import expected as seen_file
+from pyrmq.admin.expected import (
+    KEEP_MS,
+    Expectation,
+    Expected,
+    Missing,
+    Seen,
+    SeenFile,
+    parse_expected,
+    path_of,
+)
 from pyrmq.errors import ConfigError
 from pyrmq.model.route import BrokerData, ClusterInfo
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyrmq.client.faults import FaultTable, QueueChooser, off_for
+from pyrmq.client.producer.faults import FaultTable, QueueChooser, off_for
 from pyrmq.model.message import MessageQueue
 
 QUEUES = [MessageQueue("T", name, n) for name in "abc" for n in range(2)]

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from pyrmq.broker import config_file, groups
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.groups import PREDEFINED, Group, GroupTable
-from pyrmq.broker.live_config import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
+from pyrmq.broker.tables import config_file, groups
+from pyrmq.broker.tables.groups import PREDEFINED, Group, GroupTable
 from pyrmq.errors import ResponseError
 from tests.unit.build import FakeConnection
 

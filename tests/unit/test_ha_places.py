@@ -11,14 +11,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.ha_master import GRACE, HaServer
-from pyrmq.broker.ha_places import MAX_SLAVES, HaPlaces
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.log_history import places
-from pyrmq.broker.peers import REMEMBERED, Peers
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
+from pyrmq.broker.replication.master import GRACE, MAX_SLAVES, HaPlaces, HaServer
+from pyrmq.broker.replication.peers import REMEMBERED, Peers
+from pyrmq.broker.replication.same_log import places_to_compare
 from pyrmq.net.address import Address, parse_address
-from pyrmq.net.channel import Channels
+from pyrmq.net.client.channel import Channels
 
 OWN = ("10.0.0.1", 10911)
 nobody = cast("Channels", None)
@@ -199,7 +197,7 @@ async def test_strangers_of_the_first_moments_go_once_it_is_known_who_is_registe
         peers.answered = True
         server._end_strangers()
         assert len(master.serving) == 1, "it may be about to be registered"
-        monkeypatch.setattr("pyrmq.broker.ha_master.GRACE", -GRACE)
+        monkeypatch.setattr("pyrmq.broker.replication.master.GRACE", -GRACE)
         server._end_strangers()
         with trio.fail_after(20):
             assert await stream.receive_some(1) == b""
@@ -208,12 +206,12 @@ async def test_strangers_of_the_first_moments_go_once_it_is_known_who_is_registe
 
 
 def test_where_logs_are_compared() -> None:
-    assert list(places(0, 0, 100)) == []
-    assert list(places(0, 1, 100)) == [0]
-    assert list(places(0, 100, 100)) == [0]
-    assert list(places(0, 101, 100)) == [100, 0]
-    assert list(places(250, 900, 100)) == [800, 700, 600, 500, 400, 300, 200]
-    many = list(places(0, 1 << 50, 1 << 30))
+    assert list(places_to_compare(0, 0, 100)) == []
+    assert list(places_to_compare(0, 1, 100)) == [0]
+    assert list(places_to_compare(0, 100, 100)) == [0]
+    assert list(places_to_compare(0, 101, 100)) == [100, 0]
+    assert list(places_to_compare(250, 900, 100)) == [800, 700, 600, 500, 400, 300, 200]
+    many = list(places_to_compare(0, 1 << 50, 1 << 30))
     assert many[:8] == [(1 << 50) - n * (1 << 30) for n in range(1, 9)]
     assert many[-1] == 0
     assert len(many) < 40

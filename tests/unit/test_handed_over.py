@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.slave_sync import SlaveSync
+from pyrmq.broker.replication.slave_sync import SlaveSync
+from pyrmq.broker.tables.offsets import OffsetTable
 from pyrmq.errors import NoPermissionError, ResponseError
 from pyrmq.model.names import TRANSACTION_GROUP
 
@@ -87,7 +87,7 @@ def test_removals_that_are_remembered_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker may live for years, and topics come and go."""
-    monkeypatch.setattr("pyrmq.broker.offsets.MAX_GONE", 10)
+    monkeypatch.setattr("pyrmq.broker.tables.offsets.MAX_GONE", 10)
     table = OffsetTable(tmp_path / "x.json", 500)
     for n in range(100):
         table.commit("T", f"G{n}", 0, 5)
@@ -199,7 +199,7 @@ async def test_what_is_refused_for_long_holds_nothing_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """More than one round hands over, of a group that the master does not have."""
-    monkeypatch.setattr("pyrmq.broker.slave_sync.MAX_HANDED_OVER", 3)
+    monkeypatch.setattr("pyrmq.broker.replication.slave_sync.MAX_HANDED_OVER", 3)
 
     class Picky(Channel):
         async def request(self, code: int, ext: dict[str, Any], *, timeout: float) -> Any:

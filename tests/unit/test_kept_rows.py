@@ -9,21 +9,20 @@ from typing import Any
 
 import pytest
 
-from pyrmq.broker import config_file
-from pyrmq.broker.config import BrokerConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.delay import DelayOffsets
-from pyrmq.broker.groups import Group, GroupTable
 from pyrmq.broker.housekeeping import Housekeeping
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.request_modes import RequestModes
-from pyrmq.broker.rows import Rows
-from pyrmq.broker.tables import PersistentTable
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.requests.group_admin import RequestModes
+from pyrmq.broker.tables import config_file
+from pyrmq.broker.tables.groups import Group, GroupTable
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.persistent import PersistentTable, Rows
+from pyrmq.broker.tables.topic_creation import open_topics
+from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.model.topic import TopicConfig
 from pyrmq.namesrv.kv import KvConfig
-from pyrmq.net.turns import Turns
+from pyrmq.net.server.turns import Turns
 
 FUTURE = b'{ "x" : [1.0,1e2, "\\u00e4", null] }'
 """How nothing here would write it."""
@@ -31,9 +30,9 @@ Open = Callable[[Path, BrokerConfig, Store], PersistentTable]
 
 
 def topics(path: Path, config: BrokerConfig, store: Store) -> PersistentTable:
-    table = TopicTable(path, config, store)
-    table.update(TopicConfig("Made", 4, 4))
-    return table
+    opened = open_topics(path, LiveConfig(config), store)
+    opened.creation.update(TopicConfig("Made", 4, 4))
+    return opened.table
 
 
 def groups(path: Path, config: BrokerConfig, store: Store) -> PersistentTable:
@@ -130,8 +129,11 @@ async def test_fields_of_a_row_that_is_served_are_kept(
     path = tmp_path / "table.json"
     row = {"attributes": {"future": "1"}, "perm": 6, "lite": {"ttl": [1, 2.5]}, "readQueueNums": 4}
     path.write_text(json.dumps({"topicConfigTable": {"T": row}}))
-    table = TopicTable(path, config, store)
-    await table.change(TopicConfig("T", 8, 8))  # as an operator, who does not know the field
+    opened = open_topics(path, LiveConfig(config), store)
+    table = opened.table
+    await opened.creation.change(
+        TopicConfig("T", 8, 8)
+    )  # as an operator, who does not know the field
     written = json.loads(path.read_bytes())["topicConfigTable"]["T"]
     assert written["lite"] == row["lite"]
     assert written["attributes"] == row["attributes"]
@@ -147,9 +149,10 @@ async def test_topics_that_only_others_make_can_be_read(
     path = tmp_path / "topics.json"
     row = TopicConfig(name, 4, 4).to_json()
     path.write_text(json.dumps({"topicConfigTable": {name: row}}))
-    table = TopicTable(path, config, store)
+    opened = open_topics(path, LiveConfig(config), store)
+    table = opened.table
     assert table.require(name).read_queue_nums == 4
-    await table.change(TopicConfig("Made", 4, 4))
+    await opened.creation.change(TopicConfig("Made", 4, 4))
     assert json.loads(path.read_bytes())["topicConfigTable"][name] == row
     again = TopicTable(path, config, store)
     assert again.get(name) == table.get(name)

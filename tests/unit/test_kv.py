@@ -13,7 +13,7 @@ from pyrmq.errors import ConfigError, InvalidParameterError
 from pyrmq.namesrv import kv as module
 from pyrmq.namesrv import kv_file
 from pyrmq.namesrv.kv import MAX_NAME, MAX_VALUE, KvConfig
-from pyrmq.net.turns import Turns
+from pyrmq.net.server.turns import Turns
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyrmq.net.line import Line
+from pyrmq.net.server.line import Line
 
 
 def test_the_one_in_front_is_the_one_who_waits_longest() -> None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from pyrmq.net.linger import CLOSE, LINGER, LONGEST_STREAK, STREAK, Linger
+from pyrmq.net.server.linger import (
+    CLOSE,
+    LINGER,
+    LONGEST_STREAK,
+    STREAK,
+    Linger,
+)
 
 SOON = CLOSE / 2
 

@@ -11,17 +11,16 @@ from typing import Any
 
 import pytest
 
-from pyrmq.broker import config_file
-from pyrmq.broker.clients import ClientTable
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.group_admin import GroupProcessor
-from pyrmq.broker.groups import GroupTable
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.locks import QueueLocks
-from pyrmq.broker.new_queues import NewQueues
-from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.queues import QueueProcessor
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
+from pyrmq.broker.requests.group_admin import GroupProcessor
+from pyrmq.broker.requests.queues import QueueProcessor
+from pyrmq.broker.tables import config_file
+from pyrmq.broker.tables.clients import ClientTable
+from pyrmq.broker.tables.groups import GroupTable
+from pyrmq.broker.tables.locks import QueueLocks
+from pyrmq.broker.tables.new_queues import NewQueues
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.engine import Store
 from pyrmq.errors import ServiceNotAvailableError
 
@@ -31,14 +30,13 @@ OPERATOR: Any = SimpleNamespace(peer="127.0.0.1:1")
 class World:
     def __init__(self, folder: Path, store: Store) -> None:
         config = BrokerConfig(store_path_root_dir=folder)
-        self.topics = TopicTable(folder / "topics.json", config, store)
+        opened = open_topics(folder / "topics.json", LiveConfig(config), store)
+        self.topics = opened.table
         self.groups = GroupTable(folder / "subscriptionGroup.json", LiveConfig(config))
         offsets = OffsetTable(folder / "consumerOffset.json", 1)
         clients = ClientTable(lambda group: None)
         new = NewQueues(LiveConfig(config), self.topics, offsets)
-        self.queue_requests = QueueProcessor(
-            store, self.topics, self.groups, offsets, QueueLocks(), new
-        )
+        self.queue_requests = QueueProcessor(store, opened, self.groups, offsets, QueueLocks(), new)
         self.group_requests = GroupProcessor(self.groups, offsets, clients)
 
 

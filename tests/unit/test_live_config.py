@@ -11,15 +11,13 @@ import trio
 from trio.testing import MockClock
 
 import pyrmq
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.net.config_table import keys_of
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
+from pyrmq.config.table import keys_of
 
 LIVE = {field for field, row in keys_of(BrokerConfig).values() if row.live}
 HOLDERS = {"config", "_config", "broker_config"}
 AT_START = {
-    ("broker/topics.py", "auto_create_topic_enable"),
-    ("broker/topics.py", "enable_mixed_message_type"),
+    ("broker/tables/topics.py", "auto_create_topic_enable"),
 }
 """Read of what TopicTable keeps: it is given what changes (set_auto_create, configure)."""
 
@@ -51,7 +49,7 @@ def test_live_keys_are_read_from_what_is_now() -> None:
 
 def test_every_live_key_is_read_somewhere() -> None:
     folder = Path(pyrmq.__file__).parent / "broker"
-    text = "".join(p.read_text() for p in folder.glob("*.py") if p.name != "config.py")
+    text = "".join(p.read_text() for p in folder.rglob("*.py") if p.name != "broker_config.py")
     for field in LIVE:
         assert f".{field}" in text, field
 

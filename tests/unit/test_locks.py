@@ -13,14 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.groups import GroupTable
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.locks import LIFETIME, QueueLocks
-from pyrmq.broker.new_queues import NewQueues
-from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.queues import QueueProcessor
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
+from pyrmq.broker.requests.queues import QueueProcessor
+from pyrmq.broker.tables.groups import GroupTable
+from pyrmq.broker.tables.locks import LIFETIME, QueueLocks
+from pyrmq.broker.tables.new_queues import NewQueues
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.engine import Store
 from pyrmq.errors import ResponseError
 from pyrmq.model.message import MessageQueue
@@ -37,7 +36,7 @@ def locks() -> QueueLocks:
 
 
 def test_no_more_than_the_bound(locks: QueueLocks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyrmq.broker.locks.MAX_LOCKS", 3)
+    monkeypatch.setattr("pyrmq.broker.tables.locks.MAX_LOCKS", 3)
     assert locks.lock("g", "a", Q[:2], 0) == Q[:2]
     assert locks.lock("h", "b", Q, 0) == Q[:1]
     assert locks.lock("g", "a", Q, 1) == Q[:2], "what is held is renewed"
@@ -157,12 +156,12 @@ async def test_a_lock_runs_out_by_the_clock_of_the_broker(
 ) -> None:
     """LOCK_BATCH_MQ and UNLOCK_BATCH_MQ. An expired lock is free, and turns no retried message into
     a dead letter any more."""
-    topics = TopicTable(tmp_path / "topics.json", config, store)
-    topics.update(TopicConfig("T", 2, 2))
+    topics = open_topics(tmp_path / "topics.json", LiveConfig(config), store)
+    topics.creation.update(TopicConfig("T", 2, 2))
     groups = GroupTable(tmp_path / "subscriptionGroup.json", LiveConfig(config))
     offsets = OffsetTable(tmp_path / "consumerOffset.json", 1)
     locks = QueueLocks()
-    new = NewQueues(LiveConfig(config), topics, offsets)
+    new = NewQueues(LiveConfig(config), topics.table, offsets)
     processor = QueueProcessor(store, topics, groups, offsets, locks, new)
     connection: Any = FakeConnection()
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from pyrmq.cli.log_bounds import LINES, SECONDS, FewerLines
-from pyrmq.cli.log_format import MAX_MESSAGE, LineFormatter
+from pyrmq.cli.logs import LINES, MAX_MESSAGE, SECONDS, FewerLines, LineFormatter
 
 
 def record(text: str, *args: object, line: int = 1) -> logging.LogRecord:

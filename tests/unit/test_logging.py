@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pyrmq.client.reports import Reports
+from pyrmq.client.consumer.reports import Reports
 from pyrmq.model.message import MessageQueue
 
 
@@ -19,7 +19,7 @@ def printed(program: str) -> str:
     return ran.stdout + ran.stderr
 
 
-WARN = "import logging; logging.getLogger('pyrmq.client.reports').warning('from pyrmq'); "
+WARN = "import logging; logging.getLogger('pyrmq.client.consumer.reports').warning('from pyrmq'); "
 
 
 def test_a_library_prints_nothing_by_itself() -> None:
@@ -51,7 +51,7 @@ def test_queues_of_a_broker_that_is_away_are_one_line(caplog: pytest.LogCaptureF
     assert len(caplog.records) == 4, "another broker, another topic, another reason"
     caplog.clear()
     for n in range(3):
-        reports.settled(queue(n))
+        reports.resolved(queue(n))
     reports.waiting(queue(2), "cannot connect")
     assert len(caplog.records) == 1, "that is a new trouble"
 

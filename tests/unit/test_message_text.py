@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pyrmq.client.outgoing import Packer, Packing
+from pyrmq.client.producer.outgoing import Packer, Packing
 from pyrmq.engine import MessageText
 from pyrmq.errors import PyrmqError
 from pyrmq.model.compression import CompressionType

@@ -10,10 +10,9 @@ import trio
 from trio.testing import MockClock
 
 from pyrmq.admin.monitoring.alarms import Event, State
-from pyrmq.admin.monitoring.lines import log
 from pyrmq.admin.monitoring.metrics import Part, Subject
 from pyrmq.admin.monitoring.monitor import Monitor
-from pyrmq.admin.monitoring.rounds import Round, Turn
+from pyrmq.admin.monitoring.rounds import Round, Turn, lines_log
 from pyrmq.admin.monitoring.settings import Settings, parse
 from pyrmq.errors import ClientError
 
@@ -84,11 +83,11 @@ def lines() -> Iterator[list[str]]:
             found.append(record.getMessage())
 
     handler = Keeps()
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
+    lines_log.addHandler(handler)
+    lines_log.setLevel(logging.INFO)
     yield found
-    log.removeHandler(handler)
-    log.setLevel(logging.NOTSET)
+    lines_log.removeHandler(handler)
+    lines_log.setLevel(logging.NOTSET)
 
 
 async def test_alarms_begin_and_end_and_what_could_not_be_asked_changes_nothing(

@@ -17,17 +17,15 @@ import trio
 
 from pyrmq.admin.monitoring import SinkError, parse
 from pyrmq.admin.monitoring.alarms import Event, State
-from pyrmq.admin.monitoring.example import example, write_example
 from pyrmq.admin.monitoring.metrics import Subject, Threshold
-from pyrmq.admin.monitoring.settings import Settings
+from pyrmq.admin.monitoring.settings import Settings, example, write_example
 from pyrmq.admin.monitoring.sink_settings import (
     CommandSettings,
     JsonSettings,
     LogSettings,
     WebhookSettings,
 )
-from pyrmq.admin.monitoring.sinks import Sink, deliver, make
-from pyrmq.admin.monitoring.trial import try_sinks
+from pyrmq.admin.monitoring.sinks import Sink, deliver, make, try_sinks
 from pyrmq.errors import ClientError
 from tests.support.waiting import eventually_trio
 

@@ -10,11 +10,9 @@ import pytest
 
 from pyrmq.admin.link import AdminLink, Replica
 from pyrmq.admin.monitoring.alarms import Sample
-from pyrmq.admin.monitoring.dead_letters import DeadLetterWatcher
-from pyrmq.admin.monitoring.groups import GroupWatcher
+from pyrmq.admin.monitoring.asked_once import TopicNames
+from pyrmq.admin.monitoring.groups import DeadLetterWatcher, GroupWatcher, MovedOffsetWatcher
 from pyrmq.admin.monitoring.metrics import Subject
-from pyrmq.admin.monitoring.moved_offsets import MovedOffsetWatcher
-from pyrmq.admin.monitoring.names import TopicNames
 from pyrmq.admin.monitoring.rounds import Round, Watcher
 from pyrmq.admin.monitoring.servers import ServerWatcher
 from pyrmq.admin.monitoring.settings import Settings, parse

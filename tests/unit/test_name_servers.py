@@ -16,12 +16,17 @@ from pyrmq.errors import (
     TopicNotExistError,
 )
 from pyrmq.model.names import AUTO_CREATE_TOPIC
-from pyrmq.model.retry import RetryPolicy
 from pyrmq.model.route import BrokerData, QueueData, TopicRoute
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address
-from pyrmq.net.name_servers import NameServers, RouteTable
-from pyrmq.net.procedure import Invoke, Pause, Procedure, Result
+from pyrmq.net.backoff import RetryPolicy
+from pyrmq.net.client.name_servers import NameServers, RouteTable
+from pyrmq.net.client.procedure import (
+    Invoke,
+    Pause,
+    Procedure,
+    Result,
+)
 from tests.support import wire
 
 T = TypeVar("T")
@@ -106,7 +111,7 @@ def test_one_round(results: list[Result], asked: list[Address], end: Any) -> Non
 def test_several_rounds_and_all_have_to_say_that_a_topic_is_absent(
     results: list[Result], did: list[Any], end: Any
 ) -> None:
-    servers = NameServers([A, B], timeout=3, policy=RetryPolicy(2))
+    servers = NameServers([A, B], timeout=3, policy=RetryPolicy(2, jitter=0))
     done, came = run(servers.request(1, {}), *results)
     assert done == did
     assert came is end or type(came) is end

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyrmq.model.namespace import with_namespace, without_namespace
+from pyrmq.model.names import with_namespace, without_namespace
 
 
 @pytest.mark.parametrize(

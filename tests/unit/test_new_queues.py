@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pyrmq.broker import new_queues
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.new_queues import YOUNG, NewQueues
-from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
+from pyrmq.broker.tables import new_queues
+from pyrmq.broker.tables.new_queues import YOUNG, NewQueues
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.engine import Store
 from pyrmq.model.topic import TopicConfig
 
@@ -21,13 +20,14 @@ class World:
     def __init__(self, folder: Path, config: BrokerConfig, store: Store) -> None:
         self.now = 1000.0
         self.live = LiveConfig(config)
-        self.topics = TopicTable(folder / "topics.json", config, store)
+        opened = open_topics(folder / "topics.json", LiveConfig(config), store)
+        self.topics, self.creation = opened.table, opened.creation
         self.offsets = OffsetTable(folder / "consumerOffset.json", 1)
         self.new = NewQueues(self.live, self.topics, self.offsets, lambda: self.now)
         self.resize(4)
 
     def resize(self, queues: int) -> None:
-        self.topics.update(TopicConfig("T", queues, queues))
+        self.creation.update(TopicConfig("T", queues, queues))
 
 
 @pytest.fixture

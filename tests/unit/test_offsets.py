@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyrmq.broker import config_file, offsets
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.groups import PREDEFINED, GroupTable
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.offsets import OffsetTable
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
+from pyrmq.broker.tables import config_file, offsets
+from pyrmq.broker.tables.groups import PREDEFINED, GroupTable
+from pyrmq.broker.tables.leading_offsets import bring_back
+from pyrmq.broker.tables.offsets import OffsetTable
 from pyrmq.errors import NoPermissionError, SystemBusyError
 from pyrmq.net import fastjson
 
@@ -250,7 +250,7 @@ def test_offsets_that_lead_are_brought_back_and_told(
     )
     table = OffsetTable(path, 1)
     ends = {("T", 0): 5, ("T", 1): 8, ("T", 2): 0, ("RMQ_SYS_TRANS_HALF_TOPIC", 0): 1}
-    assert table.bring_back(lambda topic, queue: ends.get((topic, queue))) == 2
+    assert bring_back(table, lambda topic, queue: ends.get((topic, queue))) == 2
     assert table.all_of("T", "g") == {0: 5, 1: 8, 2: 0}
     assert table.all_of("T", "h") == {0: 4}
     assert table.all_of("U", "g") == {0: 7}, "a topic that is not this broker's"
@@ -259,7 +259,7 @@ def test_offsets_that_lead_are_brought_back_and_told(
     (line,) = caplog.messages
     assert "group g continues topic T" in line
     assert "queue 1 at 8 instead of 9, queue 2 at 0 instead of 70" in line
-    assert table.bring_back(lambda topic, queue: ends.get((topic, queue))) == 0
+    assert bring_back(table, lambda topic, queue: ends.get((topic, queue))) == 0
 
 
 def test_no_more_offsets_than_the_bound(
@@ -304,7 +304,7 @@ def test_a_reset_that_leads_is_brought_back_too(
     path.write_text('{"offsetTable":{"T@g":{0:9,1:3}},"resetTable":{"T@g":{0:9,1:3},"U@g":{0:7}}}')
     table = OffsetTable(path, 1)
     ends = {("T", 0): 5, ("T", 1): 8}
-    assert table.bring_back(lambda topic, queue: ends.get((topic, queue))) == 2
+    assert bring_back(table, lambda topic, queue: ends.get((topic, queue))) == 2
     assert table.resets == {("T", "g", 0): 5, ("T", "g", 1): 3, ("U", "g", 0): 7}
     assert "reset in queue 0 of topic T to 9, it is sent to 5" in caplog.text
     assert fastjson.loads_object(text(table))["resetTable"]["T@g"] == {0: 5, 1: 3}

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.page_cache import PageCache
+from pyrmq.broker.housekeeping import PageCache
+from pyrmq.broker.tables.offsets import OffsetTable
 from pyrmq.engine import Store
 from tests.support.waiting import eventually
 
@@ -65,7 +65,7 @@ async def test_nobody_reads(world: World) -> None:
 async def test_many_offsets_are_looked_up_some_at_a_time(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyrmq.broker.page_cache.AT_ONCE", 4)
+    monkeypatch.setattr("pyrmq.broker.housekeeping.OFFSETS_AT_ONCE", 4)
     world.fill(1)
     for n in range(9):
         world.offsets.keep("T", "live", n, 10**9)

@@ -15,13 +15,13 @@ import pytest
 import trio
 import trio.testing
 
-from pyrmq.broker.pull import CheckedPull
+from pyrmq.broker.requests.checked_pull import CheckedPull
 from pyrmq.engine import Store
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.subscription import java_hash
-from pyrmq.net import parked
 from pyrmq.net.command import Response
-from pyrmq.net.parked import ParkedPulls
+from pyrmq.net.server import parked
+from pyrmq.net.server.parked import ParkedPulls
 from tests.unit.build import FakeConnection, open_store
 
 FOUND, NOT_FOUND = ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND
@@ -378,7 +378,7 @@ async def test_nobody_waits_longer_than_the_bound(
 
 async def test_so_many_reads_at_a_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind very many unwanted messages the client goes on from there by itself."""
-    monkeypatch.setattr("pyrmq.broker.pull.MAX_READS", 2)
+    monkeypatch.setattr("pyrmq.broker.requests.checked_pull.MAX_READS", 2)
     world.park(15, "A")
     world.arrive(*["B"] * 10 * LOOK, "A")
     assert world.codes() == [ResponseCode.PULL_RETRY_IMMEDIATELY]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
 import pytest
 import trio
 import trio.testing
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from pyrmq.client import process_queue
-from pyrmq.client.process_queue import (
+from pyrmq.client.consumer import process_queue
+from pyrmq.client.consumer.process_queue import (
+    RETAKEN,
     TRANSITIONS,
     Event,
     Limits,
@@ -183,21 +188,180 @@ def test_queues_in_order_have_no_span() -> None:
 # The way of a queue.
 
 
-def test_each_state_but_the_last_can_be_left() -> None:
-    assert {state for state, _ in TRANSITIONS} == set(State) - {State.GONE}
-    assert set(TRANSITIONS.values()) == set(State) - {State.TAKING}
+def test_all_states_are_reached_and_all_but_the_last_are_left() -> None:
+    reached = {state for row in TRANSITIONS.values() for state in row.values()}
+    assert set(TRANSITIONS) == set(State) == reached
+    assert [state for state, row in TRANSITIONS.items() if not row] == [State.GONE]
+
+
+def test_what_is_given_up_stays_given_up() -> None:
+    own = {State.TAKING, State.HELD}
+    for state in set(State) - own:
+        assert not own & set(TRANSITIONS[state].values()), state
+
+
+HAPPEN: dict[Event, Callable[[ProcessQueue], object]] = {
+    Event.FOUND: lambda queue: queue.found(3),
+    Event.ASSIGNED: ProcessQueue.assigned,
+    Event.UNASSIGNED: ProcessQueue.unassigned,
+    Event.ENDED: ProcessQueue.ended,
+    Event.LOST: ProcessQueue.lost,
+    Event.RESET: lambda queue: queue.reset(4),
+    Event.SOUGHT: lambda queue: queue.seek(5),
+    Event.RELEASED: ProcessQueue.released,
+}
+
+
+def way_to(state: State) -> list[Event]:
+    """The events of a shortest way from the first state to this one."""
+    ways: dict[State, list[Event]] = {State.TAKING: []}
+    waiting = [State.TAKING]
+    while state not in ways:
+        reached = waiting.pop(0)
+        for event, following in TRANSITIONS[reached].items():
+            if following not in ways:
+                ways[following] = [*ways[reached], event]
+                waiting.append(following)
+    return ways[state]
 
 
 @pytest.mark.parametrize("state", list(State))
 @pytest.mark.parametrize("event", list(Event))
 async def test_transitions(state: State, event: Event) -> None:
     queue = ProcessQueue(QUEUE, 0)
-    queue.state = state
-    if (state, event) in TRANSITIONS:
-        queue.move(event)
-        assert queue.state is TRANSITIONS[state, event]
-        assert queue.dropped is queue.scope.cancel_called is (event is Event.DROPPED)
+    for before in way_to(state):
+        HAPPEN[before](queue)
+    assert queue.state is state
+    if event in TRANSITIONS[state]:
+        HAPPEN[event](queue)
+        assert queue.state is TRANSITIONS[state][event]
+        own = queue.state in (State.TAKING, State.HELD)
+        assert queue.dropped is queue.scope.cancel_called is not own
     else:
         with pytest.raises(ClientError, match=f"{event.name} in the state {state.name}"):
-            queue.move(event)
+            HAPPEN[event](queue)
         assert queue.state is state
+
+
+class Way(RuleBasedStateMachine):
+    """A queue beside the facts that decide what is written when it is given up, and whether it is
+    taken again: each fact by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.start_anew()
+
+    @rule()
+    def start_anew(self) -> None:
+        self.queue = ProcessQueue(QUEUE)
+        self.begun = self.given_up = self.forfeited = self.again = self.gone = False
+        self.given: int | None = None
+        self.sought: int | None = None
+
+    @precondition(lambda self: not self.begun and not self.given_up)
+    @rule(start=st.integers(0, 9))
+    def found(self, start: int) -> None:
+        self.queue.found(start)
+        self.begun = True
+
+    @precondition(lambda self: self.begun and not self.gone)
+    @rule(count=st.integers(1, 5))
+    def consume(self, count: int) -> None:
+        self.queue.advance(self.queue.next_offset + count)
+
+    @precondition(lambda self: not self.gone)
+    @rule()
+    def assigned(self) -> None:
+        self.queue.assigned()
+        self.again |= self.given_up
+
+    @precondition(lambda self: not self.gone)
+    @rule()
+    def unassigned(self) -> None:
+        self.queue.unassigned()
+        self.given_up, self.again, self.sought = True, False, None
+
+    @precondition(lambda self: not self.gone)
+    @rule()
+    def ended(self) -> None:
+        self.queue.ended()
+        self.given_up = True
+
+    @precondition(lambda self: not self.gone)
+    @rule()
+    def lost(self) -> None:
+        self.queue.lost()
+        self.given_up = self.forfeited = self.again = True
+
+    @precondition(lambda self: not self.gone)
+    @rule(offset=st.integers(100, 109))
+    def reset(self, offset: int) -> None:
+        self.queue.reset(offset)
+        self.given_up, self.again, self.given = True, True, offset
+
+    @precondition(lambda self: not self.gone)
+    @rule(offset=st.integers(200, 209))
+    def seek(self, offset: int) -> None:
+        self.queue.seek(offset)
+        self.given_up, self.forfeited, self.sought = True, True, offset
+
+    @precondition(lambda self: self.given_up and not self.gone)
+    @rule()
+    def released(self) -> None:
+        before = self.queue.released()
+        self.gone = True
+        assert (before is State.SEEKING) is (self.sought is not None)
+        if self.sought is not None:
+            assert self.queue.sought == self.sought
+        else:
+            assert (before in RETAKEN) is self.again
+
+    @invariant()
+    def agrees(self) -> None:
+        queue = self.queue
+        assert queue.dropped is self.given_up
+        assert (queue.state is State.HELD) is (self.begun and not self.given_up)
+        assert (queue.state is State.GONE) is self.gone
+        if self.gone:
+            return
+        assert queue.forfeited is self.forfeited
+        kept = not self.given_up or self.again or self.sought is not None
+        assert queue.wanted is kept
+        written = queue.commit_offset() if self.begun else None
+        if self.given is not None:
+            written = self.given
+        if self.forfeited:
+            written = None
+        assert queue.offset_to_write(automatic=True) == written
+        assert queue.is_reset() is (self.given is not None and not self.forfeited)
+        if not queue.is_reset():
+            assert queue.offset_to_write(automatic=False) is None
+
+
+TestWay = Way.TestCase
+
+
+def test_only_its_own_file_changes_a_queue() -> None:
+    """In the package of consumers nobody else assigns what a ProcessQueue has."""
+    source = Path(process_queue.__file__)
+    (own,) = (
+        node
+        for node in ast.parse(source.read_text()).body
+        if isinstance(node, ast.ClassDef) and node.name == "ProcessQueue"
+    )
+    names = {target.attr for target in assigned(own)}
+    assert {"state", "dropped", "paused", "committed", "locked_at", "last_pull"} <= names
+    for file in sorted(source.parent.glob("*.py")):
+        if file == source:
+            continue
+        for target in assigned(ast.parse(file.read_text())):
+            if isinstance(target.value, ast.Name) and target.value.id == "self":
+                continue
+            assert target.attr not in names, f"{file.name}:{target.lineno}: {target.attr}"
+
+
+def assigned(tree: ast.AST) -> Iterator[ast.Attribute]:
+    """Attributes that are assigned, deleted, or changed in place by an operator."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            yield node

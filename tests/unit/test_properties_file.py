@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyrmq.config.files import format_properties, load_file, parse_properties
+from pyrmq.config.table import FixedKey, RenamedKey, UnusedKey, from_properties, key, markdown
 from pyrmq.errors import ConfigError
-from pyrmq.net.config_table import FixedKey, RenamedKey, UnusedKey, from_properties, key, markdown
-from pyrmq.net.properties_file import format_properties, load_file, parse_properties
 
 
 @dataclass(frozen=True)

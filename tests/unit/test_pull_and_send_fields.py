@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 
 from pyrmq.errors import ProtocolError, ResponseError
-from pyrmq.net.answer import check_success, number
-from pyrmq.net.pull import PullStatus, pull_fields, read_pull
-from pyrmq.net.send import queue_fields, send_code, send_fields, stored_at
+from pyrmq.net.client.pull import PullStatus, pull_fields, read_pull
+from pyrmq.net.client.send import (
+    queue_fields,
+    send_code,
+    send_fields,
+    stored_at,
+)
+from pyrmq.net.command import check_success, number
 
 
 def answer(code: int = 0, remark: str | None = None, **ext: str) -> Any:

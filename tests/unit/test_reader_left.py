@@ -11,11 +11,11 @@ import pytest
 
 from pyrmq.engine import Command, Listener, Session
 from pyrmq.errors import EngineError
-from pyrmq.net.connection import Connection
-from pyrmq.net.connection_state import Event, State
-from pyrmq.net.linger import Linger
-from pyrmq.net.reader import Reader
-from pyrmq.net.unconfirmed import Unconfirmed
+from pyrmq.net.server.connection import Connection
+from pyrmq.net.server.connection_state import Event, State
+from pyrmq.net.server.linger import Linger
+from pyrmq.net.server.reader import Reader
+from pyrmq.net.server.unconfirmed import Unconfirmed
 from tests.support.wire import Command as Frame
 from tests.support.wire import encode
 

@@ -11,10 +11,9 @@ import pytest
 from pyrmq.errors import InvalidParameterError, ProtocolError, ResponseError
 from pyrmq.model.topic import DataVersion, TopicConfig
 from pyrmq.namesrv import register_body
-from pyrmq.namesrv.register_body import MAX_REST, check_crc, read
-from pyrmq.namesrv.topic_row import MAX_ROW, Queues
+from pyrmq.namesrv.register_body import MAX_REST, MAX_ROW, Queues, check_crc, read
 from pyrmq.net import fastjson
-from pyrmq.net.turns import finish
+from pyrmq.net.server.turns import finish
 
 VERSION = DataVersion(1700000000000, 5, 2)
 CONFIGS = {

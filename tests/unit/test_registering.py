@@ -14,10 +14,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.live_config import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.registration import Registration
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.tables.topic_creation import Topics, open_topics
 from pyrmq.engine import Store
 from pyrmq.model.topic import TopicConfig
 from tests.support.scripted.script import HANG_UP
@@ -32,9 +31,9 @@ SYSTEM = 12
 class World:
     """A broker's registration at two name servers."""
 
-    def __init__(self, cluster: StreamCluster, topics: TopicTable, own: Registration) -> None:
+    def __init__(self, cluster: StreamCluster, topics: Topics, own: Registration) -> None:
         self.cluster = cluster
-        self.topics = topics
+        self.topics, self.creation = topics.table, topics.creation
         self.registration = own
 
     def heard(self, name: str) -> list[tuple[int, Any]]:
@@ -70,8 +69,8 @@ def make(
     @asynccontextmanager
     async def build(**settings: object) -> AsyncIterator[World]:
         changed = replace(config, namesrv_addr="one:9876;two:9876", **settings)
-        topics = TopicTable(tmp_path / "topics.json", changed, store)
-        registration = Registration(LiveConfig(changed), topics, ("127.0.0.1", 10911))
+        topics = open_topics(tmp_path / "topics.json", LiveConfig(changed), store)
+        registration = Registration(LiveConfig(changed), topics.table, ("127.0.0.1", 10911))
         async with StreamCluster("one", "two") as cluster, trio.open_nursery() as nursery:
             monkeypatch.setattr(trio, "open_tcp_stream", cluster.connect)
             await nursery.start(registration.run)
@@ -104,10 +103,10 @@ async def test_bounds_of_the_period(
 async def test_new_topics_at_once_and_alone(make: Make, autojump_clock: MockClock) -> None:
     async with make() as world:
         world.forget()
-        world.topics.update(TopicConfig("T", 1, 1))
+        world.creation.update(TopicConfig("T", 1, 1))
         await trio.sleep(0.01)
-        world.topics.update(TopicConfig("U", 1, 1))
-        world.topics.update(TopicConfig("T", 2, 2))
+        world.creation.update(TopicConfig("U", 1, 1))
+        world.creation.update(TopicConfig("T", 2, 2))
         await trio.sleep(0.01)
         wanted = [(REGISTER, ["T"]), (REGISTER, ["T", "U"])]
         assert world.heard("one") == world.heard("two") == wanted
@@ -119,7 +118,7 @@ async def test_all_topics_also_where_some_change_all_the_time(
 ) -> None:
     async with make() as world:
         for n in range(70):
-            world.topics.update(TopicConfig("T", n, n))
+            world.creation.update(TopicConfig("T", n, n))
             await trio.sleep(1)
         assert world.heard("one").count((REGISTER, None)) == 3
 
@@ -127,8 +126,8 @@ async def test_all_topics_also_where_some_change_all_the_time(
 async def test_one_by_one(make: Make, autojump_clock: MockClock) -> None:
     async with make(enable_single_topic_register=True, broker_permission=4) as world:
         world.forget()
-        world.topics.update(TopicConfig("T", 1, 2))
-        world.topics.update(TopicConfig("U", 1, 2))
+        world.creation.update(TopicConfig("T", 1, 2))
+        world.creation.update(TopicConfig("U", 1, 2))
         await trio.sleep(0.01)
         assert sorted(world.heard("one")) == [(ONE_TOPIC, "T"), (ONE_TOPIC, "U")]
         body = json.loads(world.cluster["one"].requests(ONE_TOPIC)[0].body)
@@ -138,7 +137,7 @@ async def test_one_by_one(make: Make, autojump_clock: MockClock) -> None:
         ]  # fmt: skip
         world.forget()
         for n in range(100):
-            world.topics.update(TopicConfig(f"T{n}", 1, 1))
+            world.creation.update(TopicConfig(f"T{n}", 1, 1))
         await trio.sleep(0.01)
         assert world.heard("one") == [(REGISTER, None)], "that many are registered together"
 
@@ -165,7 +164,7 @@ async def test_without_force_a_name_server_is_asked_first(
             "clusterName": "DefaultCluster", "brokerId": "0",
         }  # fmt: skip
         world.forget()
-        world.topics.update(TopicConfig("T", 1, 1))
+        world.creation.update(TopicConfig("T", 1, 1))
         await trio.sleep(0.01)
         assert world.heard("one") == world.heard("two") == [(REGISTER, ["T"])]
 
@@ -188,14 +187,14 @@ async def test_a_name_server_that_fails_is_tried_again_soon(
     async with make() as world:
         world.forget()
         world.cluster["one"].change[REGISTER] = lambda c: c.reply(1)
-        world.topics.update(TopicConfig("T", 1, 1))
+        world.creation.update(TopicConfig("T", 1, 1))
         await trio.sleep(1.6)
         assert world.heard("two") == [(REGISTER, ["T"])]
         assert world.heard("one") == [(REGISTER, ["T"]), (REGISTER, None), (REGISTER, None)]
         del world.cluster["one"].change[REGISTER]
         await trio.sleep(3)
         world.forget()
-        world.topics.update(TopicConfig("U", 1, 1))
+        world.creation.update(TopicConfig("U", 1, 1))
         await trio.sleep(0.01)
         assert world.heard("one") == [(REGISTER, ["U"])]
 
@@ -208,7 +207,7 @@ async def test_a_new_connection_begins_with_all_topics(
         await world.cluster["one"].connections[0].close()
         await trio.sleep(0.01)
         world.cluster["one"].change[VERSION] = says(True)
-        world.topics.update(TopicConfig("T", 1, 1))
+        world.creation.update(TopicConfig("T", 1, 1))
         await trio.sleep(0.01)
         assert world.heard("one")[-2:] == [(VERSION, None), (REGISTER, None)]
         assert world.heard("two")[-1:] == [(REGISTER, ["T"])]
@@ -222,7 +221,7 @@ async def test_leaving(make: Make, autojump_clock: MockClock) -> None:
         assert (UNREGISTER, None) in world.heard("one")
         assert (UNREGISTER, None) in world.heard("two")
         world.forget()
-        world.topics.update(TopicConfig("T", 1, 1))
+        world.creation.update(TopicConfig("T", 1, 1))
         await trio.sleep(61)
         assert world.heard("two") == []
 
@@ -236,14 +235,14 @@ async def test_topics_with_an_order_configuration_are_ordered(
     make: Make, autojump_clock: MockClock
 ) -> None:
     async with make() as world:
-        world.topics.update(TopicConfig("T", 1, 1))
+        world.creation.update(TopicConfig("T", 1, 1))
         await trio.sleep(0.01)
         world.forget()
         world.cluster["one"].change[REGISTER] = table("T", "U", "none")
         await trio.sleep(31)
         assert world.topics.topics["T"].order
         assert world.heard("two") == [(REGISTER, None), (REGISTER, ["T"])], "all are told"
-        world.topics.update(TopicConfig("U", 1, 1))
+        world.creation.update(TopicConfig("U", 1, 1))
         await trio.sleep(0.01)
         assert world.topics.topics["U"].order
         counter = world.topics.version.counter

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pyrmq.broker.rejoin import Apart, Log, cut, find, put_aside
+from pyrmq.broker.replication.rejoin import (
+    Apart,
+    Log,
+    cut,
+    find,
+    put_aside,
+)
 
 SIZE = 1000
 MAGIC, BLANK = 0xDAA320A7, 0xCBD43194

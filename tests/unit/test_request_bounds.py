@@ -11,14 +11,14 @@ import trio.testing
 from pyrmq.engine import Command, Listener, Session
 from pyrmq.errors import SystemBusyError
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.request_bodies import BODIES, MAX_FRAME, most_body
-from pyrmq.net import dispatch
-from pyrmq.net.answers import After, Elsewhere, Resend
+from pyrmq.model.request_kinds import BODIES, MAX_FRAME, most_body
 from pyrmq.net.command import Response
-from pyrmq.net.connection import MAX_AWAITED_BYTES, MAX_ELSEWHERE
-from pyrmq.net.dispatch import MAX_HEADER, SMALL, Dispatcher
-from pyrmq.net.questions import MAX_OPEN, Questions
-from pyrmq.net.unconfirmed import Unconfirmed
+from pyrmq.net.server import dispatch
+from pyrmq.net.server.answers import After, Elsewhere, Resend
+from pyrmq.net.server.connection import MAX_AWAITED_BYTES, MAX_ELSEWHERE
+from pyrmq.net.server.dispatch import MAX_HEADER, SMALL, Dispatcher
+from pyrmq.net.server.questions import MAX_OPEN, Questions
+from pyrmq.net.server.unconfirmed import Unconfirmed
 from tests.support.wire import Command as Frame
 from tests.support.wire import encode
 from tests.unit.test_dispatch import Peer

@@ -14,8 +14,6 @@ from pyrmq.errors import (
     ResponseError,
 )
 from pyrmq.model.retry import (
-    NO_RETRY,
-    RetryPolicy,
     SendVerdict,
     may_request_again,
     may_send_again,
@@ -53,20 +51,3 @@ def test_every_code(code: int) -> None:
 )
 def test_errors_that_are_no_answer(error: PyrmqError, send: bool, ask: bool) -> None:
     assert (may_send_again(error), may_request_again(error)) == (send, ask)
-
-
-@pytest.mark.parametrize(
-    ("policy", "pauses"),
-    [
-        (NO_RETRY, [None]),
-        (RetryPolicy(2, 0, 0), [0, 0, None]),
-        (RetryPolicy(3), [0.1, 0.2, 0.4, None]),
-        (RetryPolicy(6, 0.5, 3.0), [0.5, 1.0, 2.0, 3.0, 3.0, 3.0, None]),
-    ],
-)
-def test_pauses(policy: RetryPolicy, pauses: list[float | None]) -> None:
-    assert [policy.pause(failed) for failed in range(1, len(pauses) + 1)] == pauses
-
-
-def test_a_pause_is_bounded_however_often_it_failed() -> None:
-    assert RetryPolicy(0).pause_after(100_000) == 2.0

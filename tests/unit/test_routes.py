@@ -20,7 +20,7 @@ from pyrmq.namesrv.views import (
     route_of,
 )
 from pyrmq.net import fastjson
-from pyrmq.net.turns import finish
+from pyrmq.net.server.turns import finish
 
 TWO = {"T": 4, "U": 8}
 

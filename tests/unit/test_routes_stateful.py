@@ -17,7 +17,7 @@ from pyrmq.model.topic import DataVersion
 from pyrmq.namesrv.routes import Registration, Routes
 from pyrmq.namesrv.views import cluster_info, route_of
 from pyrmq.net import fastjson
-from pyrmq.net.turns import finish
+from pyrmq.net.server.turns import finish
 
 NAMES = st.sampled_from(["a", "b"])
 IDS = st.sampled_from([0, 1])

@@ -12,11 +12,11 @@ import trio.testing
 
 from pyrmq.engine import Command, Listener
 from pyrmq.model.codes import RequestCode
-from pyrmq.net.answers import Processor
 from pyrmq.net.command import Response, encode_request
-from pyrmq.net.connection import MAX_AWAITED, Connection
-from pyrmq.net.listen import open_listeners
-from pyrmq.net.server import RemotingServer
+from pyrmq.net.server.answers import Processor
+from pyrmq.net.server.connection import MAX_AWAITED, Connection
+from pyrmq.net.server.listen import open_listeners
+from pyrmq.net.server.server import RemotingServer
 from tests.support.waiting import eventually_trio
 
 AWAITED = RequestCode.REGISTER_BROKER  # its body may be as long as a frame

@@ -11,13 +11,12 @@ import pytest
 import trio
 import trio.testing
 
-from pyrmq.broker import admin_tables, ask_clients, reply, request_modes
-from pyrmq.broker.ask_clients import ClientQuestions
-from pyrmq.broker.clients import Client, ConsumerGroup
-from pyrmq.broker.consume_queries import MAX_QUEUES, ConsumeQueryProcessor
-from pyrmq.broker.notices import MAX_KEPT, Notices, tell
-from pyrmq.broker.reply import ReplyProcessor
-from pyrmq.broker.request_modes import RequestModes
+from pyrmq.broker.requests import admin_queries, ask_clients, group_admin, reply
+from pyrmq.broker.requests.admin_queries import MAX_QUEUES, ConsumeQueryProcessor
+from pyrmq.broker.requests.ask_clients import ClientQuestions
+from pyrmq.broker.requests.group_admin import RequestModes
+from pyrmq.broker.requests.reply import ReplyProcessor
+from pyrmq.broker.tables.clients import MAX_KEPT, Client, ConsumerGroup, Notices, tell
 from pyrmq.engine import Command, Listener, Session
 from pyrmq.errors import (
     InvalidParameterError,
@@ -32,7 +31,7 @@ from pyrmq.namesrv.brokers import BrokerProcessor
 from pyrmq.namesrv.notify import MinimumNotifier
 from pyrmq.namesrv.routes import NewMinimum
 from pyrmq.net import fastjson
-from pyrmq.net.turns import TURN_SECONDS
+from pyrmq.net.server.turns import TURN_SECONDS
 from tests.hostile.requests import broker_rows, namesrv_rows
 from tests.support.wire import Command as Frame
 from tests.support.wire import encode
@@ -94,7 +93,6 @@ async def test_notices_of_many_members_are_sent_in_turns() -> None:
         clients: Any = {Member(): Client("c", 0, 0, 0.0) for _ in range(50)}
         group.clients = clients
     notices = Notices()
-    notices.consumers = groups
     async with trio.open_nursery() as nursery:
         nursery.start_soon(notices.run)
         for _ in range(3):
@@ -188,7 +186,7 @@ def test_replies_that_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_request_modes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_modes, "MAX_ROWS", 1)
+    monkeypatch.setattr(group_admin, "MAX_MODES", 1)
     modes = RequestModes(tmp_path / "messageRequestMode.json")
     body = b'{"topic":"T","consumerGroup":"%b"}'
     assert (await modes._set(body % b"G")).code == 0
@@ -197,10 +195,10 @@ async def test_request_modes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_table_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin_tables, "MAX_BODY", 10)
-    assert admin_tables._answer(bytes(10)).body == bytes(10)
+    monkeypatch.setattr(admin_queries, "MAX_TABLE", 10)
+    assert admin_queries._answer(bytes(10)).body == bytes(10)
     with pytest.raises(ResponseError, match="the table has 11 bytes"):
-        admin_tables._answer(bytes(11))
+        admin_queries._answer(bytes(11))
 
 
 def test_times_of_many_queues() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pyrmq.admin import Admin
-from pyrmq.cli.credentials import credentials
+from pyrmq.cli.tools_file import credentials
 from pyrmq.errors import ConfigError
-from pyrmq.net.signing import Credentials
+from pyrmq.net.client.signing import Credentials
 from tests.support.mqadmin import admin, mqadmin
 from tests.support.scripted.replicas import Answers
 from tests.support.scripted.sockets import SocketServer

@@ -8,15 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from pyrmq.broker import role
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.groups import GroupTable
-from pyrmq.broker.ha_slave import Master, State
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.replicating import Replicating
-from pyrmq.broker.slave_sync import SlaveSync
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
+from pyrmq.broker.replication import role
+from pyrmq.broker.replication.replicating import Replicating
+from pyrmq.broker.replication.slave import Master, State
+from pyrmq.broker.replication.slave_sync import SlaveSync
+from pyrmq.broker.tables.groups import GroupTable
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.engine import Store
 from pyrmq.model.names import TRANSACTION_GROUP
 from pyrmq.net.clock import now_ms
@@ -126,7 +125,7 @@ async def test_the_tables_are_those_of_the_master_that_the_log_follows(
     config = BrokerConfig(broker_role="SLAVE", broker_id=1, namesrv_addr="n:1")
     store = cast("Any", SimpleNamespace(native=None))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pyrmq.broker.replicating.HaSlave", lambda *_, **__: None)
+        patch.setattr("pyrmq.broker.replication.replicating.HaSlave", lambda *_, **__: None)
         replicating = Replicating(config, store, [], as_name_servers_say, 0, cast("Any", None))
     assert replicating.replication is not None
     replicating.replication.master = compared
@@ -157,7 +156,8 @@ async def test_names_that_only_others_make_are_followed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """What cannot be followed is told once, not in each round."""
-    topics = TopicTable(tmp_path / "topics.json", config, store)
+    opened = open_topics(tmp_path / "topics.json", LiveConfig(config), store)
+    topics = opened.table
     groups = GroupTable(tmp_path / "groups.json", LiveConfig(config))
     nothing = cast("Any", None)
 
@@ -166,7 +166,7 @@ async def test_names_that_only_others_make_are_followed(
             assert not gone
 
     deletion = cast("Any", Deletion())
-    sync = SlaveSync(tmp_path, topics, groups, offsets, deletion, nothing, lambda: True)
+    sync = SlaveSync(tmp_path, opened, groups, offsets, deletion, nothing, lambda: True)
     for counter in (1, 2):
         version = {"counter": counter}
         rows = {name: {"readQueueNums": 3, "new": 1} for name in ("a.b", "%RETRY%g+t", "../x")}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyrmq import ClientError, Message, Producer, split_batches
-from pyrmq.client.split import batch_size
+from pyrmq.client.producer.outgoing import batch_size
 
 texts = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]))
 messages = st.builds(

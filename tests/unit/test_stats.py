@@ -11,10 +11,9 @@ import pytest
 import trio
 import trio.testing
 
-from pyrmq.broker import stats as module
-from pyrmq.broker.stats import CLEANING, BrokerStats
-from pyrmq.broker.stats_items import DAY, MINUTE, NOTHING, Figures
-from pyrmq.broker.stats_totals import Rates, Totals
+from pyrmq.broker.stats import broker_stats as module
+from pyrmq.broker.stats.broker_stats import CLEANING, BrokerStats, Rates, Totals
+from pyrmq.broker.stats.items import DAY, MINUTE, NOTHING, Figures
 
 PERIOD = 10.0
 CLUSTER = "C"

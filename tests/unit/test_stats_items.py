@@ -7,7 +7,15 @@ import logging
 
 import pytest
 
-from pyrmq.broker.stats_items import DAY, HOUR, MINUTE, NOTHING, Figures, StatsItemSet, Window
+from pyrmq.broker.stats.items import (
+    DAY,
+    HOUR,
+    MINUTE,
+    NOTHING,
+    Figures,
+    StatsItemSet,
+    Window,
+)
 
 PERIOD = 10.0
 SAMPLES_OF_A_DAY = DAY.every * (DAY.points - 1) + 1

@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 
-from pyrmq.broker import subscribed
-from pyrmq.broker.subscribed import MEMBER, SUBSCRIPTION, TAG, Subscribed, cost
+from pyrmq.broker.tables import subscriptions
+from pyrmq.broker.tables.subscriptions import (
+    MEMBER_BYTES,
+    SUBSCRIPTION_BYTES,
+    TAG_BYTES,
+    Subscribed,
+    cost,
+)
 from pyrmq.errors import InvalidParameterError, SystemBusyError
 from tests.unit.build import FakeConnection
 
@@ -19,10 +25,10 @@ A, B = ("consuming", "G"), ("producing", "G")
 def test_cost() -> None:
     tags = {"topic": "T" * 10, "subString": "a||b", "tagsSet": ["aa", "bbbb", 7], "codeSet": [1, 2]}
     plain = {"topic": "U", "subString": None, "tagsSet": None}
-    member = MEMBER + 2
+    member = MEMBER_BYTES + 2
     assert cost({"groupName": "CG", "subscriptionDataSet": [tags, plain, "none"]}) == (
         5,
-        member + 2 * SUBSCRIPTION + 14 + 6 + 5 * TAG + 1,
+        member + 2 * SUBSCRIPTION_BYTES + 14 + 6 + 5 * TAG_BYTES + 1,
     )
     assert cost({"groupName": "CG"}) == (0, member)
     assert cost({"groupName": "CG", "subscriptionDataSet": {"a": 1}}) == (0, member)
@@ -40,7 +46,7 @@ def test_tags_that_are_left_to_the_broker_cost_the_same() -> None:
 
 
 def test_groups_of_a_connection_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscribed, "MAX_BYTES_PER_CONNECTION", 100)
+    monkeypatch.setattr(subscriptions, "MAX_BYTES_PER_CONNECTION", 100)
     taken = Subscribed()
     taken.check(ONE, {A: 60, B: 40})
     taken.take(ONE, A, 60)
@@ -53,7 +59,7 @@ def test_groups_of_a_connection_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_connections_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscribed, "MAX_BYTES", 100)
+    monkeypatch.setattr(subscriptions, "MAX_BYTES", 100)
     taken = Subscribed()
     taken.take(ONE, A, 60)
     taken.take(OTHER, A, 40)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from pyrmq.broker.topic_attributes import changed
+from pyrmq.broker.tables.topic_creation import changed_attributes
 from pyrmq.errors import InvalidParameterError, ResponseError
 
 
 def test_setting_and_removing() -> None:
-    assert changed(None, "") == {}
-    new = changed(None, "+queue.type=BatchCQ,+message.type=NORMAL")
+    assert changed_attributes(None, "") == {}
+    new = changed_attributes(None, "+queue.type=BatchCQ,+message.type=NORMAL")
     assert new == {"queue.type": "BatchCQ", "message.type": "NORMAL"}
-    assert changed(new, "-message.type") == {"queue.type": "BatchCQ"}
-    assert changed(new, "+message.type=FIFO")["message.type"] == "FIFO"
-    assert changed(new, "+queue.type=BatchCQ") == new
-    assert changed(new, "") == new
+    assert changed_attributes(new, "-message.type") == {"queue.type": "BatchCQ"}
+    assert changed_attributes(new, "+message.type=FIFO")["message.type"] == "FIFO"
+    assert changed_attributes(new, "+queue.type=BatchCQ") == new
+    assert changed_attributes(new, "") == new
 
 
 @pytest.mark.parametrize(
@@ -28,31 +28,31 @@ def test_setting_and_removing() -> None:
 )  # fmt: skip
 def test_refused(text: str) -> None:
     with pytest.raises(ResponseError) as caught:
-        changed(None, text)
+        changed_attributes(None, text)
     assert caught.value.code == 1
 
 
 @pytest.mark.parametrize("kind", ["UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION"])
 def test_types_of_messages(kind: str) -> None:
-    assert changed(None, f"+message.type={kind}") == {"message.type": kind}
+    assert changed_attributes(None, f"+message.type={kind}") == {"message.type": kind}
 
 
 def test_mixed_messages_need_a_key() -> None:
     with pytest.raises(InvalidParameterError, match="enableMixedMessageType"):
-        changed(None, "+message.type=MIXED")
-    mixed = changed(None, "+message.type=MIXED", mixed=True)
+        changed_attributes(None, "+message.type=MIXED")
+    mixed = changed_attributes(None, "+message.type=MIXED", mixed=True)
     assert mixed == {"message.type": "MIXED"}
-    assert changed(mixed, "-message.type") == {}
+    assert changed_attributes(mixed, "-message.type") == {}
 
 
 def test_what_is_not_there_is_not_removed() -> None:
     with pytest.raises(ResponseError, match="nothing to remove"):
-        changed({"queue.type": "BatchCQ"}, "-message.type")
+        changed_attributes({"queue.type": "BatchCQ"}, "-message.type")
 
 
 def test_the_kind_of_queues_stays() -> None:
     for known in ({}, {"queue.type": "SimpleCQ"}):
         with pytest.raises(ResponseError, match="cannot be changed"):
-            changed(known, "+queue.type=BatchCQ")
+            changed_attributes(known, "+queue.type=BatchCQ")
     with pytest.raises(ResponseError, match="cannot be changed"):
-        changed({"queue.type": "BatchCQ"}, "-queue.type")
+        changed_attributes({"queue.type": "BatchCQ"}, "-queue.type")

@@ -16,19 +16,20 @@ import pytest
 import trio
 import trio.testing
 
-from pyrmq.broker import config_file, groups, housekeeping, topic_delete
-from pyrmq.broker.clients import Client, ClientTable
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.groups import Group, GroupTable
+from pyrmq.broker import housekeeping
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.housekeeping import Housekeeping
-from pyrmq.broker.live_config import LiveConfig
-from pyrmq.broker.offsets import OffsetTable
-from pyrmq.broker.topic_delete import TopicDeletion
-from pyrmq.broker.topics import TopicTable
+from pyrmq.broker.tables import config_file, groups
+from pyrmq.broker.tables import topic_removal as topic_delete
+from pyrmq.broker.tables.clients import Client, ClientTable
+from pyrmq.broker.tables.groups import Group, GroupTable
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.topic_creation import open_topics
+from pyrmq.broker.tables.topic_removal import TopicDeletion
 from pyrmq.engine import Store
 from pyrmq.errors import InvalidParameterError, ServiceNotAvailableError, SystemBusyError
 from tests.support.waiting import eventually_trio
-from tests.unit.build import Deleting, FakeConnection
+from tests.unit.build import Deleting, FakeConnection, Told
 
 OPERATOR: Any = SimpleNamespace(peer="127.0.0.1:1")
 DAY = 86_400_000
@@ -42,8 +43,9 @@ class World:
         self.config = config
         self.raw = store
         self.store: Any = Deleting(store)
-        self.topics = TopicTable(folder / "topics.json", config, self.store)
         self.live = LiveConfig(config)
+        opened = open_topics(folder / "topics.json", self.live, self.store)
+        self.topics, self.creation, self.removal = opened.table, opened.creation, opened.removal
         self.groups = GroupTable(folder / "subscriptionGroup.json", self.live)
         self.offsets = OffsetTable(folder / "consumerOffset.json", 1)
         self.clients = ClientTable(lambda group: None)
@@ -53,6 +55,7 @@ class World:
             self.live,
             self.store,
             self.topics,
+            self.removal,
             self.groups,
             self.offsets,
             lambda topics: self.ended.extend(sorted(topics)),
@@ -69,7 +72,7 @@ class World:
         )
 
     async def make(self, topic: str, messages: int = 0) -> None:
-        self.topics.create_send_back(topic, 1)
+        self.creation.create_send_back(topic, 1)
         await self.topics.saved(topic)
         for _ in range(messages):
             self.raw.put(topic, 0, b"x")
@@ -131,7 +134,7 @@ async def test_a_topic_goes_with_all_that_belongs_to_it(world: World) -> None:
     assert world.offsets.resets == {}
     assert world.ended == ["T"]
     assert world.store.deleted == ["T"]
-    assert not world.topics.is_removing("T")
+    assert not world.removal.is_removing("T")
 
 
 @pytest.mark.parametrize(
@@ -190,7 +193,7 @@ async def test_name_servers_know_first(world: World) -> None:
     async def tell() -> None:
         order.append(world.topics.get("T"))
 
-    world.topics.tell_first = tell
+    world.topics.watch(Told(told=tell))
     await world.delete("T")
     assert order == [None]
 
@@ -202,9 +205,9 @@ async def test_nobody_makes_the_topic_meanwhile(
     seen: list[str] = []
 
     def delete(topic: str) -> list[tuple[int, int]]:
-        assert world.topics.is_removing(topic)
+        assert world.removal.is_removing(topic)
         with pytest.raises(SystemBusyError):
-            world.topics.create_send_back(topic, 1)
+            world.creation.create_send_back(topic, 1)
         seen.append(topic)
         return []
 
@@ -250,7 +253,7 @@ async def test_data_that_cannot_be_deleted(world: World) -> None:
     with pytest.raises(OSError, match="broken"):
         await world.delete("T")
     assert world.topics.get("T") is None
-    assert not world.topics.is_removing("T")
+    assert not world.removal.is_removing("T")
     world.store.failure = None
     await world.clean()
     assert world.store.deleted == ["T", "T"]
@@ -278,7 +281,7 @@ async def test_what_comes_into_use_meanwhile_stays(
     now[0] += 8 * DAY
 
     def come_into_use() -> None:
-        world.topics.create_send_back("Unused", 1)
+        world.creation.create_send_back("Unused", 1)
         assert "idle" not in world.groups.groups
         world.groups.require("idle")
 

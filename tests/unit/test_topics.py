@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pyrmq.broker.config import BrokerConfig
-from pyrmq.broker.topics import TopicTable, check_sendable
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
+from pyrmq.broker.tables.topic_creation import Topics, open_topics
+from pyrmq.broker.tables.topics import TopicTable, check_sendable
 from pyrmq.engine import Store
 from pyrmq.errors import (
     InvalidParameterError,
@@ -19,9 +20,9 @@ from pyrmq.errors import (
 )
 from pyrmq.model.topic import MULTI_TAG, TopicConfig
 from pyrmq.net import fastjson
-from tests.unit.build import FakeConnection, open_store
+from tests.unit.build import FakeConnection, Told, open_store
 
-Make = Callable[..., TopicTable]
+Make = Callable[..., Topics]
 
 
 def text(table: TopicTable) -> bytes:
@@ -36,17 +37,20 @@ def changes() -> list[int]:
 
 @pytest.fixture
 def make(tmp_path: Path, config: BrokerConfig, store: Store, changes: list[int]) -> Make:
-    def build(**settings: object) -> TopicTable:
-        table = TopicTable(tmp_path / "topics.json", replace(config, **settings), store)
-        table.watch(lambda: changes.append(1))
-        return table
+    def build(**settings: object) -> Topics:
+        live = LiveConfig(replace(config, **settings))
+        topics = open_topics(tmp_path / "topics.json", live, store)
+        topics.table.watch(Told(lambda: changes.append(1)))
+        return topics
 
     return build
 
 
 def test_topics_from_the_first_start(make: Make) -> None:
-    table = make()
-    rows = {n: (t.write_queue_nums, t.read_queue_nums, t.perm) for n, t in table.topics.items()}
+    topics = make()
+    rows = {
+        n: (t.write_queue_nums, t.read_queue_nums, t.perm) for n, t in topics.table.topics.items()
+    }
     assert rows == {
         "SELF_TEST_TOPIC": (1, 1, 6), "TBW102": (8, 8, 7), "BenchmarkTest": (1024, 1024, 6),
         "DefaultCluster": (16, 16, 7), "broker-a": (1, 1, 7), "OFFSET_MOVED_EVENT": (1, 1, 6),
@@ -58,7 +62,7 @@ def test_topics_from_the_first_start(make: Make) -> None:
 
 
 def test_trace_topic_if_enabled(make: Make) -> None:
-    assert "RMQ_SYS_TRACE_TOPIC" in make(trace_topic_enable=True).topics
+    assert "RMQ_SYS_TRACE_TOPIC" in make(trace_topic_enable=True).table.topics
 
 
 @pytest.mark.parametrize(
@@ -67,66 +71,66 @@ def test_trace_topic_if_enabled(make: Make) -> None:
 def test_a_sender_gets_no_more_queues_than_the_template(
     make: Make, changes: list[int], asked: int, template: int, made: int
 ) -> None:
-    table = make(default_topic_queue_nums=template)
-    before = table.version.counter
-    topic = table.create_in_send("T", "TBW102", asked, False)
+    topics = make(default_topic_queue_nums=template)
+    before = topics.table.version.counter
+    topic = topics.creation.create_in_send("T", "TBW102", asked, False)
     assert topic == TopicConfig("T", made, made, 6)
-    assert table.get("T") is topic
+    assert topics.table.get("T") is topic
     assert changes == [1]
-    assert table.version.counter == before + 1
+    assert topics.table.version.counter == before + 1
 
 
 def test_unit_flag(make: Make) -> None:
-    topic = make().create_in_send("T", "TBW102", 4, True)
+    topic = make().creation.create_in_send("T", "TBW102", 4, True)
     assert topic is not None
     assert topic.topic_sys_flag == 1
 
 
 @pytest.mark.parametrize("template", ["none", "SELF_TEST_TOPIC", ""])
 def test_only_templates_that_are_inherited(make: Make, changes: list[int], template: str) -> None:
-    table = make()
-    assert table.create_in_send("T", template, 4, False) is None
-    assert table.get("T") is None
+    topics = make()
+    assert topics.creation.create_in_send("T", template, 4, False) is None
+    assert topics.table.get("T") is None
     assert changes == []
 
 
 def test_auto_creation_switched_off(make: Make) -> None:
-    table = make(auto_create_topic_enable=False)
-    assert table.create_in_send("T", "TBW102", 4, False) is None
-    other = table.create_in_send("T", "DefaultCluster", 4, False)
+    topics = make(auto_create_topic_enable=False)
+    assert topics.creation.create_in_send("T", "TBW102", 4, False) is None
+    other = topics.creation.create_in_send("T", "DefaultCluster", 4, False)
     assert other is not None  # the cluster's own topic is a template of its own
 
 
 async def test_auto_creation_switched_off_and_on_again(make: Make) -> None:
-    table = make()
-    await table.save_if_changed()
+    topics = make()
+    await topics.table.save_if_changed()
     off = make(auto_create_topic_enable=False)
-    assert off.create_in_send("T", "TBW102", 4, False) is None
-    off.changed()
-    await off.save_if_changed()
-    assert make().create_in_send("T", "TBW102", 4, False) is not None
+    assert off.creation.create_in_send("T", "TBW102", 4, False) is None
+    off.table.changed()
+    await off.table.save_if_changed()
+    assert make().creation.create_in_send("T", "TBW102", 4, False) is not None
 
 
 async def test_topics_survive(make: Make) -> None:
-    table = make()
-    table.create_in_send("T", "TBW102", 4, False)
-    table.update(TopicConfig("U", 2, 3, 4, MULTI_TAG, 1, True))
-    await table.save_if_changed()
-    again = make()
-    assert again.topics == table.topics
-    assert again.version == table.version
+    topics = make()
+    topics.creation.create_in_send("T", "TBW102", 4, False)
+    topics.creation.update(TopicConfig("U", 2, 3, 4, MULTI_TAG, 1, True))
+    await topics.table.save_if_changed()
+    again = make().table
+    assert again.topics == topics.table.topics
+    assert again.version == topics.table.version
     await again.save_if_changed()
-    assert text(again) == text(table)
+    assert text(again) == text(topics.table)
 
 
 def test_update_announces_what_changed(make: Make, changes: list[int]) -> None:
-    table = make()
-    table.update(TopicConfig("T", 4, 4))
-    counter = table.version.counter
-    table.update(TopicConfig("T", 4, 4))
-    assert (len(changes), table.version.counter) == (1, counter)
-    table.update(TopicConfig("T", 8, 4))
-    assert (len(changes), table.version.counter) == (2, counter + 1)
+    topics = make()
+    topics.creation.update(TopicConfig("T", 4, 4))
+    counter = topics.table.version.counter
+    topics.creation.update(TopicConfig("T", 4, 4))
+    assert (len(changes), topics.table.version.counter) == (1, counter)
+    topics.creation.update(TopicConfig("T", 8, 4))
+    assert (len(changes), topics.table.version.counter) == (2, counter + 1)
 
 
 @pytest.mark.parametrize(
@@ -138,22 +142,22 @@ def test_update_announces_what_changed(make: Make, changes: list[int]) -> None:
     ],
 )  # fmt: skip
 def test_updates_that_are_refused(make: Make, changes: list[int], topic: TopicConfig) -> None:
-    table = make()
-    before = text(table)
+    topics = make()
+    before = text(topics.table)
     with pytest.raises(InvalidParameterError):
-        table.update(topic)
-    assert text(table) == before
+        topics.creation.update(topic)
+    assert text(topics.table) == before
     assert changes == []
 
 
 def test_retry_topics(make: Make, changes: list[int]) -> None:
-    table = make()
-    made = table.create_send_back("%RETRY%g", 1)
+    topics = make()
+    made = topics.creation.create_send_back("%RETRY%g", 1)
     assert made == TopicConfig("%RETRY%g", 1, 1, 6)
-    assert table.create_send_back("%RETRY%g", 5, unit=True) is made
+    assert topics.creation.create_send_back("%RETRY%g", 5, unit=True) is made
     assert changes == [1]
     with pytest.raises(InvalidParameterError):
-        table.create_send_back("%RETRY%../g", 1)
+        topics.creation.create_send_back("%RETRY%../g", 1)
 
 
 def test_stored_topics_without_configuration_are_adopted(
@@ -168,9 +172,9 @@ def test_stored_topics_without_configuration_are_adopted(
     store.close()
     store = open_store(root)
     try:
-        table = TopicTable(tmp_path / "none.json", config, store)
-        assert table.get("T") == TopicConfig("T", 7, 7)
-        assert table.get("U") == TopicConfig("U", 4, 4)
+        topics = open_topics(tmp_path / "none.json", LiveConfig(config), store)
+        assert topics.table.get("T") == TopicConfig("T", 7, 7)
+        assert topics.table.get("U") == TopicConfig("U", 4, 4)
         assert store.queue_range("T", 6) == (0, 1)
     finally:
         store.close()
@@ -179,7 +183,7 @@ def test_stored_topics_without_configuration_are_adopted(
 def test_a_configured_topic_is_not_adopted_again(make: Make, store: Store) -> None:
     store.set_topic("TBW102", read_queues=8, write_queues=8)
     store.put("TBW102", 0, b"x")
-    assert make().topics["TBW102"].write_queue_nums == 8
+    assert make().table.topics["TBW102"].write_queue_nums == 8
 
 
 def test_a_file_with_nonsense(tmp_path: Path, make: Make) -> None:
@@ -188,104 +192,105 @@ def test_a_file_with_nonsense(tmp_path: Path, make: Make) -> None:
         '"U":{"readQueueNums":"9","writeQueueNums":99999999,"perm":null,"order":1},'
         '"SELF_TEST_TOPIC":{"perm":0,"readQueueNums":1,"writeQueueNums":1}}}'
     )
-    table = make()
-    assert "../x" not in table.topics
-    assert "T" not in table.topics
-    assert table.get("U") == TopicConfig("U", 9, 65_536)
-    assert table.topics["SELF_TEST_TOPIC"].perm == 6  # what the system needs is put right
-    assert table.version.counter > 5
+    topics = make()
+    assert "../x" not in topics.table.topics
+    assert "T" not in topics.table.topics
+    assert topics.table.get("U") == TopicConfig("U", 9, 65_536)
+    assert topics.table.topics["SELF_TEST_TOPIC"].perm == 6  # what the system needs is put right
+    assert topics.table.version.counter > 5
 
 
 def test_a_sender_makes_so_many(make: Make) -> None:
-    table = make(max_new_topics_per_connection=2)
+    topics = make(max_new_topics_per_connection=2)
     greedy, other = FakeConnection(), FakeConnection()
     for name in ("a", "b"):
-        assert table.create_in_send(name, "TBW102", 1, False, by=greedy)
+        assert topics.creation.create_in_send(name, "TBW102", 1, False, by=greedy)
     with pytest.raises(TopicNotExistError, match="maxNewTopicsPerConnection=2"):
-        table.create_in_send("c", "TBW102", 1, False, by=greedy)
-    assert table.get("c") is None
-    assert table.create_in_send("c", "TBW102", 1, False, by=other)
+        topics.creation.create_in_send("c", "TBW102", 1, False, by=greedy)
+    assert topics.table.get("c") is None
+    assert topics.creation.create_in_send("c", "TBW102", 1, False, by=other)
 
 
 def test_senders_make_so_many_in_all(make: Make) -> None:
     """Retry and dead-letter topics are bounded by the groups that they belong to."""
-    have = len(make().topics)
-    table = make(max_auto_created_topics=have + 2, max_auto_created_groups=2)
+    have = len(make().table.topics)
+    topics = make(max_auto_created_topics=have + 2, max_auto_created_groups=2)
     for n in range(3):
-        table.create_send_back(f"%RETRY%g{n}", 1)
-    assert table.create_in_send("a", "TBW102", 1, False)
-    assert table.create_in_send("%DLQ%mine", "TBW102", 1, False)
+        topics.creation.create_send_back(f"%RETRY%g{n}", 1)
+    assert topics.creation.create_in_send("a", "TBW102", 1, False)
+    assert topics.creation.create_in_send("%DLQ%mine", "TBW102", 1, False)
     with pytest.raises(TopicNotExistError, match="2 \\* maxAutoCreatedGroups=4"):
-        table.create_in_send("%DLQ%more", "TBW102", 1, False)
-    table.create_send_back("%DLQ%g0", 1)
-    assert table.create_in_send("b", "TBW102", 1, False)
+        topics.creation.create_in_send("%DLQ%more", "TBW102", 1, False)
+    topics.creation.create_send_back("%DLQ%g0", 1)
+    assert topics.creation.create_in_send("b", "TBW102", 1, False)
     with pytest.raises(TopicNotExistError, match=f"maxAutoCreatedTopics={have + 2}"):
-        table.create_in_send("c", "TBW102", 1, False)
-    table.update(TopicConfig("operators", 1, 1))
+        topics.creation.create_in_send("c", "TBW102", 1, False)
+    topics.creation.update(TopicConfig("operators", 1, 1))
     for name in ("a", "operators"):
-        assert table.begin_removal(name)
-        table.end_removal(name)
-    assert table.create_in_send("c", "TBW102", 1, False)
+        assert topics.removal.begin(name)
+        topics.removal.end(name)
+    assert topics.creation.create_in_send("c", "TBW102", 1, False)
 
 
 def test_a_topic_that_is_being_deleted_is_not_made(make: Make, changes: list[int]) -> None:
-    table = make()
-    table.create_in_send("T", "TBW102", 4, False)
-    counter = table.version.counter
-    assert table.begin_removal("T")
-    assert (table.get("T"), table.version.counter, len(changes)) == (None, counter + 1, 2)
-    assert not table.begin_removal("unknown")
+    topics = make()
+    topics.creation.create_in_send("T", "TBW102", 4, False)
+    counter = topics.table.version.counter
+    assert topics.removal.begin("T")
+    assert topics.table.get("T") is None
+    assert (topics.table.version.counter, len(changes)) == (counter + 1, 2)
+    assert not topics.removal.begin("unknown")
     for name in ("T", "unknown"):
-        assert table.is_removing(name)
+        assert topics.removal.is_removing(name)
         with pytest.raises(SystemBusyError, match="being deleted"):
-            table.create_in_send(name, "TBW102", 4, False)
+            topics.creation.create_in_send(name, "TBW102", 4, False)
         with pytest.raises(SystemBusyError):
-            table.update(TopicConfig(name, 4, 4))
+            topics.creation.update(TopicConfig(name, 4, 4))
         with pytest.raises(SystemBusyError):
-            table.create_send_back(name, 1)
-        table.end_removal(name)
-        assert table.create_in_send(name, "TBW102", 4, False)
+            topics.creation.create_send_back(name, 1)
+        topics.removal.end(name)
+        assert topics.creation.create_in_send(name, "TBW102", 4, False)
 
 
 async def test_a_topic_is_deleted_while_it_is_saved(make: Make) -> None:
     """Whoever waits for it to be saved goes on: the topic is not there. One that is made anew in
     that moment is saved like any other."""
-    table = make()
+    topics = make()
     told: list[int] = []
 
     async def tell() -> None:
         told.append(len(told))
         if len(told) == 1:
-            table.begin_removal("T")
-            table.end_removal("T")
+            topics.removal.begin("T")
+            topics.removal.end("T")
         elif len(told) == 2:
-            table.begin_removal("U")
-            table.end_removal("U")
-            table.create_in_send("U", "TBW102", 3, False)
+            topics.removal.begin("U")
+            topics.removal.end("U")
+            topics.creation.create_in_send("U", "TBW102", 3, False)
 
-    table.tell_first = tell
-    table.create_in_send("T", "TBW102", 4, False)
-    await table.saved("T")
-    assert table.is_saved("T")
-    assert table.get("T") is None
-    table.create_in_send("U", "TBW102", 4, False)
-    await table.saved("U")
-    assert table.is_saved("U")
+    topics.table.watch(Told(told=tell))
+    topics.creation.create_in_send("T", "TBW102", 4, False)
+    await topics.table.saved("T")
+    assert topics.table.is_saved("T")
+    assert topics.table.get("T") is None
+    topics.creation.create_in_send("U", "TBW102", 4, False)
+    await topics.table.saved("U")
+    assert topics.table.is_saved("U")
     assert len(told) == 3, "the second U was told as well"
-    assert make().topics["U"].write_queue_nums == 3
+    assert make().table.topics["U"].write_queue_nums == 3
 
 
 def test_ordered_topics_of_name_servers(make: Make) -> None:
-    table = make()
-    table.update(TopicConfig("T", 1, 1))
-    counter = table.version.counter
-    table.mark_ordered(["T", "unknown"])
-    assert table.topics["T"].order
-    assert table.version.counter == counter + 1
-    table.mark_ordered(["T"])
-    table.mark_ordered([])
-    assert table.topics["T"].order, "what an operator ordered stays ordered"
-    assert table.version.counter == counter + 1
+    topics = make()
+    topics.creation.update(TopicConfig("T", 1, 1))
+    counter = topics.table.version.counter
+    topics.table.mark_ordered(["T", "unknown"])
+    assert topics.table.topics["T"].order
+    assert topics.table.version.counter == counter + 1
+    topics.table.mark_ordered(["T"])
+    topics.table.mark_ordered([])
+    assert topics.table.topics["T"].order, "what an operator ordered stays ordered"
+    assert topics.table.version.counter == counter + 1
 
 
 def test_check_sendable() -> None:

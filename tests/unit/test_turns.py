@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import trio
 
-from pyrmq.net import turns
-from pyrmq.net.turns import Steps, Turns, finish
+from pyrmq.net.server import turns
+from pyrmq.net.server.turns import Steps, Turns, finish
 
 
 @pytest.fixture

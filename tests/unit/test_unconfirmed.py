@@ -6,11 +6,11 @@ import socket
 from dataclasses import dataclass
 from typing import Any
 
-from pyrmq.net.answers import WhenConfirmed
 from pyrmq.net.command import Response
-from pyrmq.net.connection import Connection
-from pyrmq.net.connection_state import Step
-from pyrmq.net.unconfirmed import Unconfirmed
+from pyrmq.net.server.answers import WhenConfirmed
+from pyrmq.net.server.connection import Connection
+from pyrmq.net.server.connection_state import Step
+from pyrmq.net.server.unconfirmed import Unconfirmed
 
 
 @dataclass

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from pyrmq.client import unique_key
-from pyrmq.client.unique_key import key_maker
+from pyrmq.client.producer import outgoing as unique_key
+from pyrmq.client.producer.outgoing import key_maker
 
 
 @pytest.fixture(autouse=True)

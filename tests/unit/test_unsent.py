@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pyrmq.engine import Listener, Session
-from pyrmq.net.connection import Connection
-from pyrmq.net.connection_state import State
-from pyrmq.net.unsent import PIECE, Unsent
+from pyrmq.net.server.connection import Connection
+from pyrmq.net.server.connection_state import State
+from pyrmq.net.server.unsent import PIECE, Unsent
 
 SIZE = 1 << 20
 """Bytes of an answer; more than a socket takes."""
@@ -106,7 +106,7 @@ def test_no_request_is_put_behind_many_bytes(
     stack: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A question to a client, or a reply that is passed on."""
-    monkeypatch.setattr("pyrmq.net.connection.MAX_WAITING_BYTES", 3 * SIZE)
+    monkeypatch.setattr("pyrmq.net.server.connection.MAX_WAITING_BYTES", 3 * SIZE)
     connection, _ = World(stack).connect()
     connection.send(bytes(SIZE))
     assert connection.has_room

@@ -103,7 +103,8 @@ fn records(corpus: &Corpus) {
     let retry = format!("%RETRY%{}", "g".repeat(120));
     add("topic-127", &record_of(0, 0, V4, &retry, b"b", PROPS));
     let mut blank = [0; 100];
-    record::encode_blank(&mut blank);
+    let rest = record::blank(blank.len());
+    blank[..rest.len()].copy_from_slice(&rest);
     add("blank", &blank);
     let mut half = plain.clone();
     half[36..40].copy_from_slice(&sys_flag::PREPARED.to_be_bytes());
@@ -144,7 +145,8 @@ fn segments(corpus: &Corpus) {
     let flags = sys_flag::INNER_BATCH | sys_flag::NEED_UNWRAP;
     log[at + 36..at + 40].copy_from_slice(&flags.to_be_bytes());
     let mut blank = [0; 60];
-    record::encode_blank(&mut blank);
+    let rest = record::blank(blank.len());
+    blank[..rest.len()].copy_from_slice(&rest);
     log.extend(blank);
     let add = |name: &str, choice: u8, part: u8, log: &[u8]| {
         corpus.add("arrow", name, &[&[choice, part], log].concat());
@@ -287,7 +289,8 @@ fn files(corpus: &Corpus) {
         let left = 4096usize.saturating_sub(log.len());
         if log.len() < 4096 && left < r.len() + 8 {
             let mut blank = vec![0; left];
-            record::encode_blank(&mut blank);
+            let rest = record::blank(blank.len());
+            blank[..rest.len()].copy_from_slice(&rest);
             log.extend(blank);
             continue;
         }

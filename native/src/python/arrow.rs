@@ -1,183 +1,55 @@
 //! Raw segments as Arrow batches: `SegmentReader` and what plans its work.
 
+use super::error::scan_to_py;
+use super::read_request::{
+    File, LogRange, ReadForm, Wanted, file_set, selection, skips, source_of,
+};
 use arrow_array::ffi::{FFI_ArrowSchema, to_ffi};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
 use arrow_schema::{ArrowError, SchemaRef};
 use parking_lot::Mutex;
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyDict, PyMemoryView, PyTuple};
-use pyrmq_arrow::{
-    ALL, Advance, Column, DEFAULT, FileSet, LogFile, Open, OpenLocal, PropertiesForm, ReadAt,
-    Reader, RecordSource, ScanError, Selection, Settings, TopicRule, TopicRules, Verify, advance,
-    find_end, first_times,
-};
-use std::io;
+use pyo3::types::{PyCapsule, PyDict, PyTuple};
+use pyrmq_arrow::{ALL, Advance, DEFAULT, Reader, Selection, advance, find_end, first_times};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// One match from what reading segments can meet to Python's errors.
-fn to_py(e: ScanError) -> PyErr {
-    match e {
-        ScanError::Damaged { .. } => damaged(&e.to_string()),
-        ScanError::Io { path, error } => match error.raw_os_error() {
-            Some(errno) => {
-                let text = error.to_string();
-                PyOSError::new_err((errno, text, path))
-            }
-            None => match error.downcast::<PyErr>() {
-                Ok(raised) => raised,
-                Err(error) => PyOSError::new_err(format!("{path}: {error}")),
-            },
-        },
-        ScanError::Illegal(text) => PyValueError::new_err(text),
-        ScanError::TopicRules(error) => match error.downcast::<PyErr>() {
-            Ok(raised) => *raised,
-            Err(error) => PyValueError::new_err(error.to_string()),
-        },
-    }
-}
-
-fn damaged(text: &str) -> PyErr {
-    Python::attach(|py| {
-        let class = py
-            .import("pyrmq.errors")
-            .and_then(|m| m.getattr("StoreDamagedError"));
-        match class.and_then(|c| c.call1((text,))) {
-            Ok(value) => PyErr::from_value(value),
-            Err(e) => e,
-        }
-    })
-}
-
-/// Opens files through a callable of Python's.
-struct PyOpen(Py<PyAny>);
-
-struct PyFile(Py<PyAny>);
-
-impl Open for PyOpen {
-    fn open(&self, path: &str) -> io::Result<Box<dyn ReadAt>> {
-        Python::attach(|py| match self.0.call1(py, (path,)) {
-            Ok(file) => Ok(Box::new(PyFile(file)) as Box<dyn ReadAt>),
-            Err(e) => Err(io::Error::other(e)),
-        })
-    }
-}
-
-impl ReadAt for PyFile {
-    fn read_at(&mut self, to: &mut [u8], at: u64) -> io::Result<usize> {
-        let mut have = 0;
-        while have < to.len() {
-            let (want, from) = (to.len() - have, at + have as u64);
-            let got = Python::attach(|py| -> PyResult<usize> {
-                let bytes = self.0.call_method1(py, "read_at", (want, from))?;
-                let bytes = bytes.bind(py).cast::<PyBytes>()?.as_bytes();
-                let n = bytes.len().min(want);
-                to[have..have + n].copy_from_slice(&bytes[..n]);
-                Ok(n)
-            });
-            match got.map_err(io::Error::other)? {
-                0 => break,
-                n => have += n,
-            }
-        }
-        Ok(have)
-    }
-}
-
-/// Asks a callable of Python's about a topic.
-struct PyTopicRules(Py<PyAny>);
-
-impl TopicRules for PyTopicRules {
-    fn rule_of(&mut self, topic: &str) -> Result<TopicRule, ScanError> {
-        Python::attach(|py| -> PyResult<TopicRule> {
-            let answer = self.0.call1(py, (topic,))?;
-            let answer = answer.bind(py);
-            if let Ok(ranges) = answer.cast::<PyDict>() {
-                let mut named = rustc_hash::FxHashMap::default();
-                for (queue, range) in ranges {
-                    named.insert(queue.extract::<i32>()?, range.extract::<(i64, i64)>()?);
-                }
-                let other = named.remove(&-1);
-                return Ok(TopicRule::Queues { named, other });
-            }
-            Ok(match answer.extract::<bool>()? {
-                true => TopicRule::All,
-                false => TopicRule::Nothing,
-            })
-        })
-        .map_err(|e| ScanError::TopicRules(Box::new(e)))
-    }
-}
-
-type File = (u64, u64, String);
 type Damaged = (String, u64, u64, u64, String);
-
-fn file_set(files: Vec<File>, opener: Option<Py<PyAny>>) -> PyResult<FileSet> {
-    let files = files.into_iter();
-    let files = files.map(|(base, len, path)| LogFile { base, len, path });
-    let open: Arc<dyn Open> = match opener {
-        Some(callable) => Arc::new(PyOpen(callable)),
-        None => Arc::new(OpenLocal),
-    };
-    FileSet::new(files.collect(), open).map_err(to_py)
-}
-
-fn selection(rule: Option<Py<PyAny>>) -> Selection {
-    Selection::new(rule.map(|r| Box::new(PyTopicRules(r)) as Box<dyn TopicRules>))
-}
-
-/// "fail" or "skip", as bool.
-fn skips(on_corruption: &str) -> PyResult<bool> {
-    match on_corruption {
-        "fail" => Ok(false),
-        "skip" => Ok(true),
-        _ => Err(PyValueError::new_err(
-            "on_corruption must be 'fail' or 'skip'",
-        )),
-    }
-}
 
 /// Where the log of these files ends, and why: see engine.pyi.
 #[pyfunction]
-#[pyo3(signature = (files, start=-1, *, opener=None))]
+#[pyo3(signature = (files, start=None, *, opener=None))]
 pub fn segment_end(
     py: Python<'_>,
     files: Vec<File>,
-    start: i64,
+    start: Option<u64>,
     opener: Option<Py<PyAny>>,
 ) -> PyResult<(u64, String)> {
     let file_set = file_set(files, opener)?;
-    py.detach(|| find_end(&file_set, u64::try_from(start).ok()))
-        .map_err(to_py)
+    py.detach(|| find_end(&file_set, start)).map_err(scan_to_py)
 }
 
-/// How far a turn from `start` goes: see engine.pyi.
+/// How far a read of `log` goes within bounds: see engine.pyi.
 #[pyfunction]
-#[pyo3(signature = (files, start, end, *, opener=None, rule=None, max_rows=-1, max_bytes=-1,
-    on_corruption="fail"))]
-#[allow(clippy::too_many_arguments)]
+#[pyo3(signature = (log, rule=None, *, max_rows=None, max_bytes=None, on_corruption="fail"))]
 pub fn segment_advance(
     py: Python<'_>,
-    files: Vec<File>,
-    start: u64,
-    end: u64,
-    opener: Option<Py<PyAny>>,
+    log: &LogRange,
     rule: Option<Py<PyAny>>,
-    max_rows: i64,
-    max_bytes: i64,
+    max_rows: Option<u64>,
+    max_bytes: Option<u64>,
     on_corruption: &str,
 ) -> PyResult<(u64, u64)> {
-    let file_set = file_set(files, opener)?;
     let mut selection = selection(rule);
     let bounds = Advance {
-        max_rows: u64::try_from(max_rows).ok(),
-        max_bytes: u64::try_from(max_bytes).ok(),
+        max_rows,
+        max_bytes,
         skip: skips(on_corruption)?,
     };
-    py.detach(|| advance(&file_set, (start, end), &mut selection, bounds))
-        .map_err(to_py)
+    py.detach(|| advance(&log.file_set, (log.start, log.end), &mut selection, bounds))
+        .map_err(scan_to_py)
 }
 
 /// Of each file the store time and physical offset of its first record, None if it has none.
@@ -189,7 +61,7 @@ pub fn segment_times(
     opener: Option<Py<PyAny>>,
 ) -> PyResult<Vec<Option<(i64, u64)>>> {
     let file_set = file_set(files, opener)?;
-    py.detach(|| first_times(&file_set)).map_err(to_py)
+    py.detach(|| first_times(&file_set)).map_err(scan_to_py)
 }
 
 /// Names of all columns, and how many of them are given by default.
@@ -295,95 +167,20 @@ pub struct SegmentReader {
 #[pymethods]
 impl SegmentReader {
     #[new]
-    #[pyo3(signature = (files, start, end, *, opener=None, exact=false, log_end=-1, positions=None,
-        records=None, columns=None, properties="map", broker_name="", rule=None,
-        start_time=i64::MIN, end_time=i64::MAX, tags=None, key=None, decompress=true,
-        verify_crc="tail", on_corruption="fail", batch_rows=10_000, batch_bytes=1 << 20,
-        views=false))]
-    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (source, wanted=None, form=None, *, broker_name=""))]
     fn new(
-        files: Vec<File>,
-        start: u64,
-        end: u64,
-        opener: Option<Py<PyAny>>,
-        exact: bool,
-        log_end: i64,
-        positions: Option<Bound<'_, PyAny>>,
-        records: Option<Bound<'_, PyAny>>,
-        columns: Option<Vec<String>>,
-        properties: &str,
+        source: &Bound<'_, PyAny>,
+        wanted: Option<Wanted>,
+        form: Option<ReadForm>,
         broker_name: &str,
-        rule: Option<Py<PyAny>>,
-        start_time: i64,
-        end_time: i64,
-        tags: Option<Vec<String>>,
-        key: Option<String>,
-        decompress: bool,
-        verify_crc: &str,
-        on_corruption: &str,
-        batch_rows: usize,
-        batch_bytes: usize,
-        views: bool,
     ) -> PyResult<Self> {
-        if views && opener.is_some() {
+        let settings = form.unwrap_or_default().settings(broker_name)?;
+        let (way, local) = source_of(source)?;
+        if settings.views && !local {
             return Err(PyValueError::new_err("views need local files"));
         }
-        let settings = Settings {
-            columns: match columns {
-                Some(names) => named_columns(&names)?,
-                None => ALL[..DEFAULT].to_vec(),
-            },
-            form: match properties {
-                "map" => PropertiesForm::Map,
-                "json" => PropertiesForm::Json,
-                "raw" => PropertiesForm::Raw,
-                _ => {
-                    let text = "properties must be 'map', 'json' or 'raw'";
-                    return Err(PyValueError::new_err(text));
-                }
-            },
-            broker: broker_name.to_owned(),
-            decompress,
-            verify: match verify_crc {
-                "none" => Verify::Nothing,
-                "tail" => Verify::Tail,
-                "all" => Verify::All,
-                _ => {
-                    let text = "verify_crc must be 'none', 'tail' or 'all'";
-                    return Err(PyValueError::new_err(text));
-                }
-            },
-            skip: skips(on_corruption)?,
-            batch_rows: batch_rows.min(1 << 24),
-            batch_bytes: batch_bytes.min(1 << 30),
-            views,
-        };
-        let ranged = !files.is_empty() || opener.is_some() || exact || (start, end) != (0, 0);
-        if records.is_some() && (ranged || log_end != -1) {
-            let text = "records come with no files, no range and no opener";
-            return Err(PyValueError::new_err(text));
-        }
-        let way = match (positions, records) {
-            (None, None) => RecordSource::Range {
-                file_set: file_set(files, opener)?,
-                range: (start, end),
-                log_end: u64::try_from(log_end).unwrap_or(end),
-                exact,
-            },
-            (Some(places), None) => RecordSource::Places {
-                file_set: file_set(files, opener)?,
-                places: places_of(&bytes_of(&places)?)?,
-            },
-            (None, Some(records)) => RecordSource::Records(bytes_of(&records)?),
-            _ => {
-                let text = "positions and records exclude each other";
-                return Err(PyValueError::new_err(text));
-            }
-        };
-        let mut wanted = selection(rule);
-        wanted.times = (start_time, end_time);
-        (wanted.tags, wanted.key) = (tags, key);
-        let reader = Reader::new(way, wanted, settings).map_err(to_py)?;
+        let wanted = Selection::from(wanted.unwrap_or_default());
+        let reader = Reader::new(way, wanted, settings).map_err(scan_to_py)?;
         let schema = reader.schema();
         let shared = Shared {
             reader: Mutex::new(reader),
@@ -403,7 +200,7 @@ impl SegmentReader {
     /// The next batch, never an empty one; None behind the last.
     fn next_batch(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
         let batch = self.shared.with(py, Reader::next_batch)?;
-        Ok(batch.map_err(to_py)?.map(Batch))
+        Ok(batch.map_err(scan_to_py)?.map(Batch))
     }
 
     #[pyo3(signature = (requested_schema=None))]
@@ -443,52 +240,6 @@ impl SegmentReader {
     }
 }
 
-fn named_columns(names: &[String]) -> PyResult<Vec<Column>> {
-    let mut columns = Vec::with_capacity(names.len());
-    for name in names {
-        let column = Column::named(name).ok_or_else(|| {
-            let known: Vec<_> = ALL.iter().map(|c| c.name()).collect();
-            PyValueError::new_err(format!(
-                "no column {name:?}; there are {}",
-                known.join(", ")
-            ))
-        })?;
-        if columns.contains(&column) {
-            return Err(PyValueError::new_err(format!(
-                "column {name} is named twice"
-            )));
-        }
-        columns.push(column);
-    }
-    Ok(columns)
-}
-
-/// A copy of what an object holds that has the buffer protocol.
-fn bytes_of(object: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
-    if let Ok(bytes) = object.cast::<PyBytes>() {
-        return Ok(bytes.as_bytes().to_vec());
-    }
-    let bytes = PyMemoryView::from(object)?.call_method0("tobytes")?;
-    Ok(bytes.cast::<PyBytes>()?.as_bytes().to_vec())
-}
-
-/// Pairs of little-endian int64: physical offset, record size.
-fn places_of(bytes: &[u8]) -> PyResult<Vec<(u64, u32)>> {
-    let (pairs, rest) = bytes.as_chunks::<16>();
-    let number = |b: &[u8]| i64::from_le_bytes(b.try_into().expect("8 bytes"));
-    let place = |pair: &[u8; 16]| {
-        let (phys, size) = (number(&pair[..8]), number(&pair[8..]));
-        Some((u64::try_from(phys).ok()?, u32::try_from(size).ok()?))
-    };
-    let places: Option<Vec<_>> = pairs.iter().map(place).collect();
-    match places {
-        Some(places) if rest.is_empty() => Ok(places),
-        _ => Err(PyValueError::new_err(
-            "positions must be pairs of int64: physical offset and record size, neither negative",
-        )),
-    }
-}
-
 /// The rest of a reader, for Arrow's stream interface.
 struct Batches {
     schema: SchemaRef,
@@ -499,7 +250,11 @@ impl Iterator for Batches {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = Python::attach(|py| self.shared.with(py, Reader::next_batch)?.map_err(to_py));
+        let batch = Python::attach(|py| {
+            self.shared
+                .with(py, Reader::next_batch)?
+                .map_err(scan_to_py)
+        });
         batch
             .map_err(|e| ArrowError::ExternalError(e.to_string().into()))
             .transpose()

@@ -2,6 +2,7 @@
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
+use pyrmq_arrow::ScanError;
 use pyrmq_store::StoreError;
 
 /// Raises the class of `pyrmq.errors` that fits. The module is imported by name here, as the
@@ -33,4 +34,41 @@ pub fn raise(py: Python<'_>, name: &str, text: String) -> PyErr {
         Ok(value) => PyErr::from_value(value),
         Err(_) => PyValueError::new_err(text),
     }
+}
+
+/// One match from what reading segments can meet to Python's errors.
+pub fn scan_to_py(e: ScanError) -> PyErr {
+    match e {
+        ScanError::Damaged { next, .. } => damaged(&e.to_string(), next),
+        ScanError::Io { path, error } => match error.raw_os_error() {
+            Some(errno) => {
+                let text = error.to_string();
+                PyOSError::new_err((errno, text, path))
+            }
+            None => match error.downcast::<PyErr>() {
+                Ok(raised) => raised,
+                Err(error) => PyOSError::new_err(format!("{path}: {error}")),
+            },
+        },
+        ScanError::Illegal(text) => PyValueError::new_err(text),
+        ScanError::TopicRules(error) => match error.downcast::<PyErr>() {
+            Ok(raised) => *raised,
+            Err(error) => PyValueError::new_err(error.to_string()),
+        },
+    }
+}
+
+fn damaged(text: &str, next: Option<u64>) -> PyErr {
+    Python::attach(|py| {
+        let made = || {
+            let class = py.import("pyrmq.errors")?.getattr("StoreDamagedError")?;
+            let error = class.call1((text,))?;
+            error.setattr("next_record", next)?;
+            Ok(error)
+        };
+        match made() {
+            Ok(error) => PyErr::from_value(error),
+            Err(e) => e,
+        }
+    })
 }

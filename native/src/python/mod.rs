@@ -13,6 +13,7 @@ mod offline;
 mod options;
 mod outgoing;
 mod pulls;
+mod read_request;
 mod received;
 mod sql;
 mod store;
@@ -49,6 +50,9 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(offline::store_is_locked, m)?)?;
     m.add_function(wrap_pyfunction!(offline::key_places, m)?)?;
     m.add_class::<arrow::SegmentReader>()?;
+    m.add_class::<read_request::LogRange>()?;
+    m.add_class::<read_request::LogPlaces>()?;
+    m.add_class::<read_request::RecordBytes>()?;
     m.add_function(wrap_pyfunction!(arrow::segment_end, m)?)?;
     m.add_function(wrap_pyfunction!(arrow::segment_advance, m)?)?;
     m.add_function(wrap_pyfunction!(arrow::segment_times, m)?)?;
@@ -62,6 +66,8 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(outgoing::unique_key, m)?)?;
     m.add_function(wrap_pyfunction!(java_hash, m)?)?;
     m.add("_C_API", c_table(m.py())?)?;
+    // The profile dev-engine has assertions, the profile of wheels has none.
+    m.add("RELEASE_BUILD", !cfg!(debug_assertions))?;
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use pyrmq_format::{java, names, properties};
 use pyrmq_store::{
     Chunk, Content, Expressions, Message, Resident, StoreError, TopicSettings, Wait,
 };
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -59,7 +60,7 @@ impl Store {
     /// Becomes readable when more of the log was confirmed by a flush (SYNC_FLUSH), or when a flush
     /// failed.
     fn event_fd(&self) -> i32 {
-        self.inner.barrier().event_fd()
+        self.inner.barrier().event_fd().as_raw_fd()
     }
 
     /// The log is confirmed below this physical offset: consumers see it and sends are acknowledged.

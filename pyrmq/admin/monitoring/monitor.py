@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,8 +14,7 @@ import trio
 
 from pyrmq.admin.api import Admin
 from pyrmq.admin.monitoring.alarms import Alarms, Sample, State
-from pyrmq.admin.monitoring.lines import Lines, Write, to_stdout
-from pyrmq.admin.monitoring.rounds import Report, Round, Watcher
+from pyrmq.admin.monitoring.rounds import Lines, Report, Round, Watcher, Write, to_stdout
 from pyrmq.admin.monitoring.settings import Settings
 from pyrmq.admin.monitoring.sinks import Delivery, Sink, make
 from pyrmq.admin.monitoring.watchers import watchers
@@ -184,3 +185,25 @@ class Monitor:
             f"{self.alarms.firing} alarms, {fired} told and {over} ended now, "
             f"{report.seconds:.2f} s{sinks}"
         )
+
+
+async def run_until_signal(monitor: Monitor) -> None:
+    """Runs until SIGINT or SIGTERM; at the second of them it does not wait for sinks. Where signals
+    are not to be had, in another thread than the main one, until `monitor.stop`."""
+    if threading.current_thread() is not threading.main_thread():
+        await monitor.run()
+        return
+    with os_errors(), trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+
+            async def stop() -> None:
+                stopping = False
+                async for _ in signals:
+                    if stopping:
+                        nursery.cancel_scope.cancel()
+                    stopping = True
+                    monitor.stop()
+
+            nursery.start_soon(stop)
+            await monitor.run()
+            nursery.cancel_scope.cancel()

@@ -4,6 +4,7 @@ stops the rounds, and what it did not take is counted and said."""
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,16 +12,22 @@ from typing import Any, Protocol
 import trio
 
 from pyrmq.admin.monitoring.alarms import Event, State
-from pyrmq.admin.monitoring.command_sink import CommandSink
-from pyrmq.admin.monitoring.lines import NOTIFY, Lines, Write
-from pyrmq.admin.monitoring.sink_error import SinkError
+from pyrmq.admin.monitoring.metrics import METRICS, Subject
+from pyrmq.admin.monitoring.rounds import (
+    NOTIFY,
+    Lines,
+    Write,
+    to_stderr,
+    to_stdout,
+)
+from pyrmq.admin.monitoring.settings import Settings
+from pyrmq.admin.monitoring.sink_kinds import CommandSink, SinkError, WebhookSink
 from pyrmq.admin.monitoring.sink_settings import (
     CommandSettings,
     JsonSettings,
     SinkSettings,
     WebhookSettings,
 )
-from pyrmq.admin.monitoring.webhook import WebhookSink
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape, json_line
 
@@ -199,3 +206,18 @@ async def try_each(sinks: Sequence[Sink], event: Event) -> list[Tried]:
         for at in range(len(sinks)):
             nursery.start_soon(one, at)
     return found
+
+
+async def try_sinks(
+    settings: Settings, *, log_lines: Write = to_stderr, json_lines: Write = to_stdout
+) -> list[Tried]:
+    """Tells each sink an alarm that is marked as a test, and says what became of it."""
+    metric = METRICS["lag"]
+    subject = Subject(metric.name, group="test-group", topic="test-topic")
+    now = time.time_ns() // 1_000_000
+    event = Event(
+        State.FIRING, subject, metric.raise_at, settings.threshold(subject), now, now,
+        detail="nothing is wrong: this tries where alarms go", test=True,
+    )  # fmt: skip
+    sinks = [make(s, log_lines=log_lines, json_lines=json_lines) for s in settings.sinks]
+    return await try_each(sinks, event)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from pyrmq.admin.api import Admin
-from pyrmq.admin.monitoring.dead_letters import DeadLetterWatcher
-from pyrmq.admin.monitoring.groups import GroupWatcher
+from pyrmq.admin.monitoring.asked_once import TopicNames
+from pyrmq.admin.monitoring.groups import DeadLetterWatcher, GroupWatcher, MovedOffsetWatcher
 from pyrmq.admin.monitoring.metrics import METRICS, Part
-from pyrmq.admin.monitoring.moved_offsets import MovedOffsetWatcher
-from pyrmq.admin.monitoring.names import TopicNames
 from pyrmq.admin.monitoring.pending import TransactionWatcher
 from pyrmq.admin.monitoring.rounds import Watcher
 from pyrmq.admin.monitoring.servers import SERVER_PARTS, ServerWatcher

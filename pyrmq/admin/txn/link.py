@@ -19,11 +19,11 @@ from pyrmq.model.names import TRANSACTION_GROUP
 from pyrmq.model.record import ReceivedMessage, decode_record
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_address
-from pyrmq.net.answer import MAX_NUMBER, check_success, number
-from pyrmq.net.channel import Channels
-from pyrmq.net.name_servers import NameServers
-from pyrmq.net.pull import PullStatus, pull_fields, read_pull
-from pyrmq.net.signing import Credentials
+from pyrmq.net.client.channel import Channels
+from pyrmq.net.client.name_servers import NameServers
+from pyrmq.net.client.pull import PullStatus, pull_fields, read_pull
+from pyrmq.net.client.signing import Credentials
+from pyrmq.net.command import MAX_NUMBER, check_success, number
 
 TIMEOUT = 10.0
 NAME_SERVER_TIMEOUT = 3.0

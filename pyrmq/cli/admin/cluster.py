@@ -127,7 +127,7 @@ def forget(namesrv: str, debug: bool, broker: str) -> None:
     That it was seen is forgotten, in the file where commands of this user keep it. A broker that is
     there is seen again. One that an expect list names has to go from there.
     """
-    from pyrmq.cli.expected import seen_file, wanted
+    from pyrmq.cli.tools_file import seen_file, wanted
     from pyrmq.errors import ClientError
     from pyrmq.escape import escape
 

@@ -47,8 +47,8 @@ def run(session: Session, config: str | None, once: bool) -> None:
 
     async def work(admin: Admin) -> None:
         from pyrmq.admin.monitoring import Monitor
-        from pyrmq.admin.monitoring.lines import to_stderr
-        from pyrmq.admin.monitoring.stopping import run_until_signal
+        from pyrmq.admin.monitoring.monitor import run_until_signal
+        from pyrmq.admin.monitoring.rounds import to_stderr
 
         await run_until_signal(Monitor.of(admin, settings, write=to_stderr))
 
@@ -122,8 +122,8 @@ def test(file: str, output: str, debug: bool) -> None:
     """Send a test alarm to each sink of a file, and say which of them worked."""
     import trio
 
-    from pyrmq.admin.monitoring.lines import to_stderr
-    from pyrmq.admin.monitoring.trial import try_sinks
+    from pyrmq.admin.monitoring.rounds import to_stderr
+    from pyrmq.admin.monitoring.sinks import try_sinks
 
     session = Session("", output, None, debug)
     settings = _read(session, file)
@@ -156,7 +156,7 @@ def _tried(found: list[Any]) -> View:
 @_DEBUG
 def init(file: str | None, debug: bool) -> None:
     """Write a file with all keys, their defaults and what they mean; to stdout without FILE."""
-    from pyrmq.admin.monitoring.example import example, write_example
+    from pyrmq.admin.monitoring.settings import example, write_example
     from pyrmq.cli.admin.session import printing
 
     if file is None:

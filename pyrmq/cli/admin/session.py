@@ -52,9 +52,8 @@ class Session:
         import trio
 
         from pyrmq.admin.api import Admin
-        from pyrmq.cli.credentials import credentials
-        from pyrmq.cli.expected import expected, missed
         from pyrmq.cli.progress_line import ProgressLine
+        from pyrmq.cli.tools_file import credentials, expected, missed
 
         shown = progress and not (prints and sys.stdout.isatty())
         line = ProgressLine() if shown else None

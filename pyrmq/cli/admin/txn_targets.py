@@ -95,9 +95,8 @@ def ask(
     import trio
 
     from pyrmq.admin.txn.link import Cluster
-    from pyrmq.cli.credentials import credentials
-    from pyrmq.cli.expected import expected
     from pyrmq.cli.progress_line import ProgressLine
+    from pyrmq.cli.tools_file import credentials, expected
     from pyrmq.net.address import format_address
 
     line = ProgressLine(logs=True)

@@ -11,7 +11,7 @@ from pyrmq.cli.mqadmin.output import Output
 
 async def start_monitoring(admin: Admin, values: Values, out: Output) -> None:
     from pyrmq.admin.monitoring import Monitor
-    from pyrmq.admin.monitoring.stopping import run_until_signal
+    from pyrmq.admin.monitoring.monitor import run_until_signal
 
     def write(line: str) -> None:
         out.line(line)

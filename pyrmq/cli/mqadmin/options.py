@@ -22,7 +22,7 @@ BLANKS = "".join(map(chr, range(0x21)))
 
 
 class UsageError(Exception):
-    """The command line cannot be meant."""
+    """The command line is invalid."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,8 +96,7 @@ def _run(command: Command, values: Values, out: Output, debug: bool) -> int:
     import trio
 
     from pyrmq.admin.api import Admin
-    from pyrmq.cli.credentials import credentials
-    from pyrmq.cli.expected import expected, missed
+    from pyrmq.cli.tools_file import credentials, expected, missed
     from pyrmq.errors import ConfigError, PyrmqError, leaves
 
     namesrv = values.get("namesrvAddr") or os.environ.get("NAMESRV_ADDR", "")

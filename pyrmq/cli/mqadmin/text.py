@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from datetime import datetime
 
-from pyrmq.admin.message_tracks import Track
+from pyrmq.admin.traces import Track
 from pyrmq.cli.mqadmin.options import UsageError
 from pyrmq.model.message import MessageQueue, SendResult
 from pyrmq.model.record import ReceivedMessage

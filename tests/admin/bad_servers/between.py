@@ -30,6 +30,8 @@ class Between:
         self.passes: Passes = honest
         self.silent: set[Address] = set()
         """Servers none of whose answers comes through."""
+        self.unanswered = 0
+        """How many requests those had."""
         self._closed = False
 
     def address_of(self, server: Address) -> str:
@@ -75,6 +77,8 @@ class Between:
                     if answer is None:
                         return
                     if server in self.silent:
+                        with self._lock:
+                            self.unanswered += 1
                         continue
                     out = self.passes(request, self._readdressed(decode(answer)))
                     if out is not None:

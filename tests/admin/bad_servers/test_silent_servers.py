@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
+import re
 
 import pytest
-import trio
 
 from pyrmq.admin import channels
 from pyrmq.admin.api import Admin
@@ -13,6 +12,7 @@ from pyrmq.errors import ConnectError, PyrmqError, RequestTimeoutError
 from pyrmq.model.codes import RequestCode
 from tests.admin.bad_servers.commands import Behind
 from tests.admin.bad_servers.lines import LINES
+from tests.support.mqadmin import Ran
 from tests.support.scripted.script import SILENCE, Script
 from tests.support.scripted.sockets import SocketServer
 from tests.support.wire import Command
@@ -21,22 +21,36 @@ from tests.support.wire import Command
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channels, "PROBE", 0.2)
+    monkeypatch.setattr(channels, "AGAIN", 1000.0)
 
 
+PATIENCE = 30.0
+"""What an answer that comes may take on a slow machine."""
 ASKING = [
     line
     for line in LINES
     if not line.startswith(("monitor", "txn", "namesrv", "topic order", "topic set-perm"))
 ]
+AT_MOST = 10
+"""Requests to one silent broker: those under way at once, and whether it answers anything."""
+
+
+def _patiently(behind: Behind, line: str) -> Ran:
+    """Waits longer again where the name server, which does answer, had not enough time to."""
+    for timeout in ("0.3", "3", "30"):
+        behind.door.unanswered = 0
+        ran = behind.tree(line, "--timeout", timeout)
+        if not re.search(rf"{behind.places['namesrv']} (does|did) not", ran.out + ran.err):
+            break
+    return ran
 
 
 @pytest.mark.parametrize("line", ASKING)
 def test_a_broker_is_silent(behind: Behind, short: None, line: str) -> None:
     """The state has 30 topics, 7 groups and topics of 4 queues: none is waited for on its own."""
     behind.door.silent = {behind.broker}
-    begin = time.monotonic()
-    ran = behind.tree(line, "--timeout", "0.3")
-    assert time.monotonic() - begin < 10
+    ran = _patiently(behind, line)
+    assert behind.door.unanswered <= AT_MOST
     if ran.code == 0:  # it asks name servers alone
         assert line.split()[1] in ("route", "clusters", "allocate")
         assert ran.err == ""
@@ -75,13 +89,14 @@ async def test_a_silent_server_is_asked_a_trifle_and_then_left_alone(short: None
                 await admin.link.call(address, code)
             with pytest.raises(ConnectError, match="does not answer"):
                 await admin.link.call(address, code)
-            with pytest.raises(ConnectError, match="asked again after 10 s"):
+            with pytest.raises(ConnectError, match="asked again after 1000 s"):
                 await admin.link.call(address, code)
     assert [c.code for c in script.asked] == [26, 106]
 
 
-async def test_a_slow_server_is_asked_on(short: None) -> None:
+async def test_a_slow_server_is_asked_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """One request that takes too long says nothing of the others."""
+    monkeypatch.setattr(channels, "PROBE", PATIENCE)
     script = _Mute()
     script.change[106] = lambda command: command.reply(3)
     script.change[28] = lambda command: command.reply(0)
@@ -90,7 +105,8 @@ async def test_a_slow_server_is_asked_on(short: None) -> None:
             for _ in range(2):
                 with pytest.raises(RequestTimeoutError):
                     await admin.link.call(address, RequestCode.GET_BROKER_CONFIG)
-                answer = await admin.link.call(address, RequestCode.GET_BROKER_RUNTIME_INFO)
+                code = RequestCode.GET_BROKER_RUNTIME_INFO
+                answer = await admin.link.call(address, code, timeout=PATIENCE)
                 assert answer.code == 0
     assert [c.code for c in script.asked] == [26, 106, 28, 26, 106, 28]
 
@@ -98,7 +114,7 @@ async def test_a_slow_server_is_asked_on(short: None) -> None:
 async def test_a_server_that_comes_back_is_asked_again(
     short: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(channels, "AGAIN", 0.3)
+    monkeypatch.setattr(channels, "AGAIN", 0.0)
     script = _Mute()
     with SocketServer(script).serving() as address:
         async with Admin(address, timeout=0.2) as admin:
@@ -106,5 +122,6 @@ async def test_a_server_that_comes_back_is_asked_again(
                 with pytest.raises(PyrmqError):
                     await admin.link.call(address, RequestCode.GET_BROKER_CONFIG)
             script.change[26] = script.change[106] = lambda command: command.reply(0)
-            await trio.sleep(0.4)
-            assert (await admin.link.call(address, RequestCode.GET_BROKER_CONFIG)).code == 0
+            monkeypatch.setattr(channels, "PROBE", PATIENCE)
+            code = RequestCode.GET_BROKER_CONFIG
+            assert (await admin.link.call(address, code, timeout=PATIENCE)).code == 0

@@ -182,7 +182,7 @@ async def hung_write_and_sql(root: Path, calls: FailingCalls) -> None:
     calls.arm(root, Fault())
     settings = {"enable_consume_queue_ext": True, "enable_calc_filter_bit_map": True}
     async with broker(root, os_page_cache_busy_time_out_mills=300, **settings) as running:
-        store, filters = running.broker.store, running.broker.filters
+        store, filters = running.broker.store, running.broker.parts.tables.filters
         with ExitStack() as stack:
             clients = [stack.enter_context(Client(running.broker_address)) for _ in range(2)]
             first, second = clients

@@ -7,9 +7,9 @@ from typing import Any
 
 import trio
 
-from pyrmq.broker import config_file
-from pyrmq.broker.broker import Broker
-from pyrmq.broker.tables import PersistentTable
+from pyrmq.broker.saving import save_all
+from pyrmq.broker.tables import config_file
+from pyrmq.broker.tables.persistent import PersistentTable
 from tests.faults.inject.lives import World
 
 NAMES = ("topics.json", "subscriptionGroup.json", "consumerOffset.json")
@@ -25,14 +25,14 @@ class Table(PersistentTable):
         return {"version": self.version, "fill": "x" * 3000}
 
 
-class Tables(Broker):
-    """A broker as far as saving its tables goes."""
+class Tables:
+    """The tables of a broker, as far as saving them goes."""
 
     def __init__(self, folder: Path) -> None:
         self.every = [Table(folder / name) for name in NAMES]
 
-    def _tables(self) -> list[PersistentTable]:
-        return list(self.every)
+    async def save(self) -> None:
+        await save_all(self.every)
 
 
 def write(world: World) -> None:

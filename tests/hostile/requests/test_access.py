@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 import pyrmq.testing
-from pyrmq.model.admin_requests import ADMIN_REQUESTS
 from pyrmq.model.codes import RequestCode as Code
+from pyrmq.model.request_kinds import ADMIN_REQUESTS
 from pyrmq.namesrv import NameServer
 from pyrmq.namesrv.config import NamesrvConfig
 from pyrmq.server import Running
@@ -103,7 +103,7 @@ def namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InThread[NameS
 
 def test_every_request_of_the_broker_is_decided(broker: InThread[Running]) -> None:
     assert not BROKER_CHANGES & BROKER_OPEN
-    taken = broker.look(lambda running: set(running.broker.processors))
+    taken = broker.look(lambda running: set(running.broker.parts.processors))
     assert taken == BROKER_CHANGES | BROKER_OPEN
     assert taken & set(ADMIN_REQUESTS) == BROKER_CHANGES
 

@@ -72,19 +72,19 @@ class Target:
 
 
 def _tables(running: Running) -> dict[str, Any]:
-    broker = running.broker
-    broker.offsets.take_granted()
+    broker, tables = running.broker, running.broker.parts.tables
+    tables.offsets.take_granted()
     return {
-        "topics": {name: topic.to_json() for name, topic in broker.topics.topics.items()},
-        "groups": {name: dict(group.values) for name, group in broker.groups.groups.items()},
+        "topics": {name: topic.to_json() for name, topic in tables.topics.table.topics.items()},
+        "groups": {name: dict(group.values) for name, group in tables.groups.groups.items()},
         "offsets": {
             key: dict(queues)
-            for key, queues in broker.offsets.offsets.items()
+            for key, queues in tables.offsets.offsets.items()
             if key[1] != TRANSACTION_GROUP  # the broker's own progress
         },
-        "resets": dict(broker.offsets.resets),
-        "members": {name: len(group.clients) for name, group in broker.clients.consumers.items()},
-        "producers": {name: len(members) for name, members in broker.clients.producers.items()},
+        "resets": dict(tables.offsets.resets),
+        "members": {name: len(group.clients) for name, group in tables.clients.consumers.items()},
+        "producers": {name: len(members) for name, members in tables.clients.producers.items()},
         "queues": sorted(broker.store.queues()),
         "log": broker.store.stats()["maxPhyOffset"],
         "config": broker.live.now,
@@ -111,7 +111,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
 
 def test_every_request_has_a_row(target: Target) -> None:
     """The table has what the dispatcher has: a new request comes with its row."""
-    codes = target.server.look(lambda running: set(running.broker.processors))
+    codes = target.server.look(lambda running: set(running.broker.parts.processors))
     assert codes == set(ROWS)
 
 

@@ -17,7 +17,7 @@ func startProducer(args *arguments) (rocketmq.Producer, error) {
 	p, err := rocketmq.NewProducer(
 		producer.WithNsResolver(primitive.NewPassthroughResolver([]string{args.get("namesrv", "")})),
 		producer.WithGroupName(args.get("group", "")),
-		producer.WithSendMsgTimeout(10*time.Second),
+		producer.WithSendMsgTimeout(30*time.Second),
 		producer.WithRetry(2),
 	)
 	if err != nil {

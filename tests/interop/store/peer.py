@@ -9,21 +9,20 @@ NettyRemotingServer and DefaultMessageStore.shutdown wait 3 s each).
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
-import random
 import re
 import select
 import shutil
 import signal
-import socket
 import subprocess
-import threading
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
+
+from tests.support import ports
 
 from .. import toolchain
 
@@ -31,8 +30,6 @@ VERSION = os.environ.get("PYRMQ_PEER") or toolchain.NEWEST
 """`make thorough-interop` runs the tests with PYRMQ_PEER=5.3.3 as well."""
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 40.0
-WORKERS = 16
-"""Of so many workers none shares its ports."""
 Address = tuple[str, int]
 
 
@@ -51,18 +48,41 @@ def classpath() -> str:
     sources = Path(__file__).resolve().parent / "java"
     target = toolchain.BUILD / f"peer-{VERSION}"
     stamp = target / "stamp"
-    digest = toolchain._digest(sources, VERSION)
+    digest = toolchain._digest(sources, VERSION, "peer.jar")
     with toolchain._locked(target.name):
         if not stamp.is_file() or stamp.read_text() != digest:
             shutil.rmtree(target, ignore_errors=True)
             options = [f"-Drocketmq.version={VERSION}", f"-Ddriver.target={target}"]
             toolchain._build([builder, "-q", "-B", "process-classes", *options], sources, {})
+            toolchain.pack(target / "classes", target / "peer.jar")
             stamp.write_text(digest)
-    return os.pathsep.join([str(target / "classes"), str(target / "lib" / "*")])
+    return os.pathsep.join([str(target / "peer.jar"), str(target / "lib" / "*")])
+
+
+@functools.cache
+def _shared() -> tuple[str, ...]:
+    """Options for an archive of the peer's classes, which is made where there is none."""
+    target = toolchain.BUILD / f"peer-{VERSION}"
+    classpath()
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        namesrv = NameServer(home)
+        RealBroker(home / "store", namesrv.address, home=home)  # writes its file
+        files = [str(home / "namesrv.conf"), str(home / "broker.conf"), namesrv.address]
+        command = _command(home, "interop.store.AllClasses", *files)
+        options = toolchain.with_shared_classes(
+            command, target / "peer.jsa", cwd=home, env=_environment(home)
+        )
+    return tuple(options)
 
 
 def java_command(home: Path, main: str, *arguments: str, heap: str = "256m") -> list[str]:
     """A short-lived JVM with the peer's classes; `home` is where it logs."""
+    launcher, *rest = _command(home, main, *arguments, heap=heap)
+    return [launcher, *_shared(), *rest]
+
+
+def _command(home: Path, main: str, *arguments: str, heap: str = "256m") -> list[str]:
     return [
         _java(),
         f"-Xms{heap}",
@@ -108,31 +128,6 @@ def run(home: Path, main: str, *arguments: str, timeout: float = 60.0) -> str:
 
 def _environment(home: Path) -> dict[str, str]:
     return {**os.environ, "ROCKETMQ_HOME": str(home), "NAMESRV_ADDR": ""}
-
-
-_given: set[int] = set()
-_giving = threading.Lock()
-
-
-def free_port_triple() -> int:
-    """A loopback port p with p - 2 and p + 1 free as well, below those given to clients. Each
-    worker of pytest-xdist has a range of its own, and none is given twice: no other test, also of
-    those that run at the same time in threads, may take it before it is used."""
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS
-    size = (32_000 - 12_000) // WORKERS
-    for _ in range(100):
-        port = random.randrange(12_002 + worker * size, 12_000 + (worker + 1) * size - 1)
-        with _giving, contextlib.ExitStack() as stack:
-            if any(abs(port - given) <= 3 for given in _given):
-                continue
-            try:
-                for near in (port - 2, port, port + 1):
-                    stack.enter_context(socket.socket()).bind(("127.0.0.1", near))
-            except OSError:
-                continue
-            _given.add(port)
-            return port
-    raise PeerFailed("no three free ports")
 
 
 class _Process:
@@ -220,7 +215,7 @@ class NameServer(_Process):
 
     def __init__(self, home: Path, conf: str = "") -> None:
         super().__init__(home, "namesrv")
-        port = free_port_triple()
+        port = ports.free_port_triple()
         self.address = f"127.0.0.1:{port}"
         file = home / "namesrv.conf"
         file.write_text(f"listenPort={port}\nbindAddress=127.0.0.1\n{conf}")
@@ -241,7 +236,7 @@ class RealBroker(_Process):
     def __init__(self, store: Path, namesrv: str, conf: str = "", *, home: Path) -> None:
         super().__init__(home, "broker")
         self.store = store
-        port = free_port_triple()
+        port = ports.free_port_triple()
         self.address: Address = ("127.0.0.1", port)
         self.name_and_port = f"127.0.0.1:{port}"
         self._conf = home / "broker.conf"

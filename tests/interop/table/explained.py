@@ -9,8 +9,9 @@ from .case import Case, Differs, server, tool
 
 ALL = r"(?s)\A.*\Z"
 RULES: tuple[tuple[str, Differs], ...] = (
-    (r"NoCluster", tool("An unknown cluster is a failure, with what may have been meant. The "
-     "original says so on stdout, goes on with nothing, and may print that it succeeded.", ALL)),
+    (r"NoCluster", tool("An unknown cluster is a failure; the error names similar clusters. The "
+                        "original says so on stdout, continues without brokers, and may print "
+                        "that it succeeded.", ALL)),
     (r"^topicRoute(?!.*-l)|^queryCq", tool("JSON is strict: keys are texts, and it is indented by "
      "two blanks. The original writes numbers as keys.", ALL)),
     (r"^(updateTopicList|updateSubGroupList) -c", tool("The original prints its usage after it "
@@ -57,8 +58,8 @@ RULES: tuple[tuple[str, Differs], ...] = (
     (r"^queryMsgTraceById", tool("Times of the moment.", ALL)),
     (r"^queryMsgTraceById", server("Times of the moment.", ALL)),
     (r"^(printMsg|printMsgByQueue|consumeMessage)", tool("Queues are sorted, bodies are text, and "
-     "what is filtered is not told pull by pull; the original fails with some options in the "
-     "process that ran it before.", ALL)),
+     "filtered messages are not reported for each pull; the original fails with some options "
+     "in the process that ran it before.", ALL)),
     (r"^(printMsg|printMsgByQueue|consumeMessage)", server("Offsets in the log and sizes depend on "
      "what else a broker stores.", ALL)),
     (r"^queryCq", server("Offsets in the log depend on what else a broker stores.", ALL)),
@@ -85,10 +86,10 @@ RULES: tuple[tuple[str, Differs], ...] = (
      server("pyrmq's broker refuses what it cannot do, and says why (operations.md).", ALL)),
     (r"^updateTopic .*(-p 9|-a queue\.type)|^updateBrokerConfig .*brokerPermission|"
      r"^updateOrderConf .*put|^setConsumeMode .*OTHER|^resetOffsetByTime .*someday",
-     tool("What cannot be meant is told as wrong use, with exit code 1, before anything is sent.",
+     tool("An invalid value is a usage error, with exit code 1, before anything is sent.",
           r"\Aended: .*", "ended: …")),
-    (r"^updateOrderConf .*get", tool("A topic without an order configuration is told in a "
-     "sentence, without a code.", r"\Aended: .*", "ended: …")),
+    (r"^updateOrderConf .*get", tool("For a topic without an order configuration it prints a "
+                                     "sentence without a code.", r"\Aended: .*", "ended: …")),
     (r"^(resetOffsetByTime|skipAccumulatedMessage|brokerConsumeStats)",
      tool("Queues are sorted.", ALL)),
     (r"^(resetOffsetByTime|skipAccumulatedMessage|brokerConsumeStats)",

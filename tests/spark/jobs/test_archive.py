@@ -13,7 +13,15 @@ from click.testing import CliRunner
 from pyrmq.cli import main
 from pyrmq.errors import SegmentPathError
 from pyrmq.segments.scan import Scan
-from spark_ext.jobs import archive, archive_local, archive_report, archive_run, archive_write
+from spark_ext.jobs import (
+    archive,
+    archive_local,
+    archive_run,
+    archive_write,
+)
+from spark_ext.jobs import (
+    archive as archive_report,
+)
 from spark_ext.jobs.archive_local import Stream, archive_stream
 from spark_ext.jobs.archive_manifest import Archived, File, Head, Manifest, Run
 from spark_ext.jobs.archive_read import gaps, read_archive, verify

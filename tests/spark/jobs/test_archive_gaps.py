@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_ext.jobs.archive_gaps import exact, find, is_filtered
 from spark_ext.jobs.archive_manifest import Head, LogRange, QueueRange, Run
+from spark_ext.jobs.archive_read import exact, find, is_filtered
 
 
 def run(number: int, log: tuple[int, int], *queues: tuple[int, int, int, int]) -> Run:

@@ -10,7 +10,14 @@ import pytest
 from click.testing import CliRunner
 
 from pyrmq.cli import main
-from spark_ext.jobs import exchange, hot, local, report
+from spark_ext.jobs import (
+    hot,
+    local,
+    report,
+)
+from spark_ext.jobs import (
+    local_tables as exchange,
+)
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.local_read import is_local, local_path
 from spark_ext.jobs.source import Source

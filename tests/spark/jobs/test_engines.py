@@ -17,7 +17,6 @@ from pyrmq.cli import main
 from spark_ext.jobs import (
     archive,
     archive_read,
-    archive_report,
     choice,
     deadletters,
     hot,
@@ -25,6 +24,9 @@ from spark_ext.jobs import (
     local,
     trace,
     transactions,
+)
+from spark_ext.jobs import (
+    archive as archive_report,
 )
 from spark_ext.jobs.engine import SparkEngine, Where
 from spark_ext.jobs.errors import JobError

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from pyrmq.cli import main
-from pyrmq.segments.queue_times import shown
+from pyrmq.segments.offsets import shown
 from spark_ext import times
 from spark_ext.jobs import JOBS, report
 from spark_ext.jobs.command import Moment

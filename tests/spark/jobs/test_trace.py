@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyrmq.client.trace_records import ConsumeCode, consume_began, consume_ended
+from pyrmq.client.trace.records import ConsumeCode, consume_began, consume_ended
 from spark_ext.jobs import trace
 from tests.spark.jobs.conftest import Frame, at
 from tests.unit import build

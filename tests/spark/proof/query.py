@@ -20,6 +20,8 @@ from urllib.parse import unquote, urlparse
 
 import pyarrow.parquet as pq
 
+from tests.spark.worker_python import worker_python
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -85,7 +87,9 @@ class Query:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 cwd=ROOT,
-                env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+                env={
+                    **os.environ, "PYSPARK_PYTHON": worker_python(), "SPARK_LOCAL_IP": "127.0.0.1"
+                },
                 start_new_session=True,
             )  # fmt: skip
 

@@ -17,7 +17,7 @@ from pyrmq.errors import StoreDamagedError
 from tests.support.records import Record, encode_record
 
 from .logs import Log, filled, record
-from .native import batches, cuts, read
+from .native import batches, cuts, read, reader_of
 from .rows import ALL, Row, assert_same, from_arrow, rows_of_all
 
 STRUCTURE = {
@@ -34,7 +34,7 @@ def expected_rows(records: list[Record]) -> list[Row]:
 
 
 def read_log(log: Log, **options: Any) -> tuple[list[Row], SegmentReader]:
-    reader = SegmentReader(log.files(), log.base, log.end, exact=True, columns=ALL, **options)
+    reader = reader_of(log.files(), log.base, log.end, exact=True, columns=ALL, **options)
     return [row for batch in batches(reader) for row in from_arrow(batch)], reader
 
 
@@ -140,7 +140,7 @@ def test_a_file_cut_short_in_the_middle_of_the_log(tmp_path: Path):
 def test_a_file_that_is_cut_short_while_it_is_read(tmp_path: Path):
     """No fault of the memory mapping may kill the process: it is an error that names the file."""
     log = filled(tmp_path / "log", 3000, file_size=1 << 20)
-    reader = SegmentReader(log.files(), 0, log.end, columns=ALL, batch_rows=10)
+    reader = reader_of(log.files(), 0, log.end, columns=ALL, batch_rows=10)
     assert reader.next_batch() is not None
     path = log.path_of(0)
     with path.open("r+b") as file:
@@ -254,7 +254,7 @@ def test_damage_at_the_edge_of_a_range_is_reported_once(tmp_path: Path):
     for step in (200, 1000, log.end):
         found, skipped = [], 0
         for start, end in cuts(0, log.end, step):
-            reader = SegmentReader(
+            reader = reader_of(
                 log.files(), start, end, log_end=log.end, columns=ALL, on_corruption="skip"
             )
             found += [row for batch in batches(reader) for row in from_arrow(batch)]

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pyrmq.engine import Store, segment_advance, segment_end
+from pyrmq.engine import LogRange, Store, segment_advance, segment_end
 from pyrmq.model.properties import encode_properties
 from pyrmq.model.record import ReceivedMessage, decode_record
 from tests.support.thorough import examples
@@ -152,7 +152,7 @@ def test_any_store_any_selection_any_cut(wanted: list[dict[str, Any]], data: st.
 
         start = data.draw(st.sampled_from([row["commitLogOffset"] for row in rows]), "advance from")
         limit = data.draw(st.integers(1, 30), "rows")
-        to, count = segment_advance(files, start, end, rule=rule, max_rows=limit)
+        to, count = segment_advance(LogRange(files, start, end), rule, max_rows=limit)
         inside = [r for r in rows if start <= r["commitLogOffset"] < to]
         chosen = [r for r in inside if r["topic"] in topics and _in(ranges, r)]
         assert count == len(chosen) <= limit

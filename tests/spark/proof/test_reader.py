@@ -9,12 +9,21 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pyrmq.engine import ALL_COLUMNS, DEFAULT_COLUMNS, SegmentReader, segment_advance, segment_times
+from pyrmq.engine import (
+    ALL_COLUMNS,
+    DEFAULT_COLUMNS,
+    LogRange,
+    RecordBytes,
+    SegmentReader,
+    segment_advance,
+    segment_times,
+)
+from pyrmq.segments.read_options import ReadOptions
 
 from . import rows as side
 from .logs import filled
 from .material import Material
-from .native import batches, cuts, end_of, files_of, read
+from .native import batches, cuts, end_of, files_of, read, reader_of
 from .rows import ALL, DEFAULT, assert_same, narrowed
 
 
@@ -68,7 +77,7 @@ def test_cuts_anywhere(material: Material, step: int):
 def test_batches_close_at_their_limits(material: Material, limits: tuple[int, int]):
     files = files_of(material.log)
     batch_rows, batch_bytes = limits
-    reader = SegmentReader(files, 0, end_of(files), columns=ALL, broker_name=material.broker,
+    reader = reader_of(files, 0, end_of(files), columns=ALL, broker_name=material.broker,
                            batch_rows=batch_rows, batch_bytes=batch_bytes)  # fmt: skip
     parts = batches(reader)
     for part in parts:  # the messages of an inner batch stay together
@@ -82,14 +91,14 @@ def test_batches_close_at_their_limits(material: Material, limits: tuple[int, in
 
 def test_the_stream_interface(material: Material):
     files = files_of(material.log)
-    reader = SegmentReader(files, 0, end_of(files), columns=ALL, broker_name=material.broker)
+    reader = reader_of(files, 0, end_of(files), columns=ALL, broker_name=material.broker)
     table = pa.RecordBatchReader.from_stream(reader).read_all()
     assert_same(side.from_arrow(table), material.rows, "stream")
 
 
 def test_views_are_the_same_bodies(material: Material):
     files = files_of(material.log)
-    reader = SegmentReader(files, 0, end_of(files), columns=["body"], views=True)
+    reader = reader_of(files, 0, end_of(files), columns=["body"], views=True)
     table = pa.RecordBatchReader.from_stream(reader).read_all()
     assert table.schema.field("body").type == pa.binary_view()
     del reader
@@ -207,7 +216,8 @@ def test_records_of_a_pull_answer(material: Material):
             if base <= row["commitLogOffset"] < base + len(content)
         }
         data += b"".join(content[at : at + size] for at, size in sorted(sizes.items()))
-    reader = SegmentReader([], 0, 0, records=data, columns=ALL, broker_name=material.broker)
+    form = ReadOptions(columns=tuple(ALL))
+    reader = SegmentReader(RecordBytes(data), None, form, broker_name=material.broker)
     found = [row for batch in batches(reader) for row in side.from_arrow(batch)]
     assert_same(found, material.rows, "pull answer")
 
@@ -238,7 +248,7 @@ def test_advance_counts_rows_and_bytes(material: Material):
     for limit in (1, 10, 100):
         at, seen = 0, []
         while at < end:
-            to, count = segment_advance(files, at, end, max_rows=limit)
+            to, count = segment_advance(LogRange(files, at, end), max_rows=limit)
             part = [row for row in material.rows if at <= row["commitLogOffset"] < to]
             assert len(part) == count
             assert count <= limit or len({row["commitLogOffset"] for row in part}) == 1
@@ -249,7 +259,7 @@ def test_advance_counts_rows_and_bytes(material: Material):
     for limit in (1, 5000, 50_000):
         at = 0
         while at < end:
-            to, _ = segment_advance(files, at, end, max_bytes=limit)
+            to, _ = segment_advance(LogRange(files, at, end), max_bytes=limit)
             inside = [s for s in starts if at <= s < to]
             assert inside[-1] + sizes[inside[-1]] - at <= limit or len(inside) == 1
             at = to
@@ -260,7 +270,7 @@ def test_advance_by_the_rows_of_a_rule(material: Material):
     end = end_of(files)
     at, seen = 0, 0
     while at < end:
-        to, count = segment_advance(files, at, end, max_rows=3, rule=lambda t: t == "Load")
+        to, count = segment_advance(LogRange(files, at, end), lambda t: t == "Load", max_rows=3)
         assert count <= 3
         at, seen = to, seen + count
     assert seen == sum(row["topic"] == "Load" for row in material.rows)
@@ -278,7 +288,7 @@ def test_times_of_the_files(material: Material):
 
 def test_stats_add_up(tmp_path: Path):
     log = filled(tmp_path / "log", 300)
-    reader = SegmentReader(log.files(), 0, log.end, rule=lambda topic: topic == "T1")
+    reader = reader_of(log.files(), 0, log.end, rule=lambda topic: topic == "T1")
     taken = sum(batch.num_rows for batch in batches(reader))
     stats = reader.stats()
     assert taken == stats["rows"] == sum(r.topic == "T1" for r in log.records)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pyrmq
 from pyrmq import aio, sync
 from pyrmq.aio import ConsumeResult, ReceivedMessage
+from pyrmq.oms import aio as oms_aio
+from pyrmq.oms import sync as oms_sync
 from pyrmq.sync import ConsumeFrom, Message, MessageModel, Producer, SendResult, SendStatus
 
 
@@ -77,3 +79,23 @@ async def with_an_outbox_in_asyncio(
     outbox: aio.Outbox, producer: aio.TransactionalProducer
 ) -> None:
     print((await outbox.send(producer, Message("T", b"x"))).local_state)
+
+
+def with_open_messaging() -> bool:
+    point = oms_sync.MessagingAccessPoint("oms:rocketmq://127.0.0.1:9876/default")
+    with point.create_push_consumer({"CONSUMER_ID": "g"}) as consumer:
+        consumer.suspend()
+        suspended: bool = consumer.is_suspended()
+    with point.create_pull_consumer({"CONSUMER_ID": "g"}) as pulling:
+        message = pulling.receive(timeout=1.0)
+        if message is not None:
+            pulling.ack(message)
+    return suspended
+
+
+async def with_open_messaging_in_asyncio() -> bool:
+    point = oms_aio.MessagingAccessPoint("oms:rocketmq://127.0.0.1:9876/default")
+    async with point.create_push_consumer({"CONSUMER_ID": "g"}) as consumer:
+        await consumer.suspend()
+        suspended: bool = await consumer.is_suspended()
+    return suspended

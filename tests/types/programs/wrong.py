@@ -5,6 +5,8 @@ from __future__ import annotations
 import pyrmq
 from pyrmq import aio, sync
 from pyrmq.aio import Prodcuer  # attr-defined
+from pyrmq.oms import aio as oms_aio
+from pyrmq.oms import sync as oms_sync
 from pyrmq.sync import Consumer  # attr-defined
 
 
@@ -47,3 +49,11 @@ def calls(producer: sync.Producer, other: aio.Producer) -> None:
     producer.send("T")  # arg-type
     print(producer.send(sync.Message("T", b"")).staus)  # attr-defined
     print(other.send(aio.Message("T", b"")).status)  # attr-defined
+
+
+async def open_messaging(consumer: oms_sync.PushConsumer, other: oms_aio.PullConsumer) -> None:
+    consumer.suspend(1)  # call-arg
+    consumer.suspnd()  # attr-defined
+    await consumer.resume()  # misc
+    await other.ack(5)  # arg-type
+    print(await other.receive(timeout="1"))  # arg-type

@@ -11,6 +11,8 @@ pub enum ScanError {
         at: u64,
         phys: u64,
         why: String,
+        /// Physical offset of the next record, where one was found.
+        next: Option<u64>,
     },
     #[error("{path}: {error}")]
     Io {

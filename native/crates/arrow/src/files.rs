@@ -158,6 +158,7 @@ impl FileSet {
             at,
             phys,
             why,
+            next: None,
         }
     }
 }

@@ -393,6 +393,7 @@ impl Reader {
                 at: self.place_in_answer(),
                 phys: fault.from,
                 why: fault.why.clone(),
+                next: None,
             },
         };
         let ScanError::Damaged { path, at, phys, .. } = &error else {

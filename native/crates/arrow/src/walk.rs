@@ -371,5 +371,20 @@ pub fn crc_fits(view: &View, bytes: &[u8]) -> bool {
 /// The damage of a step as the error that it is where nothing may be skipped.
 pub fn damage_error(file_set: &FileSet, from: u64, to: u64, why: &str) -> ScanError {
     let text = format!("{why}; the next record starts {} bytes later", to - from);
-    file_set.damaged(from, text)
+    match file_set.damaged(from, text) {
+        ScanError::Damaged {
+            path,
+            at,
+            phys,
+            why,
+            ..
+        } => ScanError::Damaged {
+            path,
+            at,
+            phys,
+            why,
+            next: Some(to),
+        },
+        other => other,
+    }
 }

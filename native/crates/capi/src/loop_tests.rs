@@ -7,11 +7,12 @@ use super::table::TABLE;
 use pyrmq_broker::Broker;
 use pyrmq_broker::wire::{Budget, Context};
 use pyrmq_store::{FlushMode, Store, StoreConfig, TopicSettings};
+use rustix::event::epoll;
 use std::ffi::c_void;
 use std::io::{Read, Write};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
@@ -68,8 +69,7 @@ impl Rig {
             context: Some(Arc::new(Context::new(broker, "R", true))),
             budget: Arc::new(Budget::new(1 << 24)),
         });
-        // SAFETY: the call gives a descriptor that nobody else has.
-        let epoll = unsafe { OwnedFd::from_raw_fd(libc::epoll_create1(0)) };
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
         let address = Arc::as_ptr(&store).cast();
         // SAFETY: the epoll and the store live.
         let ready =
@@ -109,7 +109,8 @@ impl Rig {
 
     fn watch(&self, line: &Line) {
         let fd = line.ours.as_raw_fd();
-        epoll_add(self.epoll.as_raw_fd(), fd);
+        let data = epoll::EventData::new_u64(fd as u64);
+        epoll::add(&self.epoll, &line.ours, data, epoll::EventFlags::IN).unwrap();
         // SAFETY: a loop and a session of ours.
         let status = unsafe { (TABLE.ready_loop_watch)(self.ready, line.session, fd) };
         assert_eq!(status, OK);
@@ -168,16 +169,6 @@ impl Line {
         let mut got = [0; 4096];
         (&self.peer).read(&mut got).unwrap()
     }
-}
-
-fn epoll_add(epoll: i32, fd: i32) {
-    let mut event = libc::epoll_event {
-        events: libc::EPOLLIN as u32,
-        u64: fd as u64,
-    };
-    // SAFETY: `event` is valid.
-    let added = unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &mut event) };
-    assert_eq!(added, 0);
 }
 
 fn frame(code: i32, opaque: i32, fields: &str, body: &[u8]) -> Vec<u8> {

@@ -1,6 +1,7 @@
 //! UNIQ_KEY for messages whose sender set none. [MessageClientIDSetter]
 
 use crate::host::{Host, hex8};
+use rustix::rand::GetRandomFlags;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -28,12 +29,10 @@ fn constant_of(pid: u32) -> u32 {
 
 fn random() -> u64 {
     let mut bytes = [0u8; 8];
-    // SAFETY: the buffer is as long as is said; the call writes to nothing else.
-    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    match got == bytes.len() as isize {
-        true => u64::from_ne_bytes(bytes),
+    match rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty()) {
+        Ok(8) => u64::from_ne_bytes(bytes),
         // No source of chance: the moment has to do.
-        false => std::time::SystemTime::now()
+        _ => std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .map_or(0, |d| d.as_nanos() as u64),
     }

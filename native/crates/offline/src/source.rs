@@ -1,8 +1,9 @@
 //! One file, read through a window.
 
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -94,16 +95,11 @@ impl Source {
         if at >= self.len {
             return None;
         }
-        // SAFETY: a plain system call on a descriptor that `file` keeps open; reads are positioned,
-        // so that nothing depends on where it leaves the descriptor.
-        let found =
-            unsafe { libc::lseek(self.file.as_raw_fd(), at as libc::off_t, libc::SEEK_DATA) };
-        if found >= 0 {
-            return Some(found as u64);
-        }
-        match io::Error::last_os_error().raw_os_error() {
-            Some(libc::ENXIO) => None,
-            _ => Some(at), // the file system knows no holes
+        // Reads are positioned: nothing depends on where this leaves the descriptor.
+        match seek(&self.file, SeekFrom::Data(at)) {
+            Ok(found) => Some(found),
+            Err(Errno::NXIO) => None,
+            Err(_) => Some(at), // the file system knows no holes
         }
     }
 

@@ -1,7 +1,11 @@
 //! The system calls: sockets by their descriptors, and epoll with the monotonic clock.
+//!
+//! They are libc's where rustix asks for an open descriptor (here one may be closed: EBADF is an answer
+//! like others), and for waits in nanoseconds, which rustix has for Linux 5.11 and later only.
 
 use super::poll::{Poll, Ready};
 use super::socket::Socket;
+use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::os::fd::RawFd;
 
@@ -76,12 +80,7 @@ impl Poll for Epoll {
     }
 
     fn now_ns(&self) -> i64 {
-        let mut now = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // SAFETY: `now` is writable.
-        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+        let now = clock_gettime(ClockId::Monotonic);
         now.tv_sec * 1_000_000_000 + now.tv_nsec
     }
 }

@@ -8,29 +8,20 @@ use super::ready_loop::{ReadyLoop, Until};
 use super::socket::Socket;
 use super::testing::*;
 use pyrmq_store::FlushMode;
+use rustix::event::epoll;
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-fn control(epoll: &OwnedFd, operation: i32, fd: i32) {
-    let mut event = libc::epoll_event {
-        events: READABLE,
-        u64: fd as u64,
-    };
-    // SAFETY: both descriptors are open, `event` is valid.
-    let done = unsafe { libc::epoll_ctl(epoll.as_raw_fd(), operation, fd, &mut event) };
-    assert_eq!(done, 0);
-}
-
 fn epoll(watched: &[UnixStream]) -> OwnedFd {
-    // SAFETY: the call gives a descriptor that nobody else has.
-    let epoll = unsafe { OwnedFd::from_raw_fd(libc::epoll_create1(libc::EPOLL_CLOEXEC)) };
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
     for stream in watched {
-        control(&epoll, libc::EPOLL_CTL_ADD, stream.as_raw_fd());
+        let data = epoll::EventData::new_u64(stream.as_raw_fd() as u64);
+        epoll::add(&epoll, stream, data, epoll::EventFlags::IN).unwrap();
     }
     epoll
 }
@@ -103,7 +94,8 @@ fn serve_peers(flush_mode: FlushMode) {
             if !gone.is_empty() {
                 for fd in gone {
                     ready.forget(fd); // the peer has closed its socket
-                    control(&epoll, libc::EPOLL_CTL_DEL, fd);
+                    let stream = ours.iter().find(|one| one.as_raw_fd() == fd).unwrap();
+                    epoll::delete(&epoll, stream).unwrap();
                 }
                 ready.finish(1.5);
             }

@@ -16,7 +16,8 @@ use super::config::{FlushMode, StoreConfig};
 use super::error::{Result, StoreError};
 use super::growth::Growth;
 use parking_lot::Mutex;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -99,12 +100,8 @@ pub struct Barrier {
 
 impl Barrier {
     pub fn new(policy: Policy, log: Arc<CommitLog>) -> Result<Self> {
-        // SAFETY: a plain system call; the result is checked before it is owned.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
-        if fd < 0 {
-            let error = std::io::Error::last_os_error();
-            return Err(StoreError::io("eventfd", "", &error));
-        }
+        let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
+            .map_err(|e| StoreError::io("eventfd", "", &e.into()))?;
         Ok(Barrier {
             policy,
             log,
@@ -115,8 +112,7 @@ impl Barrier {
             failed: AtomicBool::new(false),
             failure: Mutex::new(None),
             unwritten: Mutex::new(None),
-            // SAFETY: `fd` is a fresh descriptor that nobody else owns.
-            event: unsafe { OwnedFd::from_raw_fd(fd) },
+            event,
         })
     }
 
@@ -126,8 +122,8 @@ impl Barrier {
 
     /// Readable when an input that the policy requires moved (or failed) since it was last read, or when
     /// writing into the log failed or succeeded again.
-    pub fn event_fd(&self) -> RawFd {
-        self.event.as_raw_fd()
+    pub fn event_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
     }
 
     /// The log is confirmed below this physical offset: the least that the policy's inputs have
@@ -289,10 +285,8 @@ impl Barrier {
     }
 
     pub(super) fn signal(&self) {
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: eight bytes of a live array are written to our own descriptor. A full counter
-        // (EAGAIN) means that the reader has not been there yet, which is as good.
-        unsafe { libc::write(self.event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        // A full counter (EAGAIN) means that the reader has not been there yet, which is as good.
+        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 }
 

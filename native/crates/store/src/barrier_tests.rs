@@ -12,10 +12,7 @@ fn barrier(dir: &std::path::Path, mode: FlushMode) -> Barrier {
 }
 
 fn is_signalled(barrier: &Barrier) -> bool {
-    let mut count = [0u8; 8];
-    // SAFETY: eight bytes of a live array are filled from a descriptor that does not block.
-    let n = unsafe { libc::read(barrier.event_fd(), count.as_mut_ptr().cast(), 8) };
-    n == 8
+    rustix::io::read(barrier.event_fd(), &mut [0; 8]) == Ok(8)
 }
 
 fn error() -> StoreError {

@@ -233,16 +233,6 @@ impl StoreConfig {
 }
 
 fn memory_bytes() -> u64 {
-    // SAFETY: sysconf reads two system constants and touches no memory of ours.
-    let (pages, size) = unsafe {
-        (
-            libc::sysconf(libc::_SC_PHYS_PAGES),
-            libc::sysconf(libc::_SC_PAGESIZE),
-        )
-    };
-    if pages > 0 && size > 0 {
-        pages as u64 * size as u64
-    } else {
-        4 << 30
-    }
+    let info = rustix::system::sysinfo();
+    info.totalram as u64 * info.mem_unit as u64
 }

@@ -1,18 +1,11 @@
 //! How full a disk is.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Used part of the disk of `path` in whole percent, rounded up, as `df` counts it (what only root
 /// may use is neither used nor free); None if the system does not say. [UtilAll]
 pub fn used_percent(path: &Path) -> Option<u32> {
-    let name = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;
-    // SAFETY: `statvfs` is plain data for which all-zero is valid.
-    let mut fs: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: `name` ends with a zero byte and both outlive the call.
-    if unsafe { libc::statvfs(name.as_ptr(), &mut fs) } != 0 {
-        return None;
-    }
+    let fs = rustix::fs::statvfs(path).ok()?;
     let used = fs.f_blocks.checked_sub(fs.f_bfree)?;
     let all = used.checked_add(fs.f_bavail)?;
     if all == 0 {

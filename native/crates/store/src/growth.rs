@@ -4,7 +4,8 @@
 
 use super::error::{Result, StoreError};
 use parking_lot::Mutex;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
@@ -43,15 +44,10 @@ impl Growth {
 
     /// Adds a thread that follows the log, until `leave`.
     pub fn join(&self) -> Result<Arc<Follower>> {
-        // SAFETY: a plain system call; the result is checked before it is owned.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
-        if fd < 0 {
-            let error = std::io::Error::last_os_error();
-            return Err(StoreError::io("eventfd", "", &error));
-        }
+        let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
+            .map_err(|e| StoreError::io("eventfd", "", &e.into()))?;
         let follower = Arc::new(Follower {
-            // SAFETY: `fd` is a fresh descriptor that nobody else owns.
-            event: unsafe { OwnedFd::from_raw_fd(fd) },
+            event,
             asleep: AtomicBool::new(false),
         });
         self.followers.lock().push(follower.clone());
@@ -85,43 +81,30 @@ impl Growth {
 }
 
 impl Follower {
-    pub fn fd(&self) -> RawFd {
-        self.event.as_raw_fd()
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
     }
 
     /// Makes the descriptor readable: to look again, or to stop.
     pub fn wake(&self) {
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: eight bytes of a live array are written to our own descriptor. A full counter
-        // (EAGAIN) means that the follower has not been there yet, which is as good.
-        unsafe { libc::write(self.event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        // A full counter (EAGAIN) means that the follower has not been there yet, which is as good.
+        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
     fn clear(&self) {
-        let mut count = [0u8; 8];
-        // SAFETY: eight bytes of a live array are read from our own descriptor, which does not block.
-        unsafe {
-            libc::read(
-                self.event.as_raw_fd(),
-                count.as_mut_ptr().cast(),
-                count.len(),
-            )
-        };
+        // EAGAIN: nobody woke it.
+        let _ = rustix::io::read(&self.event, &mut [0; 8]);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     fn readable(follower: &Follower) -> bool {
-        let mut poll = libc::pollfd {
-            fd: follower.fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        // SAFETY: one live pollfd, no waiting.
-        unsafe { libc::poll(&mut poll, 1, 0) == 1 }
+        let mut polled = [PollFd::new(&follower.event, PollFlags::IN)];
+        poll(&mut polled, Some(&Timespec::default())) == Ok(1)
     }
 
     #[test]

@@ -160,11 +160,7 @@ pub fn sync_dir(dir: &Path) -> Result<()> {
 pub fn sync_file_system(dir: &Path) -> Result<()> {
     let io = |e: &std::io::Error| StoreError::io("sync", dir, e);
     let file = File::open(dir).map_err(|e| io(&e))?;
-    // SAFETY: a plain system call on a descriptor that `file` keeps open.
-    match unsafe { libc::syncfs(file.as_raw_fd()) } {
-        0 => Ok(()),
-        _ => Err(io(&std::io::Error::last_os_error())),
-    }
+    rustix::fs::syncfs(file).map_err(|e| io(&e.into()))
 }
 
 /// Creates a folder and those above it that are missing, durably.

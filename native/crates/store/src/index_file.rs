@@ -13,6 +13,7 @@ use super::resident;
 use super::segment::{PAGE, fallocate, fallocate_only, populate};
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use pyrmq_format::index::{ENTRY, Entry, HEADER, Header, SLOT, Shape, at, seconds_since};
+use rustix::fs::FallocateFlags;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -48,7 +49,7 @@ impl IndexFile {
             .map_err(|e| StoreError::io("create", &path, &e))?;
         let fill = || {
             file.set_len(shape.file_size() as u64)?;
-            fallocate(&file, 0, 0, shape.entry_at(0))?;
+            fallocate(&file, FallocateFlags::empty(), 0, shape.entry_at(0))?;
             let mut header = [0; HEADER];
             Header::after(end_time, end_phys).write(&mut header);
             file.write_all_at(&header, 0)
@@ -88,7 +89,7 @@ impl IndexFile {
             .map_err(|e| io("read", e))?;
         let used = shape.entry_at(i32::from_be_bytes(count).max(1) as u32);
         // Where even reading a hole takes room (tmpfs), take it now; a full disk may still be read.
-        let _ = fallocate_only(&file, 0, 0, used);
+        let _ = fallocate_only(&file, FallocateFlags::empty(), 0, used);
         Self::map(&file, path, shape, used)
     }
 
@@ -278,7 +279,7 @@ impl IndexFile {
         let file = OpenOptions::new().read(true).write(true).open(&self.path)?;
         let from = self.reserved.load(Ordering::Relaxed);
         if !self.writable.load(Ordering::Relaxed) {
-            match fallocate_only(&file, 0, 0, from) {
+            match fallocate_only(&file, FallocateFlags::empty(), 0, from) {
                 Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => rewrite(&file, from)?,
                 done => done?,
             }
@@ -291,7 +292,7 @@ impl IndexFile {
         // Behind the last entry there is nothing to lose, so zeros may be written there.
         let take = |step: usize| {
             let to = end.next_multiple_of(step).min(self.map.len());
-            fallocate(&file, 0, from, to - from)?;
+            fallocate(&file, FallocateFlags::empty(), from, to - from)?;
             self.populate(from, to).map(|()| to)
         };
         let to = match take(CHUNK) {

@@ -147,10 +147,8 @@ fn a_write_that_fails_refuses_and_the_next_one_makes_up_for_it() {
         store.writer().position.lock().file = file;
         assert!(store.put().is_err(), "not again so soon");
         store.writer().retry_now();
-        let mut count = [0u8; 8];
         let event = store.barrier().event_fd();
-        // SAFETY: eight bytes of a live array are filled from a descriptor that does not block.
-        let mut signalled = || unsafe { libc::read(event, count.as_mut_ptr().cast(), 8) } == 8;
+        let signalled = || rustix::io::read(event, &mut [0; 8]) == Ok(8);
         assert!(signalled(), "that it failed");
         let three = append(&mut store.put().unwrap(), &topic, b"new").unwrap();
         assert_eq!(three.queue_offset, 2);

@@ -184,8 +184,7 @@ fn log_unreadable(e: &StoreError) {
 
 fn page_size() -> usize {
     static SIZE: OnceLock<usize> = OnceLock::new();
-    // SAFETY: a plain call without pointers.
-    *SIZE.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize)
+    *SIZE.get_or_init(rustix::param::page_size)
 }
 
 /// Where the part of a mapping ends that begins at `from` and is in memory: at most `to`.

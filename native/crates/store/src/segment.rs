@@ -15,8 +15,9 @@ use super::error::{Result, StoreError};
 use super::file_set::wrong_size;
 use memmap2::{Advice, MmapOptions, MmapRaw, UncheckedAdvice};
 use parking_lot::Mutex;
+use rustix::fs::{FallocateFlags, SeekFrom, fadvise, fstatfs, seek};
+use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -308,11 +309,7 @@ impl Segment {
         // SAFETY: a shared mapping of a file: what is touched again is read again.
         unsafe { self.map.unchecked_advise(UncheckedAdvice::DontNeed) }.map_err(io)?;
         let file = File::open(&self.path).map_err(|e| StoreError::io("open", &self.path, &e))?;
-        // SAFETY: a plain system call on a descriptor that `file` keeps open.
-        match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
-            0 => Ok(()),
-            errno => Err(io(std::io::Error::from_raw_os_error(errno))),
-        }
+        fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).map_err(|e| io(e.into()))
     }
 
     /// Locks the file's pages in memory (mlock), or unlocks them.
@@ -392,54 +389,38 @@ pub(super) fn zero_behind(path: &Path, at: usize, size: usize) -> Result<()> {
 /// Elsewhere a hole reads as zeros, and not every file system tells holes from pages that are still
 /// to be written.
 fn end_of_data(file: &File, size: usize) -> std::io::Result<usize> {
-    // SAFETY: `statfs` is plain data for which all-zero is valid; the descriptor is open.
-    let mut fs: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: as above.
-    if unsafe { libc::fstatfs(file.as_raw_fd(), &mut fs) } != 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    if fs.f_type != libc::TMPFS_MAGIC {
+    if fstatfs(file)?.f_type != libc::TMPFS_MAGIC {
         return Ok(size);
     }
     let mut end = 0;
     while end < size {
-        match seek(file, end, libc::SEEK_DATA) {
-            Ok(start) => end = seek(file, start, libc::SEEK_HOLE)?.min(size),
-            Err(e) if e.raw_os_error() == Some(libc::ENXIO) => break,
-            Err(e) if e.raw_os_error() == Some(libc::EINVAL) => return Ok(size),
-            Err(e) => return Err(e),
+        match seek(file, SeekFrom::Data(end as u64)) {
+            Ok(start) => end = (seek(file, SeekFrom::Hole(start))? as usize).min(size),
+            Err(Errno::NXIO) => break,
+            Err(Errno::INVAL) => return Ok(size),
+            Err(e) => return Err(e.into()),
         }
     }
     Ok(end)
 }
 
-fn seek(file: &File, from: usize, whence: libc::c_int) -> std::io::Result<usize> {
-    // SAFETY: a plain system call on a descriptor that `file` keeps open.
-    let at = unsafe { libc::lseek(file.as_raw_fd(), from as libc::off_t, whence) };
-    if at >= 0 {
-        Ok(at as usize)
-    } else {
-        Err(std::io::Error::last_os_error())
-    }
-}
-
 /// The first place at or behind `from` where the file system has stored something; `size` if there
 /// is none, `from` if it does not say.
 pub(super) fn next_data(file: &File, from: u64, size: u64) -> std::io::Result<u64> {
-    match seek(file, from as usize, libc::SEEK_DATA) {
-        Ok(at) => Ok((at as u64).min(size)),
-        Err(e) if e.raw_os_error() == Some(libc::ENXIO) => Ok(size),
-        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => Ok(from),
-        Err(e) => Err(e),
+    match seek(file, SeekFrom::Data(from)) {
+        Ok(at) => Ok(at.min(size)),
+        Err(Errno::NXIO) => Ok(size),
+        Err(Errno::INVAL) => Ok(from),
+        Err(e) => Err(e.into()),
     }
 }
 
 /// The first hole at or behind `from`; `size` if there is none or the file system does not say.
 pub(super) fn next_hole(file: &File, from: u64, size: u64) -> std::io::Result<u64> {
-    match seek(file, from as usize, libc::SEEK_HOLE) {
-        Ok(at) => Ok((at as u64).min(size)),
-        Err(e) if matches!(e.raw_os_error(), Some(libc::ENXIO | libc::EINVAL)) => Ok(size),
-        Err(e) => Err(e),
+    match seek(file, SeekFrom::Hole(from)) {
+        Ok(at) => Ok(at.min(size)),
+        Err(Errno::NXIO | Errno::INVAL) => Ok(size),
+        Err(e) => Err(e.into()),
     }
 }
 
@@ -458,17 +439,22 @@ pub(super) fn populate(map: &MmapRaw, from: usize, to: usize) -> std::io::Result
 
 /// Reserves `len` bytes that were never written.
 fn allocate(file: &File, from: usize, len: usize) -> std::io::Result<()> {
-    fallocate(file, 0, from, len)
+    fallocate(file, FallocateFlags::empty(), from, len)
 }
 
 /// Makes `from..size` a hole, without a moment at which the file has another length.
 fn zero(file: &File, from: usize, size: usize) -> std::io::Result<()> {
-    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     fallocate(file, mode, from, size - from)
 }
 
 /// fallocate, or zeros where the file system knows none: what callers want reads as zero anyway.
-pub(super) fn fallocate(file: &File, mode: i32, from: usize, len: usize) -> std::io::Result<()> {
+pub(super) fn fallocate(
+    file: &File,
+    mode: FallocateFlags,
+    from: usize,
+    len: usize,
+) -> std::io::Result<()> {
     match fallocate_only(file, mode, from, len) {
         Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => write_zeros(file, from, len),
         done => done,
@@ -478,21 +464,12 @@ pub(super) fn fallocate(file: &File, mode: i32, from: usize, len: usize) -> std:
 /// The system call alone: with mode 0 it leaves stored content as it is.
 pub(super) fn fallocate_only(
     file: &File,
-    mode: i32,
+    mode: FallocateFlags,
     from: usize,
     len: usize,
 ) -> std::io::Result<()> {
-    let (at, n) = (from as libc::off_t, len as libc::off_t);
-    loop {
-        // SAFETY: a plain system call on a descriptor that `file` keeps open.
-        if unsafe { libc::fallocate(file.as_raw_fd(), mode, at, n) } == 0 {
-            return Ok(());
-        }
-        let err = std::io::Error::last_os_error();
-        if err.raw_os_error() != Some(libc::EINTR) {
-            return Err(err);
-        }
-    }
+    let again = || rustix::fs::fallocate(file, mode, from as u64, len as u64);
+    Ok(rustix::io::retry_on_intr(again)?)
 }
 
 fn write_zeros(file: &File, from: usize, len: usize) -> std::io::Result<()> {

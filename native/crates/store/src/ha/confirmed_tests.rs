@@ -167,10 +167,7 @@ fn a_log_that_was_cut_is_shown_to_its_end() {
 }
 
 fn is_signalled(store: &Store) -> bool {
-    let mut count = [0u8; 8];
-    // SAFETY: eight bytes of a live array are filled from a descriptor that does not block.
-    let n = unsafe { libc::read(store.barrier().event_fd(), count.as_mut_ptr().cast(), 8) };
-    n == 8
+    rustix::io::read(store.barrier().event_fd(), &mut [0; 8]) == Ok(8)
 }
 
 #[test]

@@ -23,6 +23,7 @@ final class LitePull {
     private static DefaultLitePullConsumer create(Args args, String instance) {
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(args.group());
         consumer.setNamesrvAddr(args.namesrv());
+        consumer.setMqClientApiTimeout(30_000);
         consumer.setInstanceName(instance);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setAutoCommit(false);

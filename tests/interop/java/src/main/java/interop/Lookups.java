@@ -58,6 +58,7 @@ final class Lookups {
         WireTags wire = new WireTags();
         DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(args.group(), wire);
         consumer.setNamesrvAddr(args.namesrv());
+        consumer.setMqClientApiTimeout(30_000);
         consumer.start();
         String filter = args.get("filter", "*");
         for (MessageQueue mq : new TreeSet<>(consumer.fetchSubscribeMessageQueues(args.topic()))) {
@@ -110,6 +111,7 @@ final class Lookups {
     static void offsets(Args args, Out out, Map<String, Object> summary) throws Exception {
         DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(args.group());
         consumer.setNamesrvAddr(args.namesrv());
+        consumer.setMqClientApiTimeout(30_000);
         consumer.start();
         for (MessageQueue mq : new TreeSet<>(consumer.fetchSubscribeMessageQueues(args.topic()))) {
             long min = consumer.minOffset(mq);

@@ -23,7 +23,8 @@ final class Producers {
     static DefaultMQProducer start(Args args) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer(args.group());
         producer.setNamesrvAddr(args.namesrv());
-        producer.setSendMsgTimeout(10_000);
+        producer.setSendMsgTimeout(30_000);
+        producer.setMqClientApiTimeout(30_000);
         producer.start();
         return producer;
     }

@@ -63,6 +63,7 @@ final class PushConsumers {
     static DefaultMQPushConsumer create(Args args, String instance) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args.group());
         consumer.setNamesrvAddr(args.namesrv());
+        consumer.setMqClientApiTimeout(30_000);
         String name = instance != null ? instance : args.get("instance", null);
         if (name != null) {
             consumer.setInstanceName(name);

@@ -21,6 +21,8 @@ final class RequestReply {
     static void run(Args args, Out out, Map<String, Object> summary) throws Exception {
         DefaultMQProducer replier = new DefaultMQProducer(args.group() + "-replier");
         replier.setNamesrvAddr(args.namesrv());
+        replier.setSendMsgTimeout(30_000);
+        replier.setMqClientApiTimeout(30_000);
         replier.setInstanceName("replier");
         replier.start();
         replier.send(request(args, "makes the topic", -1)); // so that the consumer finds its queues
@@ -34,6 +36,8 @@ final class RequestReply {
         consumer.start();
         DefaultMQProducer asker = new DefaultMQProducer(args.group() + "-asker");
         asker.setNamesrvAddr(args.namesrv());
+        asker.setSendMsgTimeout(30_000);
+        asker.setMqClientApiTimeout(30_000);
         asker.setInstanceName("asker");
         asker.start();
         int count = args.number("count", 3);

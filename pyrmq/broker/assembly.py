@@ -1,0 +1,310 @@
+"""Puts a broker together: its parts, in the order in which they are made.
+
+Each part gets what it needs by its constructor. `assemble` is the one place that knows all of them;
+`pyrmq.broker.broker` starts and stops them.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from pyrmq.broker import identity
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
+from pyrmq.broker.config.updates import ConfigUpdates
+from pyrmq.broker.delay import DelayOffsets, DelayService
+from pyrmq.broker.housekeeping import Housekeeping, PageCache
+from pyrmq.broker.opening import open_store
+from pyrmq.broker.registration import Registration
+from pyrmq.broker.replication.peers import Peers
+from pyrmq.broker.replication.replicating import Replicating
+from pyrmq.broker.replication.role import Promotion, Role
+from pyrmq.broker.replication.slave import KnownMaster
+from pyrmq.broker.replication.slave_sync import SlaveSync
+from pyrmq.broker.replication.sole_master import SoleMaster
+from pyrmq.broker.requests.group_admin import RequestModes
+from pyrmq.broker.requests.processors import processors
+from pyrmq.broker.requests.pull import pull_of_no_topic
+from pyrmq.broker.requests.transactions import (
+    ProducerChoice,
+    TransactionMetrics,
+    keep_progress,
+    make_overflow_topic,
+    open_transactions,
+    rules,
+)
+from pyrmq.broker.saving import Saving
+from pyrmq.broker.stats.broker_stats import BrokerStats
+from pyrmq.broker.tables.clients import ClientTable, Notices
+from pyrmq.broker.tables.consumer_filters import ConsumerFilters
+from pyrmq.broker.tables.deleted_unread import DeletedUnread
+from pyrmq.broker.tables.groups import GroupTable
+from pyrmq.broker.tables.leading_offsets import bring_back_to_store
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.tables import Tables
+from pyrmq.broker.tables.topic_creation import open_topics
+from pyrmq.broker.tables.topic_removal import TopicDeletion
+from pyrmq.engine import Listener, PullGrants, Store, Transactions
+from pyrmq.model.subscription import Subscription
+from pyrmq.net.address import Address, message_id
+from pyrmq.net.server.admin_access import AdminAccess
+from pyrmq.net.server.answers import Processor
+from pyrmq.net.server.questions import Questions
+from pyrmq.net.server.server import RemotingServer
+from pyrmq.txn import TransactionService
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a broker is made from."""
+
+    role: Role
+    """The configuration, with the role that counts."""
+    configured: BrokerConfig
+    """The configuration without the changes of operators."""
+    pinned: Mapping[str, str]
+    """Keys that UPDATE_BROKER_CONFIG may not change, and what sets them."""
+    sockets: list[socket.socket]
+    ha_sockets: list[socket.socket]
+    restart: Callable[[], None]
+    """Has the broker left and served again: its role has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of a running broker."""
+
+    address: Address
+    store: Store
+    live: LiveConfig
+    tables: Tables
+    registration: Registration
+    replicating: Replicating
+    sole: SoleMaster
+    slave_sync: SlaveSync
+    deleted_unread: DeletedUnread
+    stats: BrokerStats
+    notices: Notices
+    transactions: TransactionService
+    delays: DelayService
+    housekeeping: Housekeeping
+    page_cache: PageCache
+    saving: Saving
+    processors: Mapping[int, Processor]
+    """By request code."""
+    server: RemotingServer
+
+
+def assemble(start: Start) -> Parts:
+    """Opens the store and makes all parts. Blocking. If one cannot be made, the store is closed."""
+    config = start.role.config
+    address = config.broker_ip1, start.sockets[0].getsockname()[1]
+    store = open_store(config, address)
+    try:
+        return _parts(start, address, store)
+    except BaseException:
+        store.close()
+        raise
+
+
+def _parts(start: Start, address: Address, store: Store) -> Parts:
+    updates = ConfigUpdates(start.role.config, start.pinned)
+    live = updates.live
+    config = live.now
+    folder = config.store_path_root_dir / "config"
+
+    grants = PullGrants()
+    topics = open_topics(folder / "topics.json", live, store, grants.revoke)
+    identity.write_name(folder, config.broker_name, topics.table.topics.values())
+
+    peers = Peers(live, address)
+    master = KnownMaster()
+    since = start.role.since
+    replicating = Replicating(config, store, start.ha_sockets, master.get, since, peers)
+    registration = Registration(
+        live,
+        topics.table,
+        address,
+        _ha_address(config, address, start.ha_sockets),
+        master,
+        replicating.has_master,
+    )
+
+    def replaced() -> None:
+        """Another broker is the master by now."""
+        registration.leave()
+        replicating.leave_slaves()
+
+    sole = SoleMaster(live, peers, store, since, leave=replaced, stay=registration.register_again)
+
+    groups = GroupTable(folder / "subscriptionGroup.json", live, grants.revoke)
+    offsets = OffsetTable(
+        folder / "consumerOffset.json", config.consumer_offset_update_version_step, grants
+    )
+    deleted_unread = DeletedUnread(store, topics.table, offsets)
+    request_modes = RequestModes(folder / "messageRequestMode.json")
+    stats = BrokerStats(
+        config.broker_cluster_name, store, topics.table, groups, offsets.take_granted
+    )
+    offsets.watch_granted(stats.pulled)
+    filters = ConsumerFilters(folder / "consumerFilter.json", config, store)
+
+    def subscribed(group: str, wanted: dict[str, Subscription]) -> None:
+        grants.revoke()
+        filters.subscribed(group, wanted)
+
+    notices = Notices()
+    clients = ClientTable(notices.changed, subscribed)
+    tables = Tables(topics, groups, offsets, filters, clients)
+    if not config.is_slave:  # a slave's are those of its master, which may be ahead
+        bring_back_to_store(offsets, topics.table, store)
+
+    engine = open_transactions(config, store, offsets)
+    questions = Questions()
+    server = _server(config, start.sockets, store, grants, engine, questions)
+    transactions = _transactions(config, address, store, tables, engine)
+    delays = DelayService(
+        store,
+        DelayOffsets(folder / "delayOffset.json", len(config.delay_levels)),
+        server.wake_parked,
+        topics.creation.adopt_delivered,
+    )
+    deletion = TopicDeletion(
+        live,
+        store,
+        topics.table,
+        topics.removal,
+        groups,
+        offsets,
+        lambda deleted: server.end_parked(deleted, pull_of_no_topic),
+    )
+    slave_sync = SlaveSync(
+        folder,
+        topics,
+        groups,
+        offsets,
+        deletion,
+        replicating.followed,
+        replicating.has_master,
+    )
+    replicating.watch(slave_sync.wake)
+    promotion = Promotion(
+        start.configured,
+        start.role.config,
+        start.pinned,
+        replicating,
+        sole,
+        start.restart,
+        lambda: int(store.stats()["maxPhyOffset"]),
+    )
+    by_code = processors(
+        live=live,
+        updates=updates,
+        change_role=promotion.change,
+        address=address,
+        store=store,
+        tables=tables,
+        grants=grants,
+        stats=stats,
+        deleted_unread=deleted_unread,
+        request_modes=request_modes,
+        registration=registration,
+        replicating=replicating,
+        transactions=transactions,
+        delays=delays,
+        deletion=deletion,
+        questions=questions,
+        server=server,
+    )
+    server.add(by_code)
+
+    def configured(before: BrokerConfig, now: BrokerConfig) -> None:
+        """Makes anew what was made of keys that may change."""
+        grants.revoke()
+        transactions.rules = rules(now)
+        server.idle_seconds = now.server_channel_max_idle_time_seconds
+        topics.table.configure(now)
+        if now.auto_create_topic_enable != before.auto_create_topic_enable:
+            topics.table.set_auto_create(now.auto_create_topic_enable)
+
+    live.watch(configured)
+    return Parts(
+        address=address,
+        store=store,
+        live=live,
+        tables=tables,
+        registration=registration,
+        replicating=replicating,
+        sole=sole,
+        slave_sync=slave_sync,
+        deleted_unread=deleted_unread,
+        stats=stats,
+        notices=notices,
+        transactions=transactions,
+        delays=delays,
+        housekeeping=Housekeeping(
+            live, store, topics.table, groups, offsets, clients, deletion, server.close
+        ),
+        page_cache=PageCache(store, offsets, clients),
+        saving=_saving(live, folder, tables, engine),
+        processors=by_code,
+        server=server,
+    )
+
+
+def _ha_address(config: BrokerConfig, address: Address, ha_sockets: list[socket.socket]) -> Address:
+    host, port = address
+    port = ha_sockets[0].getsockname()[1] if ha_sockets else port + 1
+    return config.broker_ip2 or host, port
+
+
+def _server(
+    config: BrokerConfig,
+    sockets: list[socket.socket],
+    store: Store,
+    grants: PullGrants,
+    engine: Transactions,
+    questions: Questions,
+) -> RemotingServer:
+    """The server, without processors: most of them need it."""
+    return RemotingServer(
+        f"broker {config.broker_name}",
+        sockets,
+        {},
+        Listener(
+            store.native,
+            transactions=None if config.reject_transaction_message else engine,
+            pulls=grants,
+            region=config.region_id,
+            cluster=config.broker_cluster_name,
+            trace_on=config.trace_on,
+        ),
+        store=store,
+        questions=questions,
+        idle_seconds=config.server_channel_max_idle_time_seconds,
+        flush_timeout_ms=config.sync_flush_timeout,
+        admins=AdminAccess(config.admin_address_allow_list),
+    )
+
+
+def _transactions(
+    config: BrokerConfig, address: Address, store: Store, tables: Tables, engine: Transactions
+) -> TransactionService:
+    return TransactionService(
+        store,
+        engine,
+        rules(config),
+        producers=ProducerChoice(tables.clients),
+        broker_name=config.broker_name,
+        message_id=partial(message_id, address),
+        keep_progress=partial(keep_progress, tables.offsets),
+        overflow=partial(make_overflow_topic, tables.topics),
+        taking=tables.topics.table.taking,
+    )
+
+
+def _saving(live: LiveConfig, folder: Path, tables: Tables, engine: Transactions) -> Saving:
+    return Saving(live, tables, TransactionMetrics(folder / "transactionMetrics", engine))

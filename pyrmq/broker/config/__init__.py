@@ -1,0 +1,1 @@
+"""The broker's configuration: its keys, and what is changed while it runs."""

@@ -1,0 +1,1 @@
+"""Processors: what the broker does for each request code."""

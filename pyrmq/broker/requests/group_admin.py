@@ -1,0 +1,276 @@
+"""Requests that show and change consumer groups, and how groups get their messages.
+[AdminBrokerProcessor, MessageRequestModeManager]
+
+config/messageRequestMode.json has the mode of each topic and group. Here every group pulls.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from pyrmq.broker.bounds import Bounded, OneByOne
+from pyrmq.broker.requests import fields
+from pyrmq.broker.tables import config_file
+from pyrmq.broker.tables.clients import ClientTable
+from pyrmq.broker.tables.groups import Group, GroupTable, is_own
+from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.persistent import PersistentTable
+from pyrmq.engine import Command
+from pyrmq.errors import (
+    InvalidParameterError,
+    NoPermissionError,
+    ResponseError,
+    ServiceNotAvailableError,
+)
+from pyrmq.escape import escape
+from pyrmq.model.codes import ResponseCode
+from pyrmq.model.names import RETRY_PREFIX, check_consumer_group, check_group, check_topic
+from pyrmq.model.topic import MAX_QUEUES
+from pyrmq.net import fastjson
+from pyrmq.net.command import Response
+from pyrmq.net.server.answers import Elsewhere
+from pyrmq.net.server.connection import Connection
+from pyrmq.net.server.turns import in_turns
+
+log = logging.getLogger(__name__)
+
+MAX_BODY = 16_384
+"""Longest configuration of a group, bytes."""
+_NUMBERS = {
+    "brokerId": 1 << 63,
+    "consumeTimeoutMinute": 1 << 31,
+    "groupSysFlag": 1 << 31,
+    "retryMaxTimes": 1 << 31,
+    "retryQueueNums": MAX_QUEUES + 1,
+    "whichBrokerWhenConsumeSlowly": 1 << 63,
+}
+"""Keys with numbers, and what they stay below."""
+_FLAGS = (
+    "consumeBroadcastEnable", "consumeEnable", "consumeFromMinEnable", "consumeMessageOrderly",
+    "notifyConsumerIdsChangedEnable",
+)  # fmt: skip
+
+
+MAX_RETRIES = 1024
+"""Most delays of a retry policy."""
+_POLICIES = ("CUSTOMIZED", "EXPONENTIAL")
+MAX_MODE_BODY = 4096
+MAX_MODES = 100_000
+MODES_WAITING = 16
+_MODES = "messageRequestModeMap"
+
+
+def check_group_attributes(changes: Any) -> None:
+    """A group has none that could be set or removed. [SubscriptionGroupAttributes]"""
+    if not changes:
+        return
+    if not isinstance(changes, dict):
+        raise InvalidParameterError("attributes must be an object")
+    name = str(next(iter(changes))).lstrip("+-")
+    raise ResponseError(
+        f"group attribute {name[:64]!r} is not supported: as in RocketMQ, groups have none",
+        ResponseCode.SYSTEM_ERROR,
+    )
+
+
+class GroupProcessor:
+    def __init__(self, groups: GroupTable, offsets: OffsetTable, clients: ClientTable) -> None:
+        self._groups = groups
+        self._offsets = offsets
+        self._clients = clients
+        self._updates = OneByOne()
+
+    async def update(self, connection: Connection, command: Command) -> Response:
+        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: the whole configuration of a group, which is in its
+        file when this is answered. Its attributes stay as they are.
+
+        groupRetryPolicy is checked, kept and shown. It does not choose the delay of a message that
+        is sent back: RocketMQ's brokers ignore it there as well (consumerSendMsgBack: level 3 plus
+        the retries there were), it is for RocketMQ's proxies and their POP consumers.
+        """
+        if len(command.body) > MAX_BODY:
+            raise InvalidParameterError(f"a group's configuration has at most {MAX_BODY} bytes")
+        await self._change(connection, [_group_of(fastjson.loads_object(command.body))])
+        return Response()
+
+    async def update_list(self, connection: Connection, command: Command) -> Response:
+        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: all of the groups are made or changed, in one
+        write of the file, or none."""
+        groups = [_group_of(values) for values in fields.objects(command, "groupConfigList")]
+        await self._change(connection, groups)
+        return Response()
+
+    async def _change(self, connection: Connection, groups: list[Group]) -> None:
+        async with self._updates.all_alone(group.name for group in groups):
+            known = {g.name: self._groups.groups.get(g.name) for g in groups}
+            for group in groups:
+                before = known[group.name]
+                group.values["attributes"] = {} if before is None else before.values["attributes"]
+                if before is not None:
+                    group.keep_others(before)
+            try:
+                new = await self._groups.change_all(groups)
+            except OSError as e:
+                what = f"group[{groups[0].name}]" if len(groups) == 1 else f"{len(groups)} groups"
+                raise _unsaved(what, e, "Nothing is changed") from e
+        for group in new:
+            what = "makes" if known[group.name] is None else "changes"
+            shown = fastjson.dumps(group.values).decode()
+            log.info("%s %s group %s", escape(connection.peer), what, escape(shown))
+
+    async def delete(self, connection: Connection, command: Command) -> Response:
+        """DELETE_SUBSCRIPTIONGROUP: its configuration goes and, with cleanOffset, what it has
+        consumed. An unknown group is no error, as in RocketMQ. Consumers that are still there make
+        it again, if they may. Its retry and dead-letter topics are topics, and deleted as such."""
+        name = fields.text(command, "groupName")
+        check_group(name)
+        if is_own(name):
+            raise InvalidParameterError(f"the group[{name}] is the broker's own")
+        async with self._updates.alone(name):
+            try:
+                gone = await self._groups.delete(name)
+            except OSError as e:
+                raise _unsaved(f"group[{name}]", e, "Nothing is deleted") from e
+            self._clients.forget_group(name)
+            cleaned = 0
+            if fields.flag(command, "cleanOffset"):
+                cleaned = self._offsets.remove_group(name)
+                await self._offsets.forget(lambda _, group: group == name)
+                try:
+                    await self._offsets.save_if_changed()
+                except OSError as e:
+                    raise _unsaved(
+                        f"group[{name}]", e, "It is deleted, its offsets are for now"
+                    ) from e
+        if gone or cleaned:
+            log.info(
+                "%s deletes group %s, and its offsets of %d topics",
+                escape(connection.peer),
+                escape(name),
+                cleaned,
+            )
+        return Response()
+
+    def get(self, connection: Connection, command: Command) -> Response:
+        """GET_SUBSCRIPTIONGROUP_CONFIG."""
+        name = fields.text(command, "group")
+        group = self._groups.groups.get(name)
+        if group is None:
+            raise ResponseError(
+                f"No group in this broker. group: {name[:255]}",
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            )
+        return Response(body=fastjson.dumps(group.values))
+
+    async def all(self, connection: Connection, command: Command) -> Response:
+        """GET_ALL_SUBSCRIPTIONGROUP_CONFIG: every group, without paging."""
+        members: list[bytes] = []
+        await in_turns(
+            list(self._groups.groups.values()),
+            lambda group: members.append(fastjson.member(group.name, group.values)),
+        )
+        version = fastjson.dumps(self._groups.version.to_json())
+        head = b'{"dataVersion":' + version + b',"forbiddenTable":{},"subscriptionGroupTable":{'
+        return Response(body=head + b",".join(members) + b"}}")
+
+
+def _group_of(values: dict[Any, Any]) -> Group:
+    """A SubscriptionGroupConfig. InvalidParameterError."""
+    name = values.get("groupName")
+    if not isinstance(name, str):
+        raise InvalidParameterError("groupName is needed")
+    check_consumer_group(name)
+    _check(values)
+    return Group(name, {str(key): value for key, value in values.items()})
+
+
+def _unsaved(what: str, error: OSError, outcome: str) -> ServiceNotAvailableError:
+    return ServiceNotAvailableError(f"{what} cannot be saved: {error.strerror}. {outcome}")
+
+
+def _check(values: dict[Any, Any]) -> None:
+    """InvalidParameterError for values of the wrong type, out of range, or of what is not there."""
+    for key, limit in _NUMBERS.items():
+        value = values.get(key, 0)
+        low = -1 if key == "retryMaxTimes" else 0
+        if type(value) is not int or not low <= value < limit:
+            raise InvalidParameterError(f"{key} must be a number from {low} to {limit - 1}")
+    for key in _FLAGS:
+        if type(values.get(key, True)) is not bool:
+            raise InvalidParameterError(f"{key} must be true or false")
+    check_group_attributes(values.get("attributes"))
+    _check_policy(values.get("groupRetryPolicy"))
+
+
+def _check_policy(policy: Any) -> None:
+    """The same for a GroupRetryPolicy: delays in ms. [GroupRetryPolicy]"""
+    if policy is None:
+        return
+    if not isinstance(policy, dict) or policy.get("type", _POLICIES[0]) not in _POLICIES:
+        raise InvalidParameterError(f"groupRetryPolicy has a type, {' or '.join(_POLICIES)}")
+    growing = policy.get("exponentialRetryPolicy") or {}
+    listed = policy.get("customizedRetryPolicy") or {}
+    if not isinstance(growing, dict) or not isinstance(listed, dict):
+        raise InvalidParameterError("the policies of groupRetryPolicy are objects")
+    delays = listed.get("next", [1])
+    if not isinstance(delays, list) or not 0 < len(delays) <= MAX_RETRIES:
+        raise InvalidParameterError(f"next of a retry policy is a list of 1 to {MAX_RETRIES}")
+    numbers = [growing.get(key, 1) for key in ("initial", "max", "multiplier")]
+    if not all(type(n) is int and 0 < n < 1 << 62 for n in [*numbers, *delays]):
+        raise InvalidParameterError("the numbers of a retry policy are positive")
+
+
+class RequestModes(PersistentTable):
+    """By topic and group what an operator set."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        found = self.load(_MODES).get(_MODES)
+        rows = {str(t): row for t, row in (found if isinstance(found, dict) else {}).items()}
+        self._modes: dict[str, dict[str, Any]] = {
+            topic: {str(group): row for group, row in groups.items()}
+            for topic, groups in rows.items()
+            if isinstance(groups, dict)
+        }
+        self._kept = {topic: row for topic, row in rows.items() if topic not in self._modes}
+        config_file.tell_kept(path, self._kept)
+        self._changes = Bounded("changes of request modes", 1, MODES_WAITING)
+
+    def to_json(self) -> dict[str, Any]:
+        return {_MODES: self._kept | self._modes}
+
+    def all(self, connection: Connection, command: Command) -> Response:
+        """GET_ALL_MESSAGE_REQUEST_MODE."""
+        return Response(body=fastjson.dumps(self.to_json()))
+
+    def set(self, connection: Connection, command: Command) -> Elsewhere:
+        """SET_MESSAGE_REQUEST_MODE: PULL is kept, POP is refused."""
+        return self._changes.begin(self._set(command.body))
+
+    async def _set(self, body: bytes) -> Response:
+        if len(body) > MAX_MODE_BODY:
+            raise InvalidParameterError(f"a request mode has at most {MAX_MODE_BODY} bytes")
+        value = fastjson.loads_object(body)
+        topic, group = str(value.get("topic", "")), str(value.get("consumerGroup", ""))
+        check_topic(topic)
+        check_group(group)
+        if topic.startswith(RETRY_PREFIX):
+            raise NoPermissionError("retry topic is not allowed to set mode")
+        mode = value.get("mode", "PULL")
+        if mode != "PULL":
+            raise InvalidParameterError(
+                f"mode {str(mode)[:16]!r} is not supported: POP consumption is not there, every "
+                "group pulls"
+            )
+        if sum(map(len, self._modes.values())) >= MAX_MODES:
+            raise ServiceNotAvailableError(f"there are {MAX_MODES} request modes already")
+        row = {"consumerGroup": group, "mode": "PULL", "popShareQueueNum": 0, "topic": topic}
+        self._modes.setdefault(topic, {})[group] = row
+        self.changed()
+        try:
+            await self.save_if_changed()
+        except OSError as e:
+            raise ServiceNotAvailableError(f"the mode cannot be saved: {e.strerror}") from e
+        return Response()

@@ -1,0 +1,226 @@
+"""The table of a broker's requests: which processor answers which request code."""
+
+from __future__ import annotations
+
+from pyrmq.broker.config.broker_config import LiveConfig
+from pyrmq.broker.config.updates import ConfigUpdates
+from pyrmq.broker.delay import DelayService
+from pyrmq.broker.registration import Registration
+from pyrmq.broker.replication.replicating import HaStatus, Replicating
+from pyrmq.broker.requests.admin_queries import AdminTables, ConsumeQueryProcessor
+from pyrmq.broker.requests.ask_clients import ClientQuestions
+from pyrmq.broker.requests.broker_config import ChangeRole, ConfigProcessor
+from pyrmq.broker.requests.client_manage import ClientManageProcessor
+from pyrmq.broker.requests.group_admin import GroupProcessor, RequestModes
+from pyrmq.broker.requests.pull import PullProcessor, Suggestion
+from pyrmq.broker.requests.query import QueryProcessor
+from pyrmq.broker.requests.queues import QueueProcessor
+from pyrmq.broker.requests.refusals import refused_requests, slave_refusals
+from pyrmq.broker.requests.reply import ReplyProcessor
+from pyrmq.broker.requests.reset_offsets import ResetOffsetProcessor
+from pyrmq.broker.requests.runtime import RuntimeInfo, refusal
+from pyrmq.broker.requests.send import SendProcessor
+from pyrmq.broker.requests.send_back import SendBackProcessor
+from pyrmq.broker.requests.transactions import TransactionProcessor
+from pyrmq.broker.stats.broker_stats import BrokerStats, StatsProcessor
+from pyrmq.broker.stats.consume_stats import ConsumeStatsProcessor
+from pyrmq.broker.tables.deleted_unread import DeletedUnread
+from pyrmq.broker.tables.locks import QueueLocks
+from pyrmq.broker.tables.new_queues import NewQueues
+from pyrmq.broker.tables.tables import Tables
+from pyrmq.broker.tables.topic_removal import TopicDeletion
+from pyrmq.engine import PullGrants, Store
+from pyrmq.model.codes import RequestCode
+from pyrmq.net.address import Address
+from pyrmq.net.server.answers import Processor
+from pyrmq.net.server.questions import Questions
+from pyrmq.net.server.server import RemotingServer
+from pyrmq.txn import TransactionService
+
+
+def processors(
+    *,
+    live: LiveConfig,
+    updates: ConfigUpdates,
+    change_role: ChangeRole,
+    address: Address,
+    store: Store,
+    tables: Tables,
+    grants: PullGrants,
+    stats: BrokerStats,
+    deleted_unread: DeletedUnread,
+    request_modes: RequestModes,
+    registration: Registration,
+    replicating: Replicating,
+    transactions: TransactionService,
+    delays: DelayService,
+    deletion: TopicDeletion,
+    questions: Questions,
+    server: RemotingServer,
+) -> dict[int, Processor]:
+    """By request code. `change_role` changes the broker's role."""
+    locks = QueueLocks()
+    topics, groups = tables.topics.table, tables.groups
+    clients, offsets = tables.clients, tables.offsets
+    pull = PullProcessor(
+        live,
+        store,
+        topics,
+        groups,
+        clients,
+        offsets,
+        stats,
+        grants,
+        tables.filters,
+        Suggestion(live, store, groups, replicating.has_master),
+    )
+    send = SendProcessor(live, tables.topics, groups, locks)
+    back = SendBackProcessor(live, tables.topics, groups, delays.engine, stats)
+    manage = ClientManageProcessor(live, tables.topics, groups, clients)
+    query = QueryProcessor(live, store)
+    config = ConfigProcessor(updates, address, registration.told, change_role)
+    transaction = TransactionProcessor(transactions)
+    reply = ReplyProcessor(live, store, topics, clients, questions, address)
+    consume_stats = ConsumeStatsProcessor(
+        live.now.broker_name,
+        address,
+        store,
+        topics,
+        groups,
+        clients,
+        offsets,
+        stats,
+        deleted_unread,
+    )
+    runtime = RuntimeInfo(
+        live.now,
+        store,
+        transactions,
+        delays.engine,
+        stats,
+        lambda: {
+            "connections": len(server.connections),
+            "deletedUnread": deleted_unread.total,
+            "refusesMessages": refusal(live.now, store),
+            "pageCacheLockTimeMills": server.stalled_ms(),
+            "sendThreadPoolQueueSize": len(server.line),
+            "sendThreadPoolQueueHeadWaitTimeMills": server.line.head_wait_ms(),
+            "pullThreadPoolQueueSize": len(pull.line),
+            "pullThreadPoolQueueHeadWaitTimeMills": pull.line.head_wait_ms(),
+            "queryThreadPoolQueueSize": query.line.waiting,
+            "queryThreadPoolQueueCapacity": query.line.room,
+        },
+    )
+    group_admin = GroupProcessor(groups, offsets, clients)
+    resets = ResetOffsetProcessor(
+        live,
+        store,
+        topics,
+        groups,
+        clients,
+        offsets,
+        server.release_parked,
+    )
+    queues = QueueProcessor(
+        store,
+        tables.topics,
+        groups,
+        offsets,
+        locks,
+        NewQueues(live, topics, offsets),
+        replicating.is_slave,
+    )
+    return {
+        RequestCode.SEND_MESSAGE: send,
+        RequestCode.SEND_MESSAGE_V2: send,
+        RequestCode.SEND_BATCH_MESSAGE: send,
+        RequestCode.CONSUMER_SEND_MSG_BACK: back,
+        RequestCode.SEND_REPLY_MESSAGE: reply,
+        RequestCode.SEND_REPLY_MESSAGE_V2: reply,
+        RequestCode.PULL_MESSAGE: pull,
+        RequestCode.LITE_PULL_MESSAGE: pull,
+        RequestCode.HEART_BEAT: manage.heartbeat,
+        RequestCode.UNREGISTER_CLIENT: manage.unregister,
+        RequestCode.CHECK_CLIENT_CONFIG: manage.check_config,
+        RequestCode.GET_CONSUMER_LIST_BY_GROUP: manage.consumer_list,
+        RequestCode.QUERY_CONSUMER_OFFSET: queues.query_offset,
+        RequestCode.UPDATE_CONSUMER_OFFSET: queues.update_offset,
+        RequestCode.GET_MAX_OFFSET: queues.max_offset,
+        RequestCode.GET_MIN_OFFSET: queues.min_offset,
+        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: queues.search_offset,
+        RequestCode.GET_EARLIEST_MSG_STORETIME: queues.earliest_time,
+        RequestCode.QUERY_MESSAGE: query.query_message,
+        RequestCode.VIEW_MESSAGE_BY_ID: query.view_message,
+        RequestCode.DELETE_EXPIRED_COMMITLOG: query.delete_expired,
+        RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: query.clean_queues,
+        RequestCode.GET_TOPIC_STATS_INFO: consume_stats.topic_stats,
+        RequestCode.GET_CONSUME_STATS: consume_stats.consume_stats,
+        RequestCode.GET_BROKER_CONSUME_STATS: consume_stats.all_consume_stats,
+        RequestCode.GET_CONSUMER_CONNECTION_LIST: consume_stats.consumers,
+        RequestCode.GET_PRODUCER_CONNECTION_LIST: consume_stats.producers,
+        RequestCode.GET_ALL_PRODUCER_INFO: consume_stats.all_producers,
+        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: resets.reset,
+        RequestCode.CLONE_GROUP_OFFSET: resets.clone,
+        RequestCode.LOCK_BATCH_MQ: queues.lock,
+        RequestCode.UNLOCK_BATCH_MQ: queues.unlock,
+        RequestCode.UPDATE_AND_CREATE_TOPIC: queues.update_topic,
+        RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: queues.update_topics,
+        RequestCode.GET_TOPIC_CONFIG: queues.topic_config,
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: group_admin.update,
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: group_admin.update_list,
+        RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: group_admin.get,
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: group_admin.all,
+        RequestCode.DELETE_SUBSCRIPTIONGROUP: group_admin.delete,
+        RequestCode.END_TRANSACTION: transaction.end,
+        RequestCode.RESUME_CHECK_HALF_MESSAGE: transaction.resume,
+        RequestCode.GET_BROKER_CONFIG: config.get,
+        RequestCode.UPDATE_BROKER_CONFIG: config.update,
+        **_of_operators(
+            live.now.broker_name, address, store, tables, delays, deletion, questions, replicating
+        ),
+        RequestCode.SET_MESSAGE_REQUEST_MODE: request_modes.set,
+        RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: request_modes.all,
+        RequestCode.GET_BROKER_RUNTIME_INFO: runtime,
+        RequestCode.VIEW_BROKER_STATS_DATA: StatsProcessor(stats),
+        **(slave_refusals() if live.now.is_slave else {}),
+    }
+
+
+def _of_operators(
+    broker_name: str,
+    address: Address,
+    store: Store,
+    tables: Tables,
+    delays: DelayService,
+    deletion: TopicDeletion,
+    questions: Questions,
+    replicating: Replicating,
+) -> dict[int, Processor]:
+    """Requests that only operators make, and tools."""
+    topics, clients, offsets = tables.topics.table, tables.clients, tables.offsets
+    ask = ClientQuestions(broker_name, store, topics, tables.groups, clients, questions)
+    whole = AdminTables(topics, offsets, delays)
+    server = replicating.server
+    ha = HaStatus(
+        store, server.master if server else None, replicating.replication, replicating.since
+    )
+    query = ConsumeQueryProcessor(broker_name, address, store, topics, clients, offsets)
+    return {
+        RequestCode.DELETE_TOPIC_IN_BROKER: deletion.delete,
+        RequestCode.CLEAN_UNUSED_TOPIC: deletion.clean_unused,
+        RequestCode.GET_ALL_TOPIC_CONFIG: whole.topics,
+        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: whole.system_topics,
+        RequestCode.GET_ALL_CONSUMER_OFFSET: whole.offsets,
+        RequestCode.GET_ALL_DELAY_OFFSET: whole.delays,
+        RequestCode.GET_BROKER_HA_STATUS: ha.status,
+        RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: query.consumed_by,
+        RequestCode.QUERY_TOPICS_BY_CONSUMER: query.topics_of,
+        RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: query.subscription,
+        RequestCode.QUERY_CONSUME_TIME_SPAN: query.time_span,
+        RequestCode.QUERY_CORRECTION_OFFSET: query.correction,
+        RequestCode.QUERY_CONSUME_QUEUE: query.queue_entries,
+        RequestCode.GET_CONSUMER_RUNNING_INFO: ask.running_info,
+        RequestCode.CONSUME_MESSAGE_DIRECTLY: ask.consume_directly,
+        RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: ask.consumer_status,
+        **refused_requests(),
+    }

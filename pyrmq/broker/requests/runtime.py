@@ -1,0 +1,204 @@
+"""GET_BROKER_RUNTIME_INFO: figures of a running broker, as texts. [AdminBrokerProcessor]
+
+The names are RocketMQ's where it has one; those of transactions are ours. What this broker does not
+measure is left out rather than made up.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from pyrmq.broker.bounds import Bounded
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.stats.broker_stats import BrokerStats
+from pyrmq.engine import Command, Delays, Store
+from pyrmq.model.codes import VERSION
+from pyrmq.model.topic import PERM_WRITE
+from pyrmq.net import fastjson
+from pyrmq.net.clock import now_ms
+from pyrmq.net.command import Response
+from pyrmq.net.server.answers import Elsewhere
+from pyrmq.net.server.connection import Connection
+from pyrmq.txn import TransactionService
+
+ASKED, ASKED_WAITING = 2, 62
+"""Requests at a time, and how many more may wait: they ask the disk."""
+_SYS_FLAG = 36
+_BORN_HOST_V6 = 1 << 4
+_STORE_TIME, _STORE_TIME_V6 = 56, 68
+"""Where a record has its flags (4 bytes) and its store time (8 bytes). [MessageDecoder]"""
+
+_ABSENT_PARTS = {
+    "remainTransientStoreBufferNumbs": (1 << 31) - 1,
+    "timerCongestNum": 0,
+    "timerDequeueTps": 0.0,
+    "timerEnqueueTps": 0.0,
+    "timerOffsetBehind": 0,
+    "timerReadBehind": 0,
+}
+"""What RocketMQ says of a store without a pool of buffers, and without a timer wheel, as this one
+is."""
+_TRANSACTION_KEYS = {
+    "halves": "transactionHalfCount",
+    "commits": "transactionCommitCount",
+    "rollbacks": "transactionRollbackCount",
+    "pending": "transactionPendingCount",
+    "checks": "transactionCheckCount",
+    "discarded": "transactionDiscardedCount",
+    "lost": "transactionLostCount",
+    "repeated": "transactionRepeatedEndCount",
+    "owed": "transactionOwedOpCount",
+    "unreachable": "transactionUnreachableCount",
+    "failed": "transactionFailedCheckCount",
+    "oldestPendingAgeMs": "transactionOldestPendingAgeMs",
+}
+
+
+class RuntimeInfo:
+    """`waiting`: figures of what waits now, asked each time."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: Store,
+        transactions: TransactionService,
+        delays: Delays,
+        stats: BrokerStats,
+        waiting: Callable[[], Mapping[str, object]],
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._transactions = transactions
+        self._delays = delays
+        self._stats = stats
+        self._waiting = waiting
+        self._boot = now_ms()
+        self._earliest: tuple[int, int] | None = None
+        """The log's first offset, and the store time of the message there."""
+        self._requests = Bounded("requests for runtime info", ASKED, ASKED_WAITING)
+
+    def __call__(self, connection: Connection, command: Command) -> Elsewhere:
+        return self._requests.begin(self._answer())
+
+    async def _answer(self) -> Response:
+        disk = await self._requests.run(self._disk)
+        return Response(body=fastjson.dumps({"table": self.table(disk)}))
+
+    def table(self, disk: Mapping[str, object]) -> dict[str, str]:
+        stats = self._store.stats()
+        end = stats["maxPhyOffset"]
+        table: dict[str, object] = {
+            "bootTimestamp": self._boot,
+            "runtime": _duration((now_ms() - self._boot) // 1000),
+            "brokerActive": "true",
+            "brokerVersion": VERSION,
+            "brokerVersionDesc": "V5_3_3",
+            "startAcceptSendRequestTimeStamp": 0,
+            "commitLogMinOffset": stats["minPhyOffset"],
+            "commitLogMaxOffset": end,
+            "dispatchBehindBytes": end - stats["indexedWhere"],
+            "remainHowManyDataToFlush": _size(end - stats["flushedWhere"]),
+            **_ABSENT_PARTS,
+            **disk,
+            **self._counted(),
+            **self._waiting(),
+        }
+        for level, (offset, end) in enumerate(self._delays.levels(), 1):
+            table[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
+        for name, value in self._transactions.stats().items():
+            table[_TRANSACTION_KEYS[name]] = value
+        return {key: str(value) for key, value in sorted(table.items())}
+
+    def _counted(self) -> dict[str, object]:
+        """Totals and rates. [StoreStatsService, BrokerStats]"""
+        rates, totals, mornings = self._stats.rates, self._stats.totals(), self._stats.mornings
+        transferred = rates.text("got")
+        return {
+            "putMessageTimesTotal": totals.put,
+            "putMessageSizeTotal": totals.put_bytes,
+            "putMessageAverageSize": totals.put_bytes / totals.put if totals.put else 0.0,
+            "putTps": rates.text("put"),
+            "getFoundTps": rates.text("found"),
+            "getMissTps": rates.text("missed"),
+            "getTotalTps": rates.text("found", "missed"),
+            "getTransferredTps": transferred,
+            "getTransferedTps": transferred,  # its name until 4.9
+            "msgPutTotalYesterdayMorning": mornings.yesterday[0],
+            "msgPutTotalTodayMorning": mornings.today[0],
+            "msgPutTotalTodayNow": totals.plain_put,
+            "msgGetTotalYesterdayMorning": mornings.yesterday[1],
+            "msgGetTotalTodayMorning": mornings.today[1],
+            "msgGetTotalTodayNow": totals.plain_got,
+        }
+
+    def _disk(self) -> dict[str, object]:
+        """Figures that are asked of the disk, in a thread."""
+        root, logs = self._config.store_path_root_dir, self._config.commit_log_dirs
+        ratios = {path: _used(path) for path in logs}
+        table: dict[str, object] = {f"commitLogDiskRatio_{p}": r for p, r in ratios.items()}
+        table["commitLogDiskRatio"] = min(ratios.values())
+        table["consumeQueueDiskRatio"] = _used(root)
+        with suppress(OSError):
+            fs = os.statvfs(root)
+            every, free = fs.f_blocks * fs.f_frsize, fs.f_bfree * fs.f_frsize
+            table["commitLogDirCapacity"] = f"Total : {_size(every)}, Free : {_size(free)}."
+        with suppress(OSError):
+            earliest = self._earliest_time()
+            if earliest is not None:
+                table["earliestMessageTimeStamp"] = earliest
+        return table
+
+    def _earliest_time(self) -> int | None:
+        """Store time of the first message of the log; None if there is none."""
+        first = self._store.stats()["minPhyOffset"]
+        known = self._earliest
+        if known is None or known[0] != first:
+            record = self._store.record_at(first)
+            if record is None:
+                return None
+            flags = int.from_bytes(record[_SYS_FLAG : _SYS_FLAG + 4], "big")
+            at = _STORE_TIME_V6 if flags & _BORN_HOST_V6 else _STORE_TIME
+            known = self._earliest = (first, int.from_bytes(record[at : at + 8], "big"))
+        return known[1]
+
+
+def refusal(config: BrokerConfig, store: Store) -> str:
+    """Why producers' messages are refused now; empty while they are taken. Of a slave why it cannot
+    follow its master."""
+    why = store.refusal()
+    if why is None and not config.is_slave and not config.broker_permission & PERM_WRITE:
+        why = f"brokerPermission={config.broker_permission}"
+    return why or ""
+
+
+def _used(path: Path) -> float:
+    """The part of a path's disk that is in use, in whole percent rounded up, as retention counts
+    it; -1 if the system does not say. [UtilAll]"""
+    try:
+        fs = os.statvfs(path)
+    except OSError:
+        return -1.0
+    used = fs.f_blocks - fs.f_bfree
+    every = used + fs.f_bavail
+    return -(-used * 100 // every) / 100 if every else -1.0
+
+
+def _size(n: float) -> str:
+    """As RocketMQ writes sizes. [MixAll.humanReadableByteCount]"""
+    if n < 1024:
+        return f"{n} B"
+    for unit in "KMGTP":
+        n /= 1024
+        if n < 1024:
+            return f"{n:.1f} {unit}iB"
+    return f"{n / 1024:.1f} EiB"
+
+
+def _duration(seconds: int) -> str:
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"

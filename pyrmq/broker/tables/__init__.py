@@ -1,0 +1,1 @@
+"""Tables of the broker: topics, groups, offsets, clients, locks, filters, and their files."""

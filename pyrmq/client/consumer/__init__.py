@@ -1,0 +1,1 @@
+"""Consumers: rebalance, pulling, consuming, offsets."""

@@ -1,0 +1,178 @@
+"""Consuming with several workers at a time. [ConsumeMessageConcurrentlyService]
+
+What the listener fails on goes back to the broker, and holds neither a worker nor, but for the
+moment that this takes, the offset of its queue. Only if the broker does not take it, it is
+consumed again here, after a while.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from pyrmq.client.consumer.consume_service import (
+    Caller,
+    ConsumeService,
+    ReconsumeLater,
+    consumed,
+    described,
+)
+from pyrmq.client.consumer.options import PushOptions
+from pyrmq.client.consumer.process_queue import ProcessQueue
+from pyrmq.client.consumer.ready import Chunk, Ready
+from pyrmq.client.consumer.running_info import Statistics
+from pyrmq.client.consumer.send_back import BROKERS_CHOICE, SendBack
+from pyrmq.errors import PyrmqError
+from pyrmq.escape import escape
+from pyrmq.model.message import ReceivedMessage
+from pyrmq.net.tasks import Tasks
+
+if TYPE_CHECKING:
+    from pyrmq.client.hooks import Observer
+
+log = logging.getLogger(__name__)
+
+RETRY_DELAY = 5.0
+"""Seconds until a message that its broker does not take back is consumed again."""
+STUCK_LEVEL = 3
+"""Delay level of messages that a listener has had for too long."""
+SENDERS = 64
+"""Messages that are sent back at a time."""
+
+
+class ConsumeConcurrently(ConsumeService):
+    """`send_back` None: what fails is logged and left (broadcasting)."""
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        call: Caller,
+        send_back: SendBack | None,
+        statistics: Statistics,
+        options: PushOptions,
+        observer: Observer | None,
+    ) -> None:
+        super().__init__()
+        self._tasks = tasks
+        self._call = call
+        self._send_back = send_back
+        self._statistics = statistics
+        self._ready = Ready(options.batch_size)
+        self._senders = trio.CapacityLimiter(SENDERS)
+        self._workers = options.concurrency
+        self._timeout = options.consume_timeout
+        self._observer = observer
+        self._under_way: list[tuple[ProcessQueue, Chunk, float] | None] = [None] * self._workers
+        self._giving_back = 0
+
+    def start(self) -> None:
+        """Starts the workers."""
+        for slot in range(self._workers):
+            self._tasks.start_soon(self._work, slot)
+        self._tasks.start_soon(self._watch)
+
+    def deliver(self, process: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
+        """Messages of one queue, in order."""
+        self._ready.put(process, messages)
+
+    async def _work(self, slot: int) -> None:
+        ready, call, under_way, observer = self._ready, self._call, self._under_way, self._observer
+        direct = call.direct
+        now, topic, counts = trio.current_time(), None, None
+        while not self.closing:
+            entry = ready.take_now()
+            if entry is None:
+                entry = await ready.take()
+                now = trio.current_time()
+            if self.closing:
+                return
+            process, chunk = entry
+            began = now
+            under_way[slot] = process, chunk, began
+            process.consume_began()
+            level, done, raised = BROKERS_CHOICE, 0, False
+            observed = None if observer is None else observer.consuming(chunk)
+            try:
+                answer = await (call(chunk) if direct is None else direct(chunk[0]))
+                done = len(chunk) if answer is None else consumed(answer, len(chunk), call.batch)
+            except ReconsumeLater as e:
+                level = e.delay_level
+            except Exception:
+                raised = True
+                call.failed(chunk)
+            now = trio.current_time()
+            if counts is None or topic != process.queue.topic:
+                topic = process.queue.topic
+                counts = self._statistics.of(topic)
+            counts.consumed(done, len(chunk) - done, now - began)
+            if observer is not None:
+                late = now - began >= self._timeout
+                observer.listened(observed, done == len(chunk), raised=raised, late=late)
+            if not process.dropped:
+                for message in chunk[:done]:
+                    process.finish(message.queue_offset)
+                for message in chunk[done:]:
+                    self._failed(process, message, level)
+            under_way[slot] = None
+            if self.closing:
+                self.rested()
+
+    def _failed(self, process: ProcessQueue, message: ReceivedMessage, level: int) -> None:
+        if self._send_back is None:
+            log.warning(
+                "%s is left: in broadcasting nothing comes again", escape(described(message))
+            )
+            process.finish(message.queue_offset)
+            return
+        self._giving_back += 1
+        self._tasks.start_soon(self._give_back, self._send_back, process, message, level)
+
+    async def _give_back(
+        self, send_back: SendBack, process: ProcessQueue, message: ReceivedMessage, level: int
+    ) -> None:
+        try:
+            if not process.holds(message):
+                return
+            async with self._senders:
+                await send_back(process.queue, message, level)
+        except PyrmqError as e:
+            log.warning(
+                "%s not sent back, again here in %g s: %s",
+                escape(described(message)), RETRY_DELAY, escape(e),
+            )  # fmt: skip
+            self._tasks.start_soon(self._again_here, process, message)
+        else:
+            process.finish(message.queue_offset)
+        finally:
+            self._giving_back -= 1
+            self.rested()
+
+    async def _again_here(self, process: ProcessQueue, message: ReceivedMessage) -> None:
+        await trio.sleep(RETRY_DELAY)
+        if process.holds(message) and not process.dropped:
+            message.reconsume_times += 1
+            self._ready.put(process, [message])
+
+    async def _watch(self) -> None:
+        """Sends back what a listener has had for too long; whatever it says later is too late."""
+        while True:
+            await trio.sleep(self._timeout)
+            now = trio.current_time()
+            for entry in self._under_way:
+                if entry is not None and now - entry[2] >= self._timeout:
+                    process, chunk, began = entry
+                    log.error(
+                        "a listener has had %s for %g s",
+                        escape(described(chunk[0])), now - began,
+                    )  # fmt: skip
+                    for message in chunk:
+                        if process.holds(message) and self._send_back is not None:
+                            self._failed(process, message, STUCK_LEVEL)
+
+    # The end.
+
+    def is_busy(self) -> bool:
+        return self._giving_back > 0 or any(self._under_way)

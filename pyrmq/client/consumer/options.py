@@ -1,0 +1,257 @@
+"""The options of consumers: their types for type checkers (see `option_types`), and their checks.
+[DefaultMQPushConsumer, DefaultMQPushConsumerImpl, DefaultLitePullConsumer]"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypedDict
+
+from pyrmq.client.checks import check_function, check_kind, check_seconds, check_whole
+from pyrmq.client.consumer.allocate import Strategy
+from pyrmq.client.consumer.consume_service import ConsumeResult
+from pyrmq.client.consumer.offsets import ConsumeFrom
+from pyrmq.client.consumer.process_queue import Limits
+from pyrmq.client.consumer.send_back import MAX_RECONSUME_TIMES
+from pyrmq.client.hooks import ConsumeMessageHook
+from pyrmq.errors import ClientError
+from pyrmq.model.message import ReceivedMessage
+
+UNLIMITED = 2**31 - 1
+"""Deliveries of a message that is consumed in order, unless the user sets a limit."""
+
+
+class MessageModel(Enum):
+    """Whether the members of a group share the messages, or each member gets all. Its text is its
+    name. [MessageModel]"""
+
+    CLUSTERING = "CLUSTERING"
+    BROADCASTING = "BROADCASTING"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushOptions:
+    """Options of PushConsumer. `check` raises ClientError if one is invalid."""
+
+    listener: Callable[[Any], Any] | None
+    concurrency: int
+    consume_from: ConsumeFrom
+    consume_timestamp: int | None
+    strategy: Strategy
+    message_model: MessageModel
+    orderly: bool
+    batch_size: int
+    max_reconsume_times: int | None
+    consume_timeout: float
+    suspend_time: float
+    close_grace: float
+    pull_batch_size: int
+    pull_interval: float
+    max_cached_messages: int
+    max_cached_bytes: int
+    max_span: int
+    persist_interval: float
+    rebalance_interval: float
+    instance_name: str | None
+    offset_folder: Path | str | None
+
+    def check(self) -> None:
+        check_kind("consume_from", self.consume_from, (ConsumeFrom,), "a ConsumeFrom")
+        check_kind("message_model", self.message_model, (MessageModel,), "a MessageModel")
+        check_kind("orderly", self.orderly, (bool,), "True or False")
+        check_function("strategy", self.strategy, "a function such as pyrmq.average")
+        self._check_listener()
+        self._check_numbers()
+        if self.consume_timestamp is not None:
+            check_whole("consume_timestamp", self.consume_timestamp, 0, 2**63 - 1)
+        if (self.consume_timestamp is not None) != (self.consume_from is ConsumeFrom.TIMESTAMP):
+            raise ClientError("consume_timestamp goes with ConsumeFrom.TIMESTAMP, and only with it")
+        check_kind("instance_name", self.instance_name, (str, type(None)), "str")
+        if self.instance_name is not None:
+            _check_instance_name(self.instance_name)
+        check_kind("offset_folder", self.offset_folder, (str, Path, type(None)), "a path")
+        if self.offset_folder is not None and not self.broadcasting:
+            raise ClientError(
+                "offset_folder goes with MessageModel.BROADCASTING: in clustering the brokers keep "
+                "the offsets"
+            )
+
+    def _check_listener(self) -> None:
+        if self.listener is not None:
+            check_function("listener", self.listener, "a function of a message, async or plain")
+        elif self.orderly:
+            raise ClientError("orderly needs a listener: a loop says nothing of failures")
+        elif self.batch_size != 1:
+            raise ClientError("batch_size goes with a listener: a loop gets single messages")
+
+    def _check_numbers(self) -> None:
+        check_whole("concurrency", self.concurrency, 1, 1000)
+        check_whole("batch_size", self.batch_size, 1, 1024)
+        if self.max_reconsume_times is not None:
+            check_whole("max_reconsume_times", self.max_reconsume_times, 0, UNLIMITED)
+        check_whole("pull_batch_size", self.pull_batch_size, 1, 1024)
+        check_whole("max_cached_messages", self.max_cached_messages, 1, 65535)
+        check_whole("max_cached_bytes", self.max_cached_bytes, 1, 1 << 30)
+        check_whole("max_span", self.max_span, 1, 65535)
+        check_seconds("consume_timeout", self.consume_timeout, 1)
+        check_seconds("suspend_time", self.suspend_time, 0.01, 30)
+        check_seconds("close_grace", self.close_grace, 0)
+        check_seconds("pull_interval", self.pull_interval, 0, 65.535)
+        check_seconds("persist_interval", self.persist_interval, 0.1)
+        check_seconds("rebalance_interval", self.rebalance_interval, 0.1)
+
+    @property
+    def broadcasting(self) -> bool:
+        return self.message_model is MessageModel.BROADCASTING
+
+    @property
+    def max_times(self) -> int:
+        """Further deliveries before a message goes to the dead-letter topic."""
+        if self.max_reconsume_times is not None:
+            return self.max_reconsume_times
+        return UNLIMITED if self.orderly else MAX_RECONSUME_TIMES
+
+    @property
+    def limits(self) -> Limits:
+        span = None if self.orderly else self.max_span
+        return Limits(self.max_cached_messages, self.max_cached_bytes, span)
+
+    def texts(self) -> dict[str, object]:
+        """The options as text, under the names that RocketMQ's tools show."""
+        return {
+            "PROP_THREADPOOL_CORE_SIZE": self.concurrency,
+            "allocateMessageQueueStrategy": getattr(
+                self.strategy, "__name__", type(self.strategy).__name__
+            ),
+            "consumeConcurrentlyMaxSpan": self.max_span,
+            "consumeFromWhere": self.consume_from.value,
+            "consumeMessageBatchMaxSize": self.batch_size,
+            "consumeThreadMax": self.concurrency,
+            "consumeThreadMin": self.concurrency,
+            "consumeTimeout": self.consume_timeout / 60,
+            "maxReconsumeTimes": self.max_times,
+            "messageModel": self.message_model.value,
+            "pullBatchSize": self.pull_batch_size,
+            "pullInterval": int(self.pull_interval * 1000),
+            "pullThresholdForQueue": self.max_cached_messages,
+            "pullThresholdSizeForQueue": self.max_cached_bytes >> 20,
+            "suspendCurrentQueueTimeMillis": int(self.suspend_time * 1000),
+        }
+
+
+def _check_instance_name(name: str) -> None:
+    """It ends the client id, which is the name of a folder when broadcasting."""
+    if not 0 < len(name) <= 128:
+        raise ClientError("instance_name must have 1 to 128 characters")
+    if not name.isprintable() or "/" in name:
+        raise ClientError(f"instance_name is {name!r}; it may hold what is printed, and no '/'")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LitePullOptions:
+    """Options of LitePullConsumer. `check` raises ClientError if one is invalid."""
+
+    consume_from: ConsumeFrom
+    consume_timestamp: int | None
+    strategy: Strategy
+    auto_commit: bool
+    auto_commit_interval: float
+    pull_batch_size: int
+    max_cached_messages: int
+    max_cached_bytes: int
+    max_span: int
+    max_cached_total: int
+    rebalance_interval: float
+
+    def check(self) -> None:
+        check_kind("consume_from", self.consume_from, (ConsumeFrom,), "a ConsumeFrom")
+        if self.consume_timestamp is not None:
+            check_whole("consume_timestamp", self.consume_timestamp, 0, 2**63 - 1)
+        if (self.consume_timestamp is not None) != (self.consume_from is ConsumeFrom.TIMESTAMP):
+            raise ClientError("consume_timestamp goes with ConsumeFrom.TIMESTAMP, and only with it")
+        check_function("strategy", self.strategy, "a function such as pyrmq.average")
+        check_kind("auto_commit", self.auto_commit, (bool,), "True or False")
+        check_seconds("auto_commit_interval", self.auto_commit_interval, 1)
+        check_whole("pull_batch_size", self.pull_batch_size, 1, 1024)
+        check_whole("max_cached_messages", self.max_cached_messages, 1, 65535)
+        check_whole("max_cached_bytes", self.max_cached_bytes, 1, 1 << 30)
+        check_whole("max_span", self.max_span, 1, 65535)
+        check_whole("max_cached_total", self.max_cached_total, 1, 6_553_500)
+        check_seconds("rebalance_interval", self.rebalance_interval, 0.1)
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(self.max_cached_messages, self.max_cached_bytes, self.max_span)
+
+    def texts(self) -> dict[str, object]:
+        """The options as text, under the names that RocketMQ's tools show."""
+        return {
+            "autoCommit": self.auto_commit,
+            "autoCommitIntervalMillis": int(self.auto_commit_interval * 1000),
+            "consumeFromWhere": self.consume_from.value,
+            "consumeMaxSpan": self.max_span,
+            "messageModel": "CLUSTERING",
+            "pullBatchSize": self.pull_batch_size,
+            "pullThresholdForAll": self.max_cached_total,
+            "pullThresholdForQueue": self.max_cached_messages,
+            "pullThresholdSizeForQueue": self.max_cached_bytes >> 20,
+        }
+
+
+Result = ConsumeResult | int | None
+"""The allowed results of a listener; a number only if it gets lists."""
+AsyncListener = (
+    Callable[[ReceivedMessage], Awaitable[Result]]
+    | Callable[[list[ReceivedMessage]], Awaitable[Result]]
+)
+"""An async function of a message, or, with `batch_size` above 1, of a list of messages."""
+PlainListener = Callable[[ReceivedMessage], Result] | Callable[[list[ReceivedMessage]], Result]
+"""The same as a plain function."""
+Listener = AsyncListener | PlainListener
+
+
+class _Both(TypedDict, total=False):
+    namesrv: str | None
+    namespace: str
+    namespace_v2: str
+    consume_from: ConsumeFrom
+    consume_timestamp: int | None
+    strategy: Strategy
+    pull_batch_size: int
+    max_cached_messages: int
+    max_cached_bytes: int
+    max_span: int
+    rebalance_interval: float
+    trace: bool
+    trace_topic: str
+    hooks: Sequence[ConsumeMessageHook]
+
+
+class PushConsumerOptions(_Both, total=False):
+    """Options of `PushConsumer` except its listener."""
+
+    concurrency: int
+    message_model: MessageModel
+    orderly: bool
+    batch_size: int
+    max_reconsume_times: int | None
+    consume_timeout: float
+    suspend_time: float
+    close_grace: float
+    pull_interval: float
+    persist_interval: float
+    instance_name: str | None
+    offset_folder: Path | str | None
+
+
+class LitePullConsumerOptions(_Both, total=False):
+    """Options of `LitePullConsumer`."""
+
+    auto_commit: bool
+    auto_commit_interval: float
+    max_cached_total: int

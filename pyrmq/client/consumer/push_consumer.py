@@ -1,0 +1,396 @@
+"""Receiving messages: a push consumer, member of a group. [DefaultMQPushConsumerImpl]
+
+"Push" as in RocketMQ: the client pulls with long polling and passes messages on. A message counts
+as consumed when the loop body or the listener has finished with it. Other messages are delivered
+again, to this consumer or another one of the group (at least once).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import trio
+
+from pyrmq.client.checks import (
+    check_consumer_group,
+    check_subscriptions,
+    check_topic,
+    check_whole,
+    parse_subscription,
+)
+from pyrmq.client.consumer.allocate import Strategy, average
+from pyrmq.client.consumer.ask_brokers import check_expressions
+from pyrmq.client.consumer.consume_concurrently import ConsumeConcurrently
+from pyrmq.client.consumer.consume_orderly import ConsumeOrderly
+from pyrmq.client.consumer.consume_service import MAX_LEVEL, Caller, ConsumeService
+from pyrmq.client.consumer.local_offsets import LocalOffsets
+from pyrmq.client.consumer.member import Member, MemberEvents, MemberOptions, Profile
+from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom, QueueBounds
+from pyrmq.client.consumer.options import Listener, MessageModel, PushConsumerOptions, PushOptions
+from pyrmq.client.consumer.process_queue import (
+    MAX_BYTES,
+    MAX_MESSAGES,
+    MAX_SPAN,
+    ProcessQueue,
+)
+from pyrmq.client.consumer.pull_loop import PullOptions
+from pyrmq.client.consumer.ready import MessageIterator, Ready
+from pyrmq.client.consumer.rebalance import INTERVAL
+from pyrmq.client.consumer.send_back import BROKERS_CHOICE, SendBack
+from pyrmq.client.consumer.start_rule import StartRule
+from pyrmq.client.instance import ClientInstance
+from pyrmq.client.namespaces import Namespace
+from pyrmq.client.option_types import check_types
+from pyrmq.client.trace.consumer import consumer_tracer, observer_of
+from pyrmq.errors import ClientError
+from pyrmq.model.message import MessageQueue, ReceivedMessage
+from pyrmq.model.names import TRACE_TOPIC, retry_topic
+from pyrmq.model.subscription import ALL, Subscription
+
+if TYPE_CHECKING:
+    from pyrmq.client.hooks import ConsumeMessageHook
+
+PERSIST_INTERVAL = 5.0
+CLOSE_GRACE = 5.0
+CONSUME_TIMEOUT = 900.0
+
+
+class PushConsumer:
+    """Consumes topics as a member of a group; an async context manager and async iterator.
+
+        async with PushConsumer("group", {"TopicTest": "TagA || TagB"}) as consumer:
+            async for message in consumer:
+                ...
+
+    A message counts as consumed when the loop asks for the next one, or when you call
+    `acknowledge`: do that before a `break`. Other messages are delivered again (at least once).
+
+    group: name of the consumer group, 1 to 248 of the characters `%|a-zA-Z0-9_-`.
+    subscriptions: topics, each with a tag expression (`TagA || TagB`, or `*` for all) or `Sql`.
+    namesrv: name servers, `host:port[;host:port]`; default: the environment variable NAMESRV_ADDR.
+    namespace: on brokers (and in a `strategy`) topics and the group are called `namespace%name`.
+    namespace_v2: names stay as they are, and every request has this namespace as a field, as with
+    RocketMQ 5's clients.
+    listener: a function that gets the messages instead of the loop:
+    an async one runs in this trio loop, a plain one in a thread.
+    Returning acknowledges the message. If it raises, the message goes back to the broker, which
+    delivers it again after a delay that grows with `message.reconsume_times`; after
+    `max_reconsume_times` (16) further deliveries it goes to the group's dead-letter topic. It
+    returns None or a ConsumeResult, for a batch also the number of consumed messages; any other
+    value is a failure.
+    concurrency: calls of the listener at a time; default 20. batch_size: with more than 1 the
+    listener gets lists of up to so many messages of a queue.
+    consume_from: where a new group starts. The default is the end at the time when the consumer has
+    opened; opening waits up to 3 s for that. consume_timestamp: the time for ConsumeFrom.TIMESTAMP,
+    ms since 1970. If a group has offsets in a topic, it reads new queues of that topic from their
+    first message.
+    strategy: how the members of the group share queues: `average` (default), `average_by_circle`
+    and others; the same in all members.
+    message_model: MessageModel.BROADCASTING gives every member all messages. Each member keeps its
+    offsets in a file, `offset_folder`/CLIENT_ID/GROUP/offsets.json (default ~/.rocketmq_offsets);
+    the client id is IP@`instance_name` (default DEFAULT). Messages that the listener fails on are
+    skipped.
+    orderly: one member at a time consumes a queue, strictly in order. If the listener raises, it
+    gets the same message again after `suspend_time` seconds, before any later message of the queue,
+    without limit unless you set `max_reconsume_times`.
+    consume_timeout: seconds after which a message that a listener still has is sent back.
+    close_grace: seconds that running listeners have to return when the consumer closes; then they
+    are cancelled, and their messages are delivered again.
+    pull_batch_size, pull_interval: most messages of one pull; seconds between two pulls.
+    max_cached_messages, max_cached_bytes, max_span: pulling a queue pauses when so many of its
+    messages or bytes wait to be consumed, or when the first and the last of them are so many
+    offsets apart.
+    persist_interval, rebalance_interval: seconds.
+    trace: record consumed messages in trace_topic, by default RMQ_SYS_TRACE_TOPIC.
+    hooks: ConsumeMessageHooks, called before and after messages are consumed.
+
+    Raises UnusableNameError, UnusableExpressionError and ClientError if an argument is invalid, and
+    ConfigError without a name server. Opening raises the broker's error (SubscriptionError,
+    ResponseError) if it refuses an `Sql`. Later problems (no route, an unreachable broker) are
+    logged and retried.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        subscriptions: Mapping[str, str],
+        *,
+        namesrv: str | None = None,
+        namespace: str = "",
+        namespace_v2: str = "",
+        listener: Listener | None = None,
+        concurrency: int = 20,
+        consume_from: ConsumeFrom = ConsumeFrom.LAST_OFFSET,
+        consume_timestamp: int | None = None,
+        strategy: Strategy = average,
+        message_model: MessageModel = MessageModel.CLUSTERING,
+        orderly: bool = False,
+        batch_size: int = 1,
+        max_reconsume_times: int | None = None,
+        consume_timeout: float = CONSUME_TIMEOUT,
+        suspend_time: float = 1.0,
+        close_grace: float = CLOSE_GRACE,
+        pull_batch_size: int = 32,
+        pull_interval: float = 0.0,
+        max_cached_messages: int = MAX_MESSAGES,
+        max_cached_bytes: int = MAX_BYTES,
+        max_span: int = MAX_SPAN,
+        persist_interval: float = PERSIST_INTERVAL,
+        rebalance_interval: float = INTERVAL,
+        instance_name: str | None = None,
+        offset_folder: Path | str | None = None,
+        trace: bool = False,
+        trace_topic: str = TRACE_TOPIC,
+        hooks: Sequence[ConsumeMessageHook] = (),
+    ) -> None:
+        check_types(PushConsumerOptions, locals())
+        check_consumer_group(group)
+        self._names = names = Namespace(namespace)
+        self._wire_group = wire_group = names.wire(group)
+        check_consumer_group(wire_group)
+        version = time.time_ns() // 1_000_000
+        self._subs = check_subscriptions(subscriptions, version, names.wire)
+        self._options = options = PushOptions(
+            listener=listener,
+            concurrency=concurrency,
+            consume_from=consume_from,
+            consume_timestamp=consume_timestamp,
+            strategy=strategy,
+            message_model=message_model,
+            orderly=orderly,
+            batch_size=batch_size,
+            max_reconsume_times=max_reconsume_times,
+            consume_timeout=consume_timeout,
+            suspend_time=suspend_time,
+            close_grace=close_grace,
+            pull_batch_size=pull_batch_size,
+            pull_interval=pull_interval,
+            max_cached_messages=max_cached_messages,
+            max_cached_bytes=max_cached_bytes,
+            max_span=max_span,
+            persist_interval=persist_interval,
+            rebalance_interval=rebalance_interval,
+            instance_name=instance_name,
+            offset_folder=offset_folder,
+        )
+        options.check()
+        self.group = group
+        self._retry_topic = retry_topic(wire_group)
+        if not options.broadcasting and self._retry_topic not in self._subs:
+            self._subs[self._retry_topic] = Subscription.parse(self._retry_topic, ALL, version)
+        # In broadcasting the file of offsets has to be found again.
+        name = instance_name or ("DEFAULT" if options.broadcasting else None)
+        self._client = client = ClientInstance(namesrv, name, namespace_v2=namespace_v2)
+        store: BrokerOffsets | LocalOffsets = BrokerOffsets(client, wire_group)
+        if options.broadcasting:
+            store = LocalOffsets(offset_folder, client.client_id, wire_group)
+        tracer = consumer_tracer(
+            group, names, trace, trace_topic, namesrv=namesrv, namespace_v2=namespace_v2
+        )
+        self._observer = observer_of(group, hooks, tracer)
+        self._observed: dict[int, tuple[ReceivedMessage, Any]] = {}
+        """Messages that loops have, by the message's id()."""
+        call: Caller | None = None
+        if listener is not None:
+            call = Caller(listener, group, batch=batch_size > 1, workers=concurrency)
+        rule = StartRule(store, QueueBounds(client), consume_from, consume_timestamp or 0)
+        self._member = Member(
+            client,
+            wire_group,
+            names,
+            self._subs,
+            store,
+            rule,
+            MemberEvents(deliver=self._deliver, taken=self._taken),
+            Profile(
+                kind="CONSUME_PASSIVELY",
+                options=options.texts(),
+                consume_from=consume_from,
+                message_model=message_model.value,
+                orderly=orderly,
+                call=call,
+            ),
+            MemberOptions(
+                limits=options.limits,
+                pulls=PullOptions(pull_batch_size, pull_interval),
+                strategy=None if options.broadcasting else names.wire_strategy(strategy),
+                rebalance_interval=rebalance_interval,
+                persist_interval=persist_interval,
+                ordered=orderly and not options.broadcasting,
+                tracer=tracer,
+            ),
+        )
+        self._held = self._member.held
+        self._suspended = False
+        self._aside: list[tuple[ProcessQueue, list[ReceivedMessage]]] = []
+        self._tasks = self._member.tasks
+        self._send_back = SendBack(client, wire_group, names, options.max_times)
+        self._ready = Ready()
+        self._service = None if call is None else self._make_service(call)
+
+    @property
+    def assigned(self) -> list[MessageQueue]:
+        """The queues of the subscribed topics that this consumer has now, sorted; empty before the
+        first rebalance. (It may also have queues of the group's retry topic.)"""
+        mine = [queue for queue in self._held.assigned() if queue.topic != self._retry_topic]
+        return self._names.shown_queues(mine)
+
+    def _make_service(self, call: Caller) -> ConsumeService:
+        """What calls the listener with the messages of the member."""
+        options, member = self._options, self._member
+        back = None if options.broadcasting else self._send_back
+        if not options.orderly:
+            return ConsumeConcurrently(
+                member.tasks, call, back, member.statistics, options, self._observer
+            )
+        locked = (lambda process: True) if member.locks is None else member.locks.valid
+        return ConsumeOrderly(
+            member.tasks, call, back, member.statistics, locked, options, self._observer
+        )
+
+    async def __aenter__(self) -> Self:
+        await self._member.enter()
+        if self._service is not None:
+            self._service.start()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Stops pulling, gives running listeners their grace and then cancels them. Whatever fails
+        there, it writes offsets and leaves the group. Loops that still wait for a message raise
+        ClientError."""
+        self._held.stop()
+        self._ready.close()
+        try:
+            if self._service is not None:
+                with trio.CancelScope(shield=True):
+                    await self._service.close(self._options.close_grace)
+        finally:
+            await self._member.leave(*error)
+
+    def _deliver(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        if self._suspended:  # a pull was under way
+            self._aside.append((process, messages))
+        elif self._service is not None:
+            self._service.deliver(process, messages)
+        else:
+            self._ready.put(process, messages)
+
+    # Changes while it runs.
+
+    async def subscribe(self, topic: str, expression: str = ALL) -> None:
+        """Consumes one more topic. All members of a group must have the same subscriptions. Raises
+        ClientError if the topic is already subscribed, and otherwise as opening does."""
+        self.check_entered()
+        check_topic(topic)
+        topic = self._names.wire(topic)
+        sub = parse_subscription(topic, expression, time.time_ns() // 1_000_000)
+        await check_expressions(self._client, self._wire_group, [sub])
+        if topic in self._subs:
+            raise ClientError(f"topic {topic} is subscribed already")
+        self._subs[topic] = sub
+        until = await self._member.join([topic])
+        await self._client.heartbeat()
+        if self._subs.get(topic) is sub:  # it may have been given up meanwhile
+            self._member.share(topic)
+            await self._member.begun([topic], until)
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Stops consuming a topic. Its running listener calls may finish. Messages that no listener
+        has begun are delivered to other members, or again after a new subscription. Raises
+        ClientError if the topic is not subscribed."""
+        self.check_entered()
+        topic = self._names.wire(topic)
+        if topic not in self._subs or topic == self._retry_topic:
+            raise ClientError(f"topic {topic!r:.200} is not subscribed")
+        self._member.unshare(topic)
+        del self._subs[topic]
+        await self._client.heartbeat()
+
+    def suspend(self) -> None:
+        """Stops pulling until `resume`. Messages that already wait for the listener or the loop are
+        still consumed."""
+        self._suspended = True
+        for process in self._held.table.values():
+            process.pause(True)
+
+    def resume(self) -> None:
+        """Pulls again after `suspend`."""
+        self._suspended = False
+        for process in self._held.table.values():
+            process.pause(False)
+        aside, self._aside = self._aside, []
+        for entry in aside:
+            self._deliver(*entry)
+
+    def is_suspended(self) -> bool:
+        """Whether the consumer is suspended."""
+        return self._suspended
+
+    def _taken(self, process: ProcessQueue) -> None:
+        process.pause(self._suspended)
+
+    # In a loop.
+
+    def __aiter__(self) -> MessageIterator:
+        if self._service is not None:
+            raise ClientError("this consumer has a listener: it cannot be iterated as well")
+        return MessageIterator(self)
+
+    def check_entered(self) -> None:
+        """Raises ClientError outside of `async with`."""
+        self._member.check_entered()
+
+    async def take(self) -> tuple[ProcessQueue, ReceivedMessage]:
+        """The next message, with the queue for `finish` or `put_back`. Iterators call it."""
+        process, (message,) = await self._ready.take()
+        if self._observer is not None:
+            self._observed[id(message)] = message, self._observer.consuming([message])
+        return process, message
+
+    def put_back(self, process: ProcessQueue, message: ReceivedMessage) -> None:
+        """Returns a taken message, so that it comes again."""
+        self._observed.pop(id(message), None)
+        self._ready.put_back([(process, [message])])
+
+    def finish(self, process: ProcessQueue, message: ReceivedMessage, *, done: bool = True) -> None:
+        """Marks a taken message as consumed or sent back."""
+        process.finish(message.queue_offset)
+        if self._observer is not None and id(message) in self._observed:
+            _, consuming = self._observed.pop(id(message))
+            self._observer.listened(consuming, done, raised=False)
+
+    def acknowledge(self, message: ReceivedMessage) -> None:
+        """Acknowledges a message before the loop asks for the next one. The offset is written
+        within five seconds, and when the consumer closes."""
+        process = self._process_of(message)
+        if process is not None:
+            self.finish(process, message)
+
+    async def send_back(
+        self, message: ReceivedMessage, *, delay_level: int = BROKERS_CHOICE
+    ) -> None:
+        """Sends a message back to its broker. The group gets it again after a delay; after too many
+        deliveries it goes to the dead-letter topic. For this consumer the message then counts as
+        consumed.
+
+        delay_level: as `Message.delay_time_level`; 0: the broker chooses by the number of
+        deliveries; -1: to the dead-letter topic at once. Raises ClientError if the message does not
+        wait to be acknowledged here, and otherwise as the request does.
+        """
+        check_whole("delay_level", delay_level, -1, MAX_LEVEL)
+        process = self._process_of(message)
+        if process is None or self._options.broadcasting:
+            raise ClientError("only messages that this consumer has of its group are sent back")
+        await self._send_back(process.queue, message, delay_level)
+        self.finish(process, message, done=False)
+
+    def _process_of(self, message: ReceivedMessage) -> ProcessQueue | None:
+        for topic in (self._names.wire(message.topic), self._retry_topic):
+            queue = MessageQueue(topic, message.broker_name, message.queue_id)
+            process = self._held.table.get(queue)
+            if process is not None and process.holds(message):
+                return process
+        return None

@@ -1,0 +1,1 @@
+"""Producers: sends, retries, batches and requests that wait for a reply."""

@@ -1,0 +1,1 @@
+"""Message trace: what producers and consumers record, and how it is sent."""

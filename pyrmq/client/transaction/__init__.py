@@ -1,0 +1,1 @@
+"""Transactional producers: half messages, local transactions, answers to back-checks."""

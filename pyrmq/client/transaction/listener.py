@@ -1,0 +1,124 @@
+"""What runs in a transaction, what answers for it afterwards, and what became of it.
+[TransactionListener]
+
+Functions may be `async def` or plain `def`. Async ones run in the caller's task, plain ones in a
+worker thread, where they may block. The outcome is always a state: a missing or invalid result, or
+an exception, counts as UNKNOWN, and the broker asks later.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import trio
+
+from pyrmq.client.user_functions import call_in_thread, is_async
+from pyrmq.escape import escape
+from pyrmq.model.message import Message, ReceivedMessage, SendResult
+from pyrmq.model.transaction import TransactionState
+
+log = logging.getLogger(__name__)
+
+MAX_REMARK = 1000
+"""Characters of an error that are sent to the broker."""
+
+State = TransactionState | None
+Answer = State | Awaitable[State]
+Execute = Callable[[Message, Any], Answer]
+Check = Callable[[ReceivedMessage], Answer]
+
+
+class TransactionListener(Protocol):
+    """Runs the local transaction of a half message, and checks its outcome later."""
+
+    def execute_local_transaction(self, message: Message, arg: Any, /) -> Answer:
+        """Runs when the broker has the half. `message.transaction_id` identifies the transaction:
+        store under it, in the same local transaction, whatever `check_local_transaction` needs."""
+        ...
+
+    def check_local_transaction(self, message: ReceivedMessage, /) -> Answer:
+        """Runs when the broker got no outcome and asks. It may run in any producer of the group,
+        several times, and while the local transaction is still running: return UNKNOWN to be asked
+        again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A state, and the error that made it UNKNOWN."""
+
+    state: TransactionState
+    error: Exception | None = None
+
+    @property
+    def remark(self) -> str | None:
+        """The error's text for the broker's log."""
+        if self.error is None:
+            return None
+        try:
+            text = f"{type(self.error).__name__}: {self.error}"
+        except Exception:
+            text = type(self.error).__name__
+        return text[:MAX_REMARK].encode(errors="replace").decode()
+
+
+async def outcome_of(
+    function: Callable[..., Answer],
+    *args: object,
+    threads: trio.CapacityLimiter,
+    abandon: bool = False,
+) -> Outcome:
+    """Calls a listener's function. `abandon`: a cancellation leaves its thread running, as for a
+    check, which no task waits for."""
+    try:
+        if is_async(function):
+            answer = function(*args)
+        else:
+            answer = await call_in_thread(
+                function, *args, limiter=threads, abandon=abandon, awaited=not abandon
+            )
+        state = await answer if inspect.isawaitable(answer) else answer
+        if state is None:
+            return Outcome(TransactionState.UNKNOWN)
+        if not isinstance(state, TransactionState):
+            raise TypeError(f"a transaction's outcome is a TransactionState, not {state!r:.100}")
+    except Exception as e:
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        log.exception("%s failed: the outcome of the transaction is UNKNOWN", escape(name))
+        return Outcome(TransactionState.UNKNOWN, e)
+    return Outcome(state)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSendResult(SendResult):
+    """Where the half was stored, the state of its local transaction, and that transaction's
+    error."""
+
+    local_state: TransactionState = TransactionState.UNKNOWN
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionStatistics:
+    """Counters since the start; `checks_waiting` and `checks_running` are current numbers.
+
+    `committed`, `rolled_back` and `unknown` count outcomes of local transactions, `ends_failed`
+    outcomes that no broker has confirmed. If a check was dropped or its answer failed, the broker
+    asks again.
+    """
+
+    halves_sent: int
+    committed: int
+    rolled_back: int
+    unknown: int
+    ends_failed: int
+    checks_answered: int
+    checks_dropped: int
+    checks_failed: int
+    checks_unreadable: int
+    checks_waiting: int
+    checks_running: int

@@ -1,0 +1,1 @@
+"""The server's end of connections: accepting, reading, processors by code, parked pulls."""

@@ -1,0 +1,195 @@
+"""The remoting server: accepts, serves by one reader task, stops in order.
+
+Waking a task per request costs more than the request, so one task (`reader`) serves all
+connections. trio owns accepting, timers, cancellation, draining and everything that is not plain
+sending and pulling.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable, Mapping, Set
+
+import trio
+
+from pyrmq.engine import Listener, Session, Store
+from pyrmq.escape import escape
+from pyrmq.net.address import Address, format_address, ip_bytes
+from pyrmq.net.command import Response
+from pyrmq.net.server import descriptors
+from pyrmq.net.server.admin_access import AdminAccess
+from pyrmq.net.server.answers import Processor
+from pyrmq.net.server.connection import Connection
+from pyrmq.net.server.dispatch import Dispatcher
+from pyrmq.net.server.line import Line
+from pyrmq.net.server.parked import ParkedPulls
+from pyrmq.net.server.questions import Questions
+from pyrmq.net.server.reader import Reader
+from pyrmq.net.server.unconfirmed import Unconfirmed
+
+log = logging.getLogger(__name__)
+
+
+class RemotingServer:
+    """Serves processors on listening sockets until cancelled or stopped.
+
+    `processors` maps request codes; `listener` makes the sessions, `store` is the one they store
+    plain sends in (None: a server without a store). `idle_seconds`: silence after which a
+    connection is closed, which may be changed; `flush_timeout_ms`: how long an answer waits for the
+    barrier; `admins`: from where requests that administrate are taken.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sockets: list[socket.socket],
+        processors: Mapping[int, Processor],
+        listener: Listener,
+        *,
+        store: Store | None = None,
+        questions: Questions | None = None,
+        idle_seconds: float = 120,
+        flush_timeout_ms: int = 5000,
+        admins: AdminAccess | None = None,
+    ) -> None:
+        self.name = name
+        self._sockets = sockets
+        self._listener = listener
+        self._unconfirmed = Unconfirmed(name, store, flush_timeout_ms)
+        self._parked = ParkedPulls(store) if store is not None else None
+        self._dispatcher = Dispatcher(
+            name, processors, self._unconfirmed, self._parked, questions, admins
+        )
+        self._reader = Reader(name, listener, self._dispatcher, self._unconfirmed, store)
+        self.idle_seconds = idle_seconds
+        self._refusals = descriptors.Refusals(name)
+
+    @property
+    def address(self) -> Address:
+        """The first listener's address, with the port that was really taken."""
+        name = self._sockets[0].getsockname()
+        return str(name[0]), int(name[1])
+
+    @property
+    def connections(self) -> Mapping[int, Connection]:
+        """Open connections by descriptor."""
+        return self._reader.connections
+
+    @property
+    def line(self) -> Line:
+        """Sends that wait until their topic is made."""
+        return self._dispatcher.line
+
+    def add(self, processors: Mapping[int, Processor]) -> None:
+        """From now on these answer as well: processors that need the server are made after it."""
+        self._dispatcher.add(processors)
+
+    def stalled_ms(self) -> int:
+        """Milliseconds that a write of the log takes so far; 0 while none is waited for."""
+        return self._reader.stalled_ms()
+
+    def close(self, connection: Connection) -> None:
+        """Closes a connection and calls those who asked to know."""
+        self._reader.close(connection)
+
+    def release_parked(self, topic: str, queue_id: int) -> None:
+        """Answers the pulls that are parked on a queue, whatever there is."""
+        if self._parked is not None:
+            self._parked.release((topic, queue_id))
+
+    def end_parked(self, topics: Set[str], response: Callable[[str], Response]) -> None:
+        """Answers the pulls that are parked on any queue of these topics, which are gone."""
+        if self._parked is not None:
+            self._parked.end(topics, response)
+
+    def wake_parked(self) -> None:
+        """Answers parked pulls on queues that have grown by other means than requests."""
+        self._dispatcher.wake_parked()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serves until cancelled; then every connection is closed."""
+        try:
+            async with trio.open_nursery() as nursery:
+                self._dispatcher.nursery = nursery
+                for sock in self._sockets:
+                    nursery.start_soon(self._accept, sock)
+                nursery.start_soon(self._reader.run)
+                nursery.start_soon(self._tick)
+                if self._parked is not None:
+                    nursery.start_soon(self._parked.run)
+                task_status.started()
+        finally:
+            self._reader.stopping = True
+            self._reader.close_all()
+            for sock in self._sockets:
+                sock.close()
+
+    async def drain(self, grace: float) -> None:
+        """Stops accepting, answers what is parked and waits until what is in flight is answered, at
+        most `grace` s."""
+        self._reader.stop_reading()
+        for sock in self._sockets:
+            trio.lowlevel.notify_closing(sock)
+            sock.close()
+        if self._parked is not None:
+            self._parked.flush()
+        with trio.move_on_after(grace):
+            while (  # noqa: ASYNC110 - a bounded wait at the very end, not worth an event
+                self._unconfirmed
+                or self._dispatcher.busy
+                or any(c.out or c.session.commands for c in self.connections.values())
+            ):
+                await trio.sleep(0.01)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        while not self._reader.stopping:
+            try:
+                await trio.lowlevel.wait_readable(listening)
+            except (trio.ClosedResourceError, OSError, ValueError):
+                return
+            for _ in range(64):
+                try:
+                    sock, address = listening.accept()
+                except BlockingIOError:
+                    break
+                except OSError as e:
+                    if self._reader.stopping:
+                        return
+                    self._refusals.refused(str(e))
+                    await trio.sleep(0.1)  # out of descriptors: give others time to close
+                    break
+                self._add(sock, (str(address[0]), int(address[1])))
+
+    def _add(self, sock: socket.socket, address: Address) -> None:
+        most = descriptors.for_clients()
+        if sock.fileno() >= most:
+            sock.close()
+            self._refusals.refused(
+                f"all {most} descriptors that clients may have are in use; the limit of open files "
+                f"is {descriptors.limit()}, and the rest is kept for the server's files"
+            )
+            return
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            session = Session(self._listener, ip_bytes(address[0]), address[1])
+            self._reader.add(sock, session, format_address(address))
+        except (OSError, ValueError) as e:
+            log.warning(
+                "%s: connection from %s refused: %s", self.name, escape(address[0]), escape(e)
+            )
+            sock.close()
+
+    async def _tick(self) -> None:
+        """Once a second: answers that waited too long for the barrier, silent connections."""
+        while True:
+            await trio.sleep(1)
+            if self._unconfirmed:
+                self._unconfirmed.release()
+            limit = trio.current_time() - self.idle_seconds
+            for connection in [c for c in self.connections.values() if c.active_at < limit]:
+                log.info(
+                    "%s: %s was silent for %g s", self.name, connection.peer, self.idle_seconds
+                )
+                self.close(connection)

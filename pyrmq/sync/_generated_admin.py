@@ -1,0 +1,233 @@
+"""`pyrmq.admin.Admin` for threads.
+
+Written by scripts/portals.py: change that, or what it reads.
+"""
+
+from __future__ import annotations
+
+from pyrmq.admin.acls import Acls as TrioAcls
+from pyrmq.admin.api import Admin as TrioAdmin
+from pyrmq.admin.brokers import Brokers as TrioBrokers
+from pyrmq.admin.clusters import Clusters as TrioClusters
+from pyrmq.admin.connections import Producers as TrioProducers
+from pyrmq.admin.controllers import Controllers as TrioControllers
+from pyrmq.admin.expected import Expected
+from pyrmq.admin.exports import Exports as TrioExports
+from pyrmq.admin.groups import Groups as TrioGroups
+from pyrmq.admin.messages import Messages as TrioMessages
+from pyrmq.admin.namesrv import Namesrv as TrioNamesrv
+from pyrmq.admin.offsets import Offsets as TrioOffsets
+from pyrmq.admin.rocksdb import RocksDb as TrioRocksDb
+from pyrmq.admin.topics import Topics as TrioTopics
+from pyrmq.admin.users import Users as TrioUsers
+from pyrmq.net.client.signing import Credentials
+from pyrmq.portal.blocking import Client, blocking, streamed
+from pyrmq.portal.client import Part
+from pyrmq.portal.words import PLAIN, in_words
+
+
+class Acls(Part):
+    __doc__ = TrioAcls.__doc__
+
+    copy = blocking(TrioAcls.copy)
+    create = blocking(TrioAcls.create)
+    delete = blocking(TrioAcls.delete)
+    get = blocking(TrioAcls.get)
+    list = blocking(TrioAcls.list)
+    update = blocking(TrioAcls.update)
+
+
+class Brokers(Part):
+    __doc__ = TrioBrokers.__doc__
+
+    add = blocking(TrioBrokers.add)
+    clean_log = blocking(TrioBrokers.clean_log)
+    clean_queues = blocking(TrioBrokers.clean_queues)
+    clean_topics = blocking(TrioBrokers.clean_topics)
+    cold_data = blocking(TrioBrokers.cold_data)
+    config = blocking(TrioBrokers.config)
+    config_of = blocking(TrioBrokers.config_of)
+    consume_stats = blocking(TrioBrokers.consume_stats)
+    each = blocking(TrioBrokers.each)
+    ha = blocking(TrioBrokers.ha)
+    promote = blocking(TrioBrokers.promote)
+    remove = blocking(TrioBrokers.remove)
+    remove_cold_data_threshold = blocking(TrioBrokers.remove_cold_data_threshold)
+    reset_flush_offset = blocking(TrioBrokers.reset_flush_offset)
+    runtime = blocking(TrioBrokers.runtime)
+    runtime_of = blocking(TrioBrokers.runtime_of)
+    set_cold_data_threshold = blocking(TrioBrokers.set_cold_data_threshold)
+    set_read_ahead = blocking(TrioBrokers.set_read_ahead)
+    update_config = blocking(TrioBrokers.update_config)
+
+
+class Clusters(Part):
+    __doc__ = TrioClusters.__doc__
+
+    epochs = blocking(TrioClusters.epochs)
+    health = blocking(TrioClusters.health)
+    list = blocking(TrioClusters.list)
+    probe = streamed(TrioClusters.probe)
+    round_trips = streamed(TrioClusters.round_trips)
+
+
+class Controllers(Part):
+    __doc__ = TrioControllers.__doc__
+
+    clean = blocking(TrioControllers.clean)
+    config = blocking(TrioControllers.config)
+    elect = blocking(TrioControllers.elect)
+    metadata = blocking(TrioControllers.metadata)
+    sync_states = blocking(TrioControllers.sync_states)
+    update_config = blocking(TrioControllers.update_config)
+
+
+class Exports(Part):
+    __doc__ = TrioExports.__doc__
+
+    configs = blocking(TrioExports.configs)
+    metadata = blocking(TrioExports.metadata)
+    metrics = blocking(TrioExports.metrics)
+
+
+class Groups(Part):
+    __doc__ = TrioGroups.__doc__
+
+    change = blocking(TrioGroups.change)
+    configs = blocking(TrioGroups.configs)
+    connections = blocking(TrioGroups.connections)
+    consume_stats = blocking(TrioGroups.consume_stats)
+    delete = blocking(TrioGroups.delete)
+    delete_topics = blocking(TrioGroups.delete_topics)
+    names = blocking(TrioGroups.names)
+    queue_owners = blocking(TrioGroups.queue_owners)
+    running_info = blocking(TrioGroups.running_info)
+    set_consume_mode = blocking(TrioGroups.set_consume_mode)
+    stats_of_broker = blocking(TrioGroups.stats_of_broker)
+    summaries = streamed(TrioGroups.summaries)
+    update = blocking(TrioGroups.update)
+    update_many = blocking(TrioGroups.update_many)
+
+
+class Messages(Part):
+    __doc__ = TrioMessages.__doc__
+
+    at = blocking(TrioMessages.at)
+    by_key = blocking(TrioMessages.by_key)
+    by_unique_key = blocking(TrioMessages.by_unique_key)
+    consume_directly = blocking(TrioMessages.consume_directly)
+    get = blocking(TrioMessages.get)
+    queue_entries = blocking(TrioMessages.queue_entries)
+    queues = blocking(TrioMessages.queues)
+    read = streamed(TrioMessages.read)
+    send = blocking(TrioMessages.send)
+    slice = blocking(TrioMessages.slice)
+    traces = blocking(TrioMessages.traces)
+    tracks = blocking(TrioMessages.tracks)
+
+
+class Namesrv(Part):
+    __doc__ = TrioNamesrv.__doc__
+
+    add_write_perm = blocking(TrioNamesrv.add_write_perm)
+    all = blocking(TrioNamesrv.all)
+    config = blocking(TrioNamesrv.config)
+    delete = blocking(TrioNamesrv.delete)
+    get = blocking(TrioNamesrv.get)
+    put = blocking(TrioNamesrv.put)
+    update_config = blocking(TrioNamesrv.update_config)
+    wipe_write_perm = blocking(TrioNamesrv.wipe_write_perm)
+
+
+class Offsets(Part):
+    __doc__ = TrioOffsets.__doc__
+
+    clone = blocking(TrioOffsets.clone)
+    of_clients = blocking(TrioOffsets.of_clients)
+    plan = blocking(TrioOffsets.plan)
+    reset = blocking(TrioOffsets.reset)
+    reset_by_client = blocking(TrioOffsets.reset_by_client)
+    reset_queue = blocking(TrioOffsets.reset_queue)
+    search = blocking(TrioOffsets.search)
+    set = blocking(TrioOffsets.set)
+    target_of_queue = blocking(TrioOffsets.target_of_queue)
+
+
+class Producers(Part):
+    __doc__ = TrioProducers.__doc__
+
+    all = blocking(TrioProducers.all)
+    connections = blocking(TrioProducers.connections)
+
+
+class RocksDb(Part):
+    __doc__ = TrioRocksDb.__doc__
+
+    check_queues = blocking(TrioRocksDb.check_queues)
+    export_configs = blocking(TrioRocksDb.export_configs)
+    export_pop_records = blocking(TrioRocksDb.export_pop_records)
+
+
+class Topics(Part):
+    __doc__ = TrioTopics.__doc__
+
+    allocation = blocking(TrioTopics.allocation)
+    change = blocking(TrioTopics.change)
+    clusters = blocking(TrioTopics.clusters)
+    delete = blocking(TrioTopics.delete)
+    delete_order_conf = blocking(TrioTopics.delete_order_conf)
+    deletion = blocking(TrioTopics.deletion)
+    flows = streamed(TrioTopics.flows)
+    groups = blocking(TrioTopics.groups)
+    hidden = blocking(TrioTopics.hidden)
+    list = blocking(TrioTopics.list)
+    order_conf = blocking(TrioTopics.order_conf)
+    put_order_conf = blocking(TrioTopics.put_order_conf)
+    route = blocking(TrioTopics.route)
+    set_perm = blocking(TrioTopics.set_perm)
+    status = blocking(TrioTopics.status)
+    system = blocking(TrioTopics.system)
+    update = blocking(TrioTopics.update)
+    update_many = blocking(TrioTopics.update_many)
+    update_ordered = blocking(TrioTopics.update_ordered)
+    with_groups = streamed(TrioTopics.with_groups)
+
+
+class Users(Part):
+    __doc__ = TrioUsers.__doc__
+
+    copy = blocking(TrioUsers.copy)
+    create = blocking(TrioUsers.create)
+    delete = blocking(TrioUsers.delete)
+    get = blocking(TrioUsers.get)
+    list = blocking(TrioUsers.list)
+    update = blocking(TrioUsers.update)
+
+
+class Admin(Client[TrioAdmin]):
+    __doc__ = in_words(TrioAdmin.__doc__, PLAIN)
+    __module__ = "pyrmq.sync"
+
+    def __init__(
+        self,
+        namesrv: str,
+        *,
+        timeout: float | None = None,
+        credentials: Credentials | None = None,
+        expected: Expected | None = None,
+    ) -> None:
+        client = TrioAdmin(namesrv, timeout=timeout, credentials=credentials, expected=expected)
+        super().__init__(client)
+        self.acls = Acls(self, client.acls)
+        self.brokers = Brokers(self, client.brokers)
+        self.clusters = Clusters(self, client.clusters)
+        self.controllers = Controllers(self, client.controllers)
+        self.exports = Exports(self, client.exports)
+        self.groups = Groups(self, client.groups)
+        self.messages = Messages(self, client.messages)
+        self.namesrv = Namesrv(self, client.namesrv)
+        self.offsets = Offsets(self, client.offsets)
+        self.producers = Producers(self, client.producers)
+        self.rocksdb = RocksDb(self, client.rocksdb)
+        self.topics = Topics(self, client.topics)
+        self.users = Users(self, client.users)
