@@ -27,7 +27,7 @@ HEAD = ["| Code | Request | Processor | In |", "|---|---|---|---|"]
 def servers() -> tuple[Mapping[int, Any], Mapping[int, Any]]:
     """The processors by request code: of a broker, and of a name server."""
     with pyrmq.testing.broker() as running:
-        broker = dict(running.broker.processors)
+        broker = dict(running.broker.parts.processors)
     return broker, trio.run(_of_a_name_server)
 
 
