@@ -3,7 +3,7 @@
 use super::report::Report;
 use super::socket::{Socket, errno_unless_later};
 use super::transform::Transform;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use pyrmq_broker::wire::{Session, WireError};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,29 +43,6 @@ pub struct Connection {
     /// The bits of an f64.
     active: AtomicU64,
     inner: Mutex<Inner>,
-}
-
-impl Inner {
-    fn step(
-        &mut self,
-        report: &Report,
-        out: &mut Vec<u8>,
-        work: impl FnOnce(&mut Session, &mut Vec<u8>) -> Result<(), WireError>,
-    ) -> Status {
-        let session = &mut self.session;
-        // A session that panicked is not used again: whoever gets `Panicked` closes the connection.
-        let Ok(done) = catch_unwind(AssertUnwindSafe(|| work(session, out))) else {
-            return Status::Panicked;
-        };
-        note(report, &self.session);
-        match done {
-            Ok(()) => Status::Ok,
-            Err(e) => {
-                self.error = e.to_string();
-                Status::Broken
-            }
-        }
-    }
 }
 
 fn note(report: &Report, session: &Session) {
@@ -115,13 +92,21 @@ impl Connection {
         self.inner.lock().error.clone()
     }
 
+    /// The connection for several calls in a row.
+    pub(super) fn lock(&self) -> Locked<'_> {
+        Locked {
+            report: &self.report,
+            inner: self.inner.lock(),
+        }
+    }
+
     /// Runs one call of the session, which appends what is to be sent to `out`, and reports.
     pub fn step(
         &self,
         out: &mut Vec<u8>,
         work: impl FnOnce(&mut Session, &mut Vec<u8>) -> Result<(), WireError>,
     ) -> Status {
-        self.inner.lock().step(&self.report, out, work)
+        self.lock().step(out, work)
     }
 
     /// Uses the session for what changes no more than the number of its commands.
@@ -143,21 +128,64 @@ impl Connection {
         defer_write: bool,
         out: &mut Vec<u8>,
     ) -> Received {
+        self.lock()
+            .receive(socket, buffer, now_ms, defer_write, out)
+    }
+
+    /// Puts out the answers that need not wait any longer.
+    pub fn release(&self, now_ms: i64, timeout_ms: i64, out: &mut Vec<u8>) -> Status {
+        self.lock().release(now_ms, timeout_ms, out)
+    }
+}
+
+/// A connection that nobody else uses meanwhile.
+pub(super) struct Locked<'c> {
+    report: &'c Report,
+    inner: MutexGuard<'c, Inner>,
+}
+
+impl Locked<'_> {
+    fn step(
+        &mut self,
+        out: &mut Vec<u8>,
+        work: impl FnOnce(&mut Session, &mut Vec<u8>) -> Result<(), WireError>,
+    ) -> Status {
+        let session = &mut self.inner.session;
+        // A session that panicked is not used again: whoever gets `Panicked` closes the connection.
+        let Ok(done) = catch_unwind(AssertUnwindSafe(|| work(session, out))) else {
+            return Status::Panicked;
+        };
+        note(self.report, session);
+        match done {
+            Ok(()) => Status::Ok,
+            Err(e) => {
+                self.inner.error = e.to_string();
+                Status::Broken
+            }
+        }
+    }
+
+    pub fn receive(
+        &mut self,
+        socket: &impl Socket,
+        buffer: &mut [u8],
+        now_ms: i64,
+        defer_write: bool,
+        out: &mut Vec<u8>,
+    ) -> Received {
         let n = match socket.receive(buffer) {
             Ok(0) => return Received::End,
             Ok(n) => n,
             Err(e) => return errno_unless_later(&e).map_or(Received::Nothing, Received::Failed),
         };
-        let mut inner = self.inner.lock();
-        let plain = inner.transform.open(&buffer[..n]);
-        let status = inner.step(&self.report, out, |session, out| {
+        let plain = self.inner.transform.open(&buffer[..n]);
+        let status = self.step(out, |session, out| {
             session.feed_one_of(plain, now_ms, defer_write, out)
         });
         Received::Fed(n, status)
     }
 
-    /// Puts out the answers that need not wait any longer.
-    pub fn release(&self, now_ms: i64, timeout_ms: i64, out: &mut Vec<u8>) -> Status {
+    pub fn release(&mut self, now_ms: i64, timeout_ms: i64, out: &mut Vec<u8>) -> Status {
         self.step(out, |session, out| {
             session.release(now_ms, timeout_ms, out);
             Ok(())
@@ -167,14 +195,13 @@ impl Connection {
     /// Seals `plain` and sends it once, unless something `waits` to be sent already. Appends what
     /// the socket does not take to `rest`, which is to be sent before anything else.
     pub fn send(
-        &self,
+        &mut self,
         socket: &impl Socket,
         plain: &[u8],
         waits: bool,
         rest: &mut Vec<u8>,
     ) -> io::Result<()> {
-        let mut inner = self.inner.lock();
-        let sealed = inner.transform.seal(plain);
+        let sealed = self.inner.transform.seal(plain);
         let sent = match waits {
             true => 0,
             false => match socket.send(sealed) {
@@ -184,9 +211,11 @@ impl Connection {
             },
         };
         let left = &sealed[sent.min(sealed.len())..];
-        rest.try_reserve(left.len())
-            .map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
-        rest.extend_from_slice(left);
+        if !left.is_empty() {
+            rest.try_reserve(left.len())
+                .map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
+            rest.extend_from_slice(left);
+        }
         Ok(())
     }
 }

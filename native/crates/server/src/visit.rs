@@ -1,6 +1,6 @@
 //! What one round, or one release, did with one connection.
 
-use super::connection::{Connection, Received, Status};
+use super::connection::{Connection, Locked, Received, Status};
 use super::socket::{Socket, errno_unless_later};
 
 /// A buffer of answers larger than this is given back after use.
@@ -62,6 +62,7 @@ impl Visit {
         out: &mut Vec<u8>,
     ) {
         clear_out(out);
+        let mut connection = connection.lock();
         match connection.receive(socket, buffer, now_ms, defer_write, out) {
             Received::Nothing => {}
             Received::End => self.end = true,
@@ -69,7 +70,7 @@ impl Visit {
             Received::Fed(_, status) => {
                 (self.called, self.status) = (true, status);
                 if status != Status::Panicked {
-                    self.send(connection, socket, out);
+                    self.send(&mut connection, socket, out);
                 }
             }
         }
@@ -85,14 +86,15 @@ impl Visit {
         out: &mut Vec<u8>,
     ) {
         clear_out(out);
+        let mut connection = connection.lock();
         self.called = true;
         self.status = connection.release(now_ms, timeout_ms, out);
         if self.status == Status::Ok {
-            self.send(connection, socket, out);
+            self.send(&mut connection, socket, out);
         }
     }
 
-    fn send(&mut self, connection: &Connection, socket: &impl Socket, out: &[u8]) {
+    fn send(&mut self, connection: &mut Locked<'_>, socket: &impl Socket, out: &[u8]) {
         if out.is_empty() || self.errno != 0 {
             return;
         }
