@@ -11,44 +11,66 @@ def _spark(*names: str) -> tuple[str, ...]:
     return tuple(f"tests/spark/test_{name}.py" for name in names)
 
 
-# A Spark for each of the first two. With more of them at once on two cores a Python that Spark
-# starts may need more than the ten seconds that Spark waits for it.
+# A Spark for each of the first two: they have all files that take one. With more of them at once on
+# two cores a Python that Spark starts may need more than the ten seconds that Spark waits for it.
 GROUPS: dict[str, tuple[str, ...]] = {
-    "spark": ("tests/spark/jobs/", *_spark("bad_input", "batch", "sink")),
     "spark-proof": (
         "tests/spark/proof/",
-        *_spark("api_facts", "broker_read", "registration", "stream"),
+        *_spark("api_facts", "broker_read", "docs", "registration", "stream"),
     ),
+    "spark": ("tests/spark/jobs/", *_spark("bad_input", "batch", "kafka_habits", "setup", "sink")),
     "faults": ("tests/faults/",),
 }
 """Beginnings of the paths of a group's files."""
 
 LONG: tuple[str, ...] = (
-    "tests/interop/test_store_exchange.py",
     "tests/interop/test_java.py",
+    "tests/interop/test_store_exchange.py",
+    "tests/interop/test_running_consumers.py",
+    "tests/ha/test_pair.py",
+    "tests/crash/test_transaction_steps.py",
+    "tests/soak/test_soak.py",
+    "tests/simulation/test_transactions.py",
     "tests/interop/test_transactions.py",
     "tests/interop/test_transaction_exchange.py",
-    "tests/interop/test_admin_txn.py",
-    "tests/crash/test_transaction_steps.py",
-    "tests/simulation/test_transactions.py",
-    "tests/crash/test_kill_loop.py",
-    "tests/interop/test_client_transactions.py",
-    "tests/interop/test_mqadmin.py",
-    "tests/interop/test_mixed_groups.py",
-    "tests/outbox/test_example.py",
-    "tests/soak/test_soak.py",
-    "tests/crash/test_transaction_kill_loop.py",
-    "tests/e2e/test_delay_progress.py",
+    "tests/interop/test_replication.py",
+    "tests/interop/test_retries.py",
+    "tests/ha/test_crash_loop.py",
     "tests/crash/test_killed_deliveries.py",
+    "tests/hostile/requests/test_bounds.py",
+    "tests/interop/test_mixed_groups.py",
+    "tests/interop/test_client_transactions.py",
+    "tests/crash/test_kill_loop.py",
+    "tests/crash/test_transaction_kill_loop.py",
     "tests/outbox/test_killed_service.py",
+    "tests/outbox/test_example.py",
+    "tests/types/test_programs.py",
+    "tests/unit/test_admin_halves.py",
+    "tests/e2e/test_delay_progress.py",
+    "tests/e2e/test_crowd_and_demo.py",
+    "tests/admin/test_ends_of_output.py",
+    "tests/admin/bad_servers/test_distorted_answers.py",
+    "tests/admin/bad_servers/test_silent_servers.py",
+    "tests/outbox/test_races.py",
+    "tests/interop/test_admin_txn.py",
+    "tests/interop/test_mqadmin.py",
+    "tests/interop/test_mqadmin_offsets.py",
+    "tests/interop/test_go.py",
+    "tests/interop/test_python.py",
     "tests/spark/test_apache_broker.py",
     "tests/spark/test_worker.py",
-    "tests/store/test_torn_tail.py",
+    "tests/e2e/test_granted_pulls.py",
+    "tests/e2e/test_rebalance.py",
+    "tests/segments/test_plan_index.py",
+    "tests/unit/test_fastjson.py",
     "tests/store/test_many_queues.py",
     "tests/store/test_model.py",
+    "tests/store/test_torn_tail.py",
     "tests/session/test_pieces.py",
-    "tests/e2e/test_rebalance.py",
+    "tests/simulation/test_groups.py",
     "tests/simulation/test_table.py",
+    "tests/ha/test_outages.py",
+    "tests/outbox/test_process_death.py",
 )
 """Files that take longest beside the groups, the longest first."""
 
