@@ -17,6 +17,8 @@ from tests.support.forked import popen, run
 from tests.support.server import ServerProcess
 from tests.support.thorough import THOROUGH
 
+pytestmark = pytest.mark.slow
+
 PYRMQ = [sys.executable, "-m", "pyrmq"]
 UNBUFFERED = {**os.environ, "PYTHONUNBUFFERED": "1"}
 

@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.once_more import MOST, VARIABLE
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 CONFTEST = """
 from tests.support import once_more
