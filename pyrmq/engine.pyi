@@ -99,6 +99,7 @@ def segment_end(
     log.
     """
 
+@final
 class LogRange:
     """The records that start in `start..end` (physical offsets) of `files`.
 
@@ -108,8 +109,8 @@ class LogRange:
     one is. Raises ValueError for files that are not in order.
     """
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         files: Sequence[File],
         start: int,
         end: int,
@@ -117,20 +118,22 @@ class LogRange:
         opener: Opener | None = None,
         exact: bool = False,
         log_end: int | None = None,
-    ) -> None: ...
+    ) -> Self: ...
 
+@final
 class LogPlaces:
     """The records at `positions` of `files`: pairs of little-endian int64 (physical offset; record
     size, 0 if not known), ascending. Raises ValueError for positions that are none."""
 
-    def __init__(
-        self, files: Sequence[File], positions: Buffer, *, opener: Opener | None = None
-    ) -> None: ...
+    def __new__(
+        cls, files: Sequence[File], positions: Buffer, *, opener: Opener | None = None
+    ) -> Self: ...
 
+@final
 class RecordBytes:
     """Whole records, back to back as in the answer to a pull."""
 
-    def __init__(self, data: Buffer) -> None: ...
+    def __new__(cls, data: Buffer) -> Self: ...
 
 class Wanted(Protocol):
     """Which messages a reader gives: `pyrmq.segments.selection.Wanted`, or an object with the same
@@ -208,14 +211,14 @@ class SegmentReader:
     `__arrow_c_stream__`, which knows no classes, they arrive as what its consumer makes of a text.
     """
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         source: LogRange | LogPlaces | RecordBytes,
         wanted: Wanted | None = None,
         form: ReadForm | None = None,
         *,
         broker_name: str = "",
-    ) -> None: ...
+    ) -> Self: ...
     @property
     def schema(self) -> BatchSchema: ...
     def next_batch(self) -> Batch | None: ...
