@@ -28,7 +28,7 @@ GROUP = "G"
 FOUND, MOVED = 0, 21
 BUSY_TOPIC, BUSY_GROUP = "Busy", "BG"
 SAMPLING = """\
-from pyrmq.broker.stats.broker_stats import broker_stats as stats
+from pyrmq.broker.stats import broker_stats as stats
 from pyrmq.cli import main
 stats.PERIOD = 0.25
 main()
