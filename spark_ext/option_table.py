@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from pyrmq.segments.offsets import parse_assign, parse_offsets
-from pyrmq.segments.read_options import (
+from pyrmq.segments.parameters import (
     ON_CORRUPTION,
     PLAN,
     PROPERTIES,

@@ -22,7 +22,8 @@ from pyrmq.segments.bounds import Limits, batch_limits
 from pyrmq.segments.index_plan import IndexPlan, IndexUnusable
 from pyrmq.segments.log_ranges import RecordStarts
 from pyrmq.segments.offsets import shown
-from pyrmq.segments.read_options import PLAN, ReadOptions
+from pyrmq.segments.parameters import PLAN
+from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Rule, Selection
 from pyrmq.segments.split import IndexSplit, Split
 from pyrmq.segments.store import SegmentStore

@@ -9,13 +9,7 @@ from typing import Any
 from pyrmq.engine import ALL_COLUMNS, DEFAULT_COLUMNS, LogRange, SegmentReader
 from pyrmq.errors import Parameter, SegmentOptionError
 from pyrmq.segments.filesystem import need
-
-PROPERTIES = ("map", "json", "raw", "none")
-VERIFY_CRC = ("none", "tail", "all")
-ON_CORRUPTION = ("fail", "skip")
-PLAN = ("auto", "scan", "index", "file")
-TIMESTAMP_STRATEGY = ("error", "latest")
-
+from pyrmq.segments.parameters import ON_CORRUPTION, PROPERTIES, VERIFY_CRC
 
 _MAX_ROWS = 10_000_000
 _MAX_BYTES = 1 << 30

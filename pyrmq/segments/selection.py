@@ -19,7 +19,7 @@ from pyrmq.segments.offsets import (
     check_assign,
     check_offsets,
 )
-from pyrmq.segments.read_options import TIMESTAMP_STRATEGY
+from pyrmq.segments.parameters import TIMESTAMP_STRATEGY
 from pyrmq.segments.store import SegmentStore
 
 if TYPE_CHECKING:
