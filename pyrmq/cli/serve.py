@@ -15,7 +15,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _LEVELS = ("debug", "info", "warning", "error")
 
 
-class Many(click.ParamType):
+class Many(click.ParamType[str]):
     """A number of brokers, or `auto`."""
 
     name = "N|auto"
@@ -117,7 +117,8 @@ def server(
     namesrv_config = NamesrvConfig.from_properties(names.values)
     members = planned(broker_config, brokers, "--brokers")
     if len(members) > 1:
-        kept = {key: values[key] for key in ("bindAddress", "flushDiskType") if key in values}
+        common = ("bindAddress", "flushDiskType")
+        kept = {str(key): values[key] for key in common if key in values}
         serve_beside(members, config, kept, log_level, namesrv_config, broker_config.namesrv_addr)
         return
 

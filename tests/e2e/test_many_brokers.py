@@ -103,8 +103,11 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def test_two_brokers_one_killed_nothing_lost(tmp_path: Path) -> None:
+def test_two_brokers_one_killed_nothing_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Sends go to both, a consumer gets all, also behind a SIGKILL of one."""
+    monkeypatch.setattr("pyrmq.client.instance.ROUTE_INTERVAL", 0.5)
     store = tmp_path / "store"
     ports = ("--namesrv-port", "0", "--broker-port", str(two_free_triples()))
     args = ("server", "--brokers", "2", "--store", str(store), "--flush", "SYNC_FLUSH", *ports)
