@@ -11,7 +11,7 @@ from types import MappingProxyType
 from pyrmq.broker import Broker, BrokerConfig
 from pyrmq.namesrv import NameServer
 from pyrmq.namesrv.config import NamesrvConfig
-from pyrmq.net.address import Address, format_address
+from pyrmq.net.address import Address
 from pyrmq.net.tasks import Tasks
 
 
@@ -35,9 +35,7 @@ async def serving(
     namesrv = NameServer(namesrv_config)
     async with Tasks() as tasks:
         await tasks.start(namesrv.run)
-        host, port = namesrv.address
-        reachable = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-        own = format_address((reachable, port))
+        own = namesrv.reachable
         addresses = ";".join(a for a in (own, broker_config.namesrv_addr) if a)
         config = dataclasses.replace(broker_config, namesrv_addr=addresses)
         async with Broker.serving(config, pinned) as broker:

@@ -29,7 +29,7 @@ PYTHON_LAYERS = [
     {"broker", "namesrv", "client"},
     {"admin", "outbox", "portal"},
     {"aio", "sync"},
-    {"oms", "server"},
+    {"oms", "processes", "server"},
     {"testing"},
     {"demo", "demo_ha", "pytest_plugin"},
     {"cli"},

@@ -94,6 +94,7 @@ def limits() -> dict[str, list[Limit]]:
 
 
 NO_LIMITS = {
+    "pyrmq.namesrv.route_texts:MAX_QUEUES": "what is encoded already",
     "pyrmq.broker.tables.subscriptions:MAX_TAGS": "what is shown",
     "pyrmq.broker.requests.broker_config:MAX_NAMED": "what is shown",
     "pyrmq.broker.tables.config_file:MAX_SIZE": "a file of the broker's own",

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
+from pyrmq.cli.until_signal import ready_line, run
+
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _LEVELS = ("debug", "info", "warning", "error")
+
+
+class Many(click.ParamType[str]):
+    """A number of brokers, or `auto`."""
+
+    name = "N|auto"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        from pyrmq.processes.plan import AUTO, MOST
+
+        text = str(value)
+        if text != AUTO and not (text.isascii() and text.isdecimal() and 1 <= int(text) <= MOST):
+            self.fail(f"{text!r}: a number from 1 to {MOST}, or {AUTO}", param, ctx)
+        return text
+
 
 _log_option = click.option(
     "--log-level",
@@ -21,65 +38,19 @@ _log_option = click.option(
 )
 
 
-def _configure_logging(level: str) -> None:
+def _configure_logging(level: str, of: str = "") -> None:
+    """`of`: the broker that the lines are of, where several write to one stderr."""
     import logging
 
     from pyrmq.cli.logs import FewerLines, LineFormatter
     from pyrmq.engine import set_log_level
 
     handler = logging.StreamHandler()
-    handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    marked = f"[{of}] " if of else ""
+    handler.setFormatter(LineFormatter(f"%(asctime)s %(levelname)s {marked}%(name)s: %(message)s"))
     handler.addFilter(FewerLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     set_log_level(level)
-
-
-def _run(serving: Callable[[], AbstractAsyncContextManager[tuple[str, Any]]]) -> None:
-    """Serves until SIGINT or SIGTERM, then stops in order; a second signal stops at once. `serving`
-    gives the ready line and an event: when that is set it is left and entered again."""
-    import signal
-
-    import trio
-
-    from pyrmq.net.server import descriptors
-
-    descriptors.raise_limit()
-
-    async def until_signal() -> None:
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            async with trio.open_nursery() as nursery:
-                await nursery.start(_watch, signals, nursery.cancel_scope)
-                while True:
-                    async with serving() as (ready, restart):
-                        click.echo(ready)
-                        await restart.wait()
-
-    async def _watch(
-        signals: AsyncIterator[int],
-        scope: trio.CancelScope,
-        *,
-        task_status: trio.TaskStatus[None],
-    ) -> None:
-        task_status.started()
-        async for _ in signals:
-            scope.cancel()
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            return
-
-    trio.run(until_signal)
-
-
-def _ready(broker: Any = None, /, **facts: Any) -> str:
-    """The ready line. Behind the rest it names the name servers that a broker could not register
-    with, if any."""
-    import os
-
-    from pyrmq.escape import escape
-
-    parts = " ".join(f"{k}={v}" for k, v in facts.items())
-    missed = "" if broker is None else escape(";".join(broker.registration.unregistered))
-    return f"ready {parts} pid={os.getpid()}" + (f" unregistered={missed}" if missed else "")
 
 
 @click.command()
@@ -89,6 +60,12 @@ def _ready(broker: Any = None, /, **facts: Any) -> str:
 @click.option("--namesrv-port", type=click.IntRange(0, 65535), help="[default: 9876]")
 @click.option("--broker-port", type=click.IntRange(0, 65535), help="[default: 10911]")
 @click.option("--flush", type=click.Choice(["ASYNC_FLUSH", "SYNC_FLUSH"]), help="flushDiskType.")
+@click.option(
+    "--brokers",
+    type=Many(),
+    default="1",
+    help="Brokers of one cluster, each a process; auto: as many as there are cores.  [default: 1]",
+)
 @_log_option
 def server(
     config: Path | None,
@@ -97,17 +74,23 @@ def server(
     namesrv_port: int | None,
     broker_port: int | None,
     flush: str | None,
+    brokers: str,
     log_level: str,
 ) -> None:
-    """Run a name server and a broker in one process.
+    """Run a name server and a broker in one process, or several brokers beside it.
 
     Listens on loopback unless --host says otherwise. Port 0 takes a free one. Options go before
     variables of the environment, and these before the file. Prints one line `ready namesrv=…
     broker=… store=… pid=…` when it serves; `unregistered=…` in it names the name servers that do
     not know the broker (yet): why is in the log.
+
+    With --brokers N there is a line for each broker, and then `ready namesrv=… brokers=… pid=…`.
+    A broker that dies is started again. The exit code is 0 after SIGTERM or Ctrl-C if all stopped
+    in order.
     """
     _configure_logging(log_level)
     from pyrmq.broker import BrokerConfig
+    from pyrmq.cli.serve_many import planned, serve_beside
     from pyrmq.cli.settings import Settings
     from pyrmq.namesrv.config import NamesrvConfig
     from pyrmq.net.address import format_address
@@ -132,11 +115,17 @@ def server(
     names.set_option("bindAddress", host, "--host")
     names.set_option("listenPort", namesrv_port, "--namesrv-port")
     namesrv_config = NamesrvConfig.from_properties(names.values)
+    members = planned(broker_config, brokers, "--brokers")
+    if len(members) > 1:
+        common = ("bindAddress", "flushDiskType")
+        kept = {str(key): values[key] for key in common if key in values}
+        serve_beside(members, config, kept, log_level, namesrv_config, broker_config.namesrv_addr)
+        return
 
     @asynccontextmanager
     async def serve() -> AsyncIterator[tuple[str, Any]]:
         async with serving(broker_config, namesrv_config, settings.pinned) as running:
-            ready = _ready(
+            ready = ready_line(
                 running.broker,
                 namesrv=running.namesrv,
                 broker=format_address(running.broker_address),
@@ -144,7 +133,7 @@ def server(
             )
             yield ready, running.broker.restart
 
-    _run(serve)
+    run(serve)
 
 
 @click.command()
@@ -172,42 +161,72 @@ def namesrv(config: Path | None, print_config: bool, log_level: str) -> None:
         name_server = NameServer(namesrv_config)
         async with trio.open_nursery() as nursery:
             await nursery.start(name_server.run)
-            yield _ready(namesrv=format_address(name_server.address)), trio.Event()
+            yield ready_line(namesrv=format_address(name_server.address)), trio.Event()
             nursery.cancel_scope.cancel()
 
-    _run(serve)
+    run(serve)
 
 
 @click.command()
 @click.option("-c", "--config", type=_FILE, help="A broker.conf (RocketMQ property file).")
 @click.option("-n", "--namesrv-addr", help="Name servers, `host:port;host:port`.")
 @click.option("-p", "--print-config", is_flag=True, help="Print the configuration and exit.")
+@click.option(
+    "--processes",
+    type=Many(),
+    default="1",
+    help="Brokers of one cluster, each a process; auto: as many as there are cores.  [default: 1]",
+)
+@click.option("--member", multiple=True, hidden=True)  # KEY=VALUE, from a supervisor
 @_log_option
 def broker(
-    config: Path | None, namesrv_addr: str | None, print_config: bool, log_level: str
+    config: Path | None,
+    namesrv_addr: str | None,
+    print_config: bool,
+    processes: str,
+    member: tuple[str, ...],
+    log_level: str,
 ) -> None:
     """Run a broker.
 
     Prints one line `ready broker=… store=… pid=…` when it serves; `unregistered=…` in it names the
     name servers that do not know the broker (yet): why is in the log, and it goes on trying.
+
+    With --processes N there is a line for each broker, and then `ready brokers=… pid=…`. A broker
+    that dies is started again.
     """
-    _configure_logging(log_level)
+    own = dict(pair.partition("=")[::2] for pair in member)
+    if own:
+        from pyrmq.processes import lifeline
+
+        lifeline.hold()
+    _configure_logging(log_level, own.get("brokerName", ""))
+    import signal
     from dataclasses import replace
 
     from pyrmq.broker import Broker, BrokerConfig
+    from pyrmq.cli.serve_many import planned, serve_alone
     from pyrmq.cli.settings import Settings
     from pyrmq.net.address import format_address
 
     settings = Settings.usable(config)
     settings.set_option("namesrvAddr", namesrv_addr, "--namesrv-addr")
+    for key, value in own.items():
+        settings.set_option(key, value, "--brokers or --processes")
     broker_config = BrokerConfig.from_properties(settings.values)
     if print_config:
         _print(settings.with_updates(broker_config).config)
         return
+    members = [] if own else planned(broker_config, processes, "--processes")
     if not broker_config.namesrv_addr:
         click.echo(
             "no name server given (-n or namesrvAddr): clients must know this broker", err=True
         )
+
+    if len(members) > 1:
+        options = {"namesrvAddr": namesrv_addr} if namesrv_addr is not None else {}
+        serve_alone(members, config, options, log_level)
+        return
 
     @asynccontextmanager
     async def serve() -> AsyncIterator[tuple[str, Any]]:
@@ -215,14 +234,15 @@ def broker(
         async with Broker.serving(broker_config, settings.pinned) as running:
             # Where it is served again it listens where it did.
             broker_config = replace(broker_config, listen_port=running.address[1])
-            ready = _ready(
+            ready = ready_line(
                 running,
                 broker=format_address(running.address),
                 store=broker_config.store_path_root_dir,
             )
             yield ready, running.restart
 
-    _run(serve)
+    # Whoever started it may kill it; what comes from others twice (systemd) forces nothing.
+    run(serve, signal.SIG_IGN if own else None)
 
 
 def _print(config: Any) -> None:

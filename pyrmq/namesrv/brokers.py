@@ -103,7 +103,11 @@ class BrokerProcessor:
         """Reads the body and takes the broker, if it has not registered anew, or left, since."""
         key = (registration.cluster, registration.address)
         try:
-            body = await self._turns.run(register_body.read(raw), connection)
+            registration.digest = await self._turns.run(register_body.digest(raw), connection)
+            again = self._again(registration)
+            body = None
+            if again is None:
+                body = await self._turns.run(register_body.read(raw), connection)
             if self._latest.get(key) is not mine:
                 raise ResponseError(
                     "the broker has registered anew, or left, meanwhile", ResponseCode.SYSTEM_ERROR
@@ -114,10 +118,20 @@ class BrokerProcessor:
                 del self._latest[key]
         if connection.is_closed:
             return None
+        if body is None:
+            assert again is not None  # and nothing was awaited since
+            return await self._take(connection, again)
         registration.topics = body.topics
         registration.version = body.version
         registration.static = body.static
         return await self._take(connection, registration)
+
+    def _again(self, r: Registration) -> Registration | None:
+        """Without topics, if the broker says what it said: most do every 30 s. Not where topics
+        that it does not state are deleted: others may have added some."""
+        if self._config.now.delete_topic_with_broker_registration:
+            return None
+        return self._routes.again(r)
 
     async def _take(self, connection: Connection, r: Registration) -> Response:
         config, routes = self._config.now, self._routes

@@ -18,6 +18,7 @@ from pyrmq.namesrv import fields, views
 from pyrmq.namesrv.brokers import ZONE_NAME
 from pyrmq.namesrv.config import RunningConfig
 from pyrmq.namesrv.kv import ORDER_TOPIC_CONFIG, KvConfig
+from pyrmq.namesrv.route_texts import RouteTexts
 from pyrmq.namesrv.routes import Routes
 from pyrmq.net.command import Response
 from pyrmq.net.server.answers import InTurns
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 STRICT_JSON_SINCE = 401
 """Clients since V4_9_4 get routes as strict JSON."""
 ZONE_MODE = "__ZONE_MODE"
-AT_ONCE = 64
+AT_ONCE = 128
 """Brokers of a route that is encoded at once; larger ones take turns with others."""
 
 
@@ -39,6 +40,7 @@ class RouteProcessor:
         self._routes = routes
         self._kv = kv
         self._turns = turns
+        self._texts = RouteTexts(routes)
         self._started = -math.inf
         self._cluster: tuple[int, bytes] = (-1, b"")
         """The encoded clusters, and the number of changes before them."""
@@ -71,7 +73,7 @@ class RouteProcessor:
             command.version >= STRICT_JSON_SINCE
             or command.ext.get("acceptStandardJsonOnly") == "true"
         )
-        steps = views.encoded_route(route, strict=strict)
+        steps = self._texts.encoded(route, strict=strict)
         if len(route.brokers) <= AT_ONCE:
             return Response(body=finish(steps))
         return self._answer(connection, steps)

@@ -7,7 +7,7 @@ What concerns all topics of a broker is done in steps (`pyrmq.net.server.turns`)
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from pyrmq.errors import InvalidParameterError, ResponseError
@@ -40,6 +40,10 @@ class Live:
     ha_address: str
     owner: object | None = None
     """The connection it registered on; its end unregisters the broker."""
+    finished: bool = False
+    """Whether all topics of its last registration were taken."""
+    taken: bytes = b""
+    """The digest of a body all of whose topics are in the table; empty: none is known to be."""
 
 
 @dataclass(slots=True)
@@ -59,6 +63,8 @@ class Registration:
     zone: str = ""
     static: bool = False
     """Whether it has static topics."""
+    digest: bytes = b""
+    """Of its body; empty: unknown."""
 
 
 @dataclass(slots=True)
@@ -72,6 +78,8 @@ class Admitted:
     """The master's address, for a slave."""
     changes: Iterable[tuple[str, Queues | None]] = ()
     """None: the topic is gone."""
+    digest: bytes = b""
+    """Of the body that they are from; empty: its topics are not taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +151,27 @@ class Routes:
             admitted.master = addresses.get(MASTER_ID)
         is_prime = r.enable_acting_master is not None and r.broker_id == min(addresses)
         if r.broker_id == MASTER_ID or is_prime:
-            changed = known is None or last is None or last.version != r.version
+            changed = (
+                known is None or last is None or last.version != r.version or not last.finished
+            )
             admitted.changes = self._changes(r, changed, delete_others)
+            admitted.digest = r.digest
         return admitted
+
+    def again(self, r: Registration) -> Registration | None:
+        """The same registration without its topics, which were not read, if it says what is known:
+        its body has the digest of the one that was taken last, and no topic was deleted since."""
+        live = self.live.get((r.cluster, r.address))
+        broker = self.brokers.get(r.broker_name)
+        if (
+            live is None
+            or not live.taken
+            or live.taken != r.digest
+            or broker is None
+            or broker.broker_addrs.get(r.broker_id) != r.address
+        ):
+            return None
+        return replace(r, topics={}, version=live.version)
 
     def _check(self, r: Registration, broker: BrokerData | None, owner: object | None) -> None:
         """ResponseError for what may not register."""
@@ -237,6 +263,7 @@ class Routes:
                 self.delete_queues(topic, admitted.broker_name)
             else:
                 self._set(topic, admitted.broker_name, queues)
+        admitted.live.finished, admitted.live.taken = True, admitted.digest
         return True
 
     def add_topic(self, topic: str, queues: dict[str, Queues]) -> None:
@@ -259,6 +286,11 @@ class Routes:
         self._topics_of_all -= topic in had
         had.discard(topic)
         self._forget(topic, broker_name)
+        broker = self.brokers.get(broker_name)
+        for address in broker.broker_addrs.values() if broker is not None else ():
+            live = self.live.get((broker.cluster, address)) if broker is not None else None
+            if live is not None:
+                live.taken = b""
 
     def _forget(self, topic: str, broker_name: str) -> None:
         queues = self.topics.get(topic)

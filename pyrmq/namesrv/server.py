@@ -158,6 +158,12 @@ class NameServer:
     def address(self) -> Address:
         return self._server.address
 
+    @property
+    def reachable(self) -> str:
+        """`host:port` at which processes on this machine reach it."""
+        host, port = self.address
+        return format_address(("127.0.0.1" if host in ("0.0.0.0", "::") else host, port))
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         where = format_address(self.address)
         try:

@@ -36,27 +36,6 @@ def route_of(routes: Routes, topic: str, *, acting_masters: bool = False) -> Top
     return route if route.queues else None
 
 
-def encoded_route(route: TopicRoute, *, strict: bool) -> Steps[bytes]:
-    """TopicRouteData, encoded: as strict JSON, or as fastjson writes it."""
-    dumps = fastjson.dumps_strict if strict else fastjson.dumps
-    value = route.to_json()
-    members = []
-    for key in sorted(value) if strict else value:
-        item = value[key]
-        if item is None:
-            continue
-        if isinstance(item, list):
-            parts = []
-            for start in range(0, len(item), FEW):
-                parts.append(dumps(item[start : start + FEW])[1:-1])
-                yield
-            text = b"[%b]" % b",".join(parts)
-        else:
-            text = dumps(item)
-        members.append(b"%b:%b" % (dumps(key), text))
-    return b"{%b}" % b",".join(members)
-
-
 def _with_acting_master(broker: BrokerData) -> BrokerData:
     addresses = dict(broker.broker_addrs)
     addresses[MASTER_ID] = addresses.pop(min(addresses))

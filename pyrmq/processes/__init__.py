@@ -1,0 +1,1 @@
+"""Several broker processes of one cluster on one machine: which they are, who keeps them."""

@@ -1,0 +1,27 @@
+"""A process ends in order when the one that started it has gone, however that was.
+
+stdin is a pipe whose other end only the supervisor has. The kernel closes it with the supervisor,
+also after a SIGKILL. (PR_SET_PDEATHSIG would not do: it follows the thread that started a process.)
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+GRACE = 30.0
+"""Seconds that the stop may take then."""
+
+
+def hold() -> None:
+    """From now on this process gets SIGTERM when stdin ends, later SIGKILL if it is still there."""
+    threading.Thread(target=_watch, name="lifeline", daemon=True).start()
+
+
+def _watch() -> None:
+    while os.read(0, 64):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    threading.Event().wait(GRACE)
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,164 @@
+"""Several broker processes: names, ports, stores, cores, and what the supervisor does."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import trio
+
+from pyrmq.broker import BrokerConfig
+from pyrmq.errors import ConfigError, PyrmqError
+from pyrmq.processes.cores import usable_cores
+from pyrmq.processes.plan import Member, check_all_served, check_ports, how_many, names, plan
+from pyrmq.processes.supervisor import REFUSALS, Supervisor
+from tests.support.waiting import eventually_trio
+
+
+def config(root: Path, name: str = "broker-a", **keys: object) -> BrokerConfig:
+    return BrokerConfig(broker_name=name, store_path_root_dir=root, **keys)  # type: ignore[arg-type]
+
+
+def test_names() -> None:
+    assert names("broker-a", 3) == ["broker-a", "broker-b", "broker-c"]
+    assert names("broker-a", 28)[-3:] == ["broker-z", "broker-aa", "broker-ab"]
+    assert names("host7", 3) == ["host7", "host7-1", "host7-2"]
+    assert len(set(names("broker-a", 64))) == 64
+
+
+def test_the_first_broker_is_what_one_process_is(tmp_path: Path) -> None:
+    one, two = plan(config(tmp_path), 2)
+    assert one == Member("broker-a", 10911, 0, tmp_path)
+    assert two == Member("broker-b", 10921, 0, tmp_path / "brokers" / "broker-b")
+    assert one.ports == {10909, 10911, 10912}
+    assert two.ports == {10919, 10921, 10922}
+    assert [m.listen_port for m in plan(config(tmp_path, listen_port=0), 3)] == [0, 0, 0]
+    check_ports(plan(config(tmp_path), 64), {9876})
+
+
+def test_ports_that_meet(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"broker-b and broker broker-a would both .* 10919"):
+        check_ports(plan(config(tmp_path, ha_listen_port=10919), 2))
+    with pytest.raises(ConfigError, match="the name server would both listen on port 10921"):
+        check_ports(plan(config(tmp_path), 2), {10921})
+    with pytest.raises(ConfigError, match="storePathCommitLog belongs to one broker"):
+        plan(config(tmp_path, store_path_commit_log="/log"), 2)
+    plan(config(tmp_path, store_path_commit_log="/log"), 1)
+
+
+def test_a_store_that_nobody_would_serve(tmp_path: Path) -> None:
+    own = config(tmp_path)
+    for n in (1, 2, 3):
+        check_all_served(tmp_path, plan(own, n), "--brokers")
+    (tmp_path / "brokers" / "broker-c" / "commitlog").mkdir(parents=True)
+    check_all_served(tmp_path, plan(own, 1), "--brokers")  # nothing is in it
+    (tmp_path / "brokers" / "broker-c" / "commitlog" / ("0" * 20)).touch()
+    for n in (1, 2):
+        with pytest.raises(ConfigError, match=r"brokers/broker-c.*--brokers auto"):
+            check_all_served(tmp_path, plan(own, n), "--brokers")
+    check_all_served(tmp_path, plan(own, 3), "--brokers")
+    with pytest.raises(ConfigError, match="brokerName that they were made with"):
+        check_all_served(tmp_path, plan(config(tmp_path, "other"), 3), "--brokers")
+    assert how_many("auto", own, cores=2) == 3
+    assert how_many("auto", own, cores=5) == 5
+    assert how_many("auto", own, cores=500) == 64
+    assert how_many("2", own, cores=5) == 2
+
+
+def test_cores(tmp_path: Path) -> None:
+    own, cgroups = tmp_path / "cgroup", tmp_path / "fs"
+    machine = len(os.sched_getaffinity(0))
+    assert usable_cores(own, cgroups) == machine
+    own.write_text("0::/a/b\n")
+    (cgroups / "a" / "b").mkdir(parents=True)
+    (cgroups / "a" / "b" / "cpu.max").write_text("max 100000\n")
+    assert usable_cores(own, cgroups) == machine
+    (cgroups / "a" / "cpu.max").write_text("190000 100000\n")
+    assert usable_cores(own, cgroups) == 1
+    (cgroups / "a" / "cpu.max").write_text("5000 100000\n")
+    assert usable_cores(own, cgroups) == 1
+    (cgroups / "a" / "cpu.max").write_text("nonsense")
+    assert usable_cores(own, cgroups) == machine
+    own.write_text("4:memory:/a\n3:cpu,cpuacct:/a/b\n")
+    (cgroups / "cpu,cpuacct" / "a").mkdir(parents=True)
+    (cgroups / "cpu,cpuacct" / "a" / "cpu.cfs_period_us").write_text("100000")
+    (cgroups / "cpu,cpuacct" / "a" / "cpu.cfs_quota_us").write_text("-1")
+    assert usable_cores(own, cgroups) == machine
+    (cgroups / "cpu,cpuacct" / "a" / "cpu.cfs_quota_us").write_text("100000")
+    assert usable_cores(own, cgroups) == 1
+
+
+class Programs:
+    """What the brokers of a test are: a line of Python for each start, the last one for all
+    others."""
+
+    def __init__(self, *programs: Sequence[str], grace: float = 60) -> None:
+        self.members = [Member(f"b{n}", 0, 0, Path(f"/b{n}")) for n in range(len(programs))]
+        self.starts = [0] * len(programs)
+        self._programs = programs
+        self.ready: list[str] = []
+        self.supervisor = Supervisor(
+            self.members, self._command, self._announce, first=0.001, longest=0.002, grace=grace
+        )
+
+    def _command(self, member: Member) -> list[str]:
+        n = self.members.index(member)
+        self.starts[n] += 1
+        programs = self._programs[n]
+        return [sys.executable, "-c", programs[min(self.starts[n], len(programs)) - 1]]
+
+    def _announce(self, member: Member, line: str) -> None:
+        self.ready.append(f"{member.name} {line}")
+
+
+SERVES = "import sys; print('ready', flush=True); sys.stdin.read()"
+DIES = "import os; print('ready', flush=True); os.abort()"
+REFUSES = "raise SystemExit(1)"
+
+
+async def test_a_refusal_at_the_start_ends_it() -> None:
+    programs = Programs([SERVES], [REFUSES])
+    with pytest.raises(ExceptionGroup) as found:
+        async with programs.supervisor.running():
+            raise AssertionError("it does not start")
+    assert found.group_contains(ConfigError, match="b1 cannot start")
+    assert programs.starts == [1, 1]
+
+
+async def test_one_that_dies_is_started_again() -> None:
+    programs = Programs([SERVES], [DIES, DIES, SERVES])
+    async with programs.supervisor.running():
+        await eventually_trio(lambda: len(programs.ready), "both serve", until=lambda n: n == 4)
+    assert programs.ready.count("b1 ready") == 3
+    assert programs.supervisor.killed == programs.supervisor.given_up == []
+
+
+async def test_one_that_refuses_for_long_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    programs = Programs([SERVES], [DIES, REFUSES])
+    async with programs.supervisor.running():
+        await eventually_trio(lambda: programs.supervisor.given_up, "one is given up")
+    assert programs.starts == [1, 1 + REFUSALS]
+    assert "broker b1 is given up" in caplog.text
+    assert "/b1" in caplog.text
+
+
+async def test_none_is_left() -> None:
+    programs = Programs([DIES, REFUSES])
+    with pytest.raises(ExceptionGroup) as found:
+        async with programs.supervisor.running():
+            await trio.sleep_forever()
+    assert found.group_contains(PyrmqError, match="no broker starts any more")
+
+
+async def test_one_that_does_not_stop_is_killed() -> None:
+    deaf = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        "print('ready', flush=True); time.sleep(600)"
+    )
+    programs = Programs([SERVES], [deaf], grace=0.2)
+    async with programs.supervisor.running():
+        pass
+    assert programs.supervisor.killed == ["b1"]
