@@ -12,7 +12,7 @@ from pyrmq.admin.api import Admin
 from pyrmq.admin.connections import ConsumerConnections
 from pyrmq.admin.consume_stats import GroupSummary
 from pyrmq.admin.running_info import RunningInfo, queue_problems, subscriptions_agree
-from pyrmq.cli.mqadmin.group_text import running_text
+from pyrmq.cli.mqadmin.groups import running_text
 from pyrmq.cli.mqadmin.offsets import note_cluster
 from pyrmq.cli.mqadmin.options import Command, Option, UsageError, Values
 from pyrmq.cli.mqadmin.output import Column, Output
