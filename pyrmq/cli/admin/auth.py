@@ -11,9 +11,8 @@ from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import Session, session, where
 
 if TYPE_CHECKING:
-    from pyrmq.admin.acls import Acl
     from pyrmq.admin.api import Admin
-    from pyrmq.admin.users import User
+    from pyrmq.admin.auth import Acl, User
     from pyrmq.cli.admin.view import View
 
 
@@ -36,7 +35,7 @@ def create_user(
     cluster: str | None,
 ) -> None:  # fmt: skip
     """Create a user."""
-    from pyrmq.admin.users import User
+    from pyrmq.admin.auth import User
 
     made = User(name, _password() if password is None else password, kind)
     outcomes = session.run(lambda admin: admin.users.create(made, broker=broker, cluster=cluster))
@@ -55,7 +54,7 @@ def update_user(
     broker: str | None, cluster: str | None,
 ) -> None:  # fmt: skip
     """Change a user's password, type or status, one at a time."""
-    from pyrmq.admin.users import User
+    from pyrmq.admin.auth import User
 
     if sum(one is not None for one in (password, kind, status)) != 1:
         raise click.UsageError("say one of --password, --type and --status")
@@ -166,7 +165,7 @@ def _acl(
     subject: str, resource: tuple[str, ...], action: tuple[str, ...], deny: bool,
     source_ip: tuple[str, ...],
 ) -> Acl:  # fmt: skip
-    from pyrmq.admin.acls import Acl, Entry
+    from pyrmq.admin.auth import Acl, Entry
 
     decision = "Deny" if deny else "Allow"
     return Acl(subject, tuple(Entry(r, action, source_ip, decision) for r in resource))

@@ -143,7 +143,7 @@ def order() -> None:
 @click.argument("name")
 def order_get(session: Session, name: str) -> None:
     """Show the order configuration of a topic."""
-    from pyrmq.admin.order_conf import parse_order
+    from pyrmq.admin.namesrv import parse_order
     from pyrmq.cli.admin.view import Column, View
     from pyrmq.errors import ClientError
 

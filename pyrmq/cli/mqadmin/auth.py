@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pyrmq.admin.acls import Acl, Entry
 from pyrmq.admin.api import Admin
+from pyrmq.admin.auth import Acl, Entry, User
 from pyrmq.admin.outcome import Outcomes
-from pyrmq.admin.users import User
 from pyrmq.cli.mqadmin.brokers import ONE, WHERE, where
 from pyrmq.cli.mqadmin.options import Command, Option, UsageError, Values
 from pyrmq.cli.mqadmin.output import Column, Output
@@ -92,7 +91,7 @@ COPY = (
     Option("t", "toBroker", "address of the broker that gets them, host:port", required=True),
 )
 
-_USERS = {
+_USER_COMMANDS = {
     command.name: command
     for command in (
         Command(
@@ -216,7 +215,7 @@ _CHANGE = (
     Option("i", "sourceIp", "addresses or networks, separated by commas"),
 )
 
-_ACLS = {
+_ACL_COMMANDS = {
     command.name: command
     for command in (
         Command("createAcl", _CHANGE, create_acl, exactly_one=ONE),
@@ -245,4 +244,4 @@ _ACLS = {
         ),
     )
 }
-COMMANDS = {**_USERS, **_ACLS}
+COMMANDS = {**_USER_COMMANDS, **_ACL_COMMANDS}

@@ -48,7 +48,7 @@ async def _save(data: Mapping[str, Any], name: str, values: Values, out: Output)
 _CLUSTER = Option("c", "clusterName", "the cluster that is exported", required=True)
 _FILE = Option("f", "filePath", "folder of the file", default="/tmp/rocketmq/export")
 
-_EXPORTS = {
+_EXPORT_COMMANDS = {
     command.name: command
     for command in (
         Command("exportConfigs", (_CLUSTER, _FILE), configs),
@@ -131,7 +131,7 @@ async def read_files(admin: Admin, values: Values, out: Output) -> None:
     raise NotSupportedError(NO_READER)
 
 
-_ROCKSDB = {
+_ROCKSDB_COMMANDS = {
     command.name: command
     for command in (
         Command(
@@ -173,4 +173,4 @@ _ROCKSDB = {
         ),
     )
 }
-COMMANDS = {**_EXPORTS, **_ROCKSDB}
+COMMANDS = {**_EXPORT_COMMANDS, **_ROCKSDB_COMMANDS}

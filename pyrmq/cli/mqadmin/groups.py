@@ -9,8 +9,7 @@ from typing import Any, TypedDict
 import trio
 
 from pyrmq.admin.api import Admin
-from pyrmq.admin.group_config import GroupConfig, attributes_of
-from pyrmq.admin.groups import MODES
+from pyrmq.admin.groups import MODES, GroupConfig, attributes_of
 from pyrmq.admin.running_info import HeldQueue, RunningInfo
 from pyrmq.cli.mqadmin.options import Command, Option, UsageError, Values
 from pyrmq.cli.mqadmin.output import Output

@@ -201,7 +201,7 @@ async def decode(admin: Admin, values: Values, out: Output) -> None:
         out.line(f"date={millis_text(said.born).replace(' ', '#').replace(',', ':')}")
 
 
-_QUERIES = {
+_QUERIE_COMMANDS = {
     command.name: command
     for command in (
         Command(
@@ -304,7 +304,7 @@ async def show_trace(admin: Admin, values: Values, out: Output) -> None:
     out.missing(found.failed)
 
 
-_TRACES = {
+_TRACE_COMMANDS = {
     "queryMsgTraceById": Command(
         "queryMsgTraceById",
         (
@@ -317,4 +317,4 @@ _TRACES = {
         show_trace,
     )
 }
-COMMANDS = {**_QUERIES, **_TRACES}
+COMMANDS = {**_QUERIE_COMMANDS, **_TRACE_COMMANDS}

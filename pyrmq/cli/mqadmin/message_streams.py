@@ -130,7 +130,7 @@ async def _consume(
     return shown
 
 
-_READS = {
+_READ_COMMANDS = {
     command.name: command
     for command in (
         Command(
@@ -241,7 +241,7 @@ async def round_trips(admin: Admin, values: Values, out: Output) -> None:
     out.line(f"Avg RT: {sum(counted) / len(counted):.2f}")
 
 
-_SENDS = {
+_SEND_COMMANDS = {
     command.name: command
     for command in (
         Command(
@@ -268,4 +268,4 @@ _SENDS = {
         ),
     )
 }
-COMMANDS = {**_READS, **_SENDS}
+COMMANDS = {**_READ_COMMANDS, **_SEND_COMMANDS}

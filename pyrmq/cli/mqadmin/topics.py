@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 from pyrmq.admin.api import Admin
-from pyrmq.admin.compaction_dump import messages_of
-from pyrmq.admin.queue_index import QueueEntry
+from pyrmq.admin.queue_files import QueueEntry, messages_of
 from pyrmq.cli.mqadmin.options import Command, Option, UsageError, Values
 from pyrmq.cli.mqadmin.output import Column, Output
 from pyrmq.cli.mqadmin.text import message_text, millis_text
@@ -86,7 +85,7 @@ async def topic_clusters(admin: Admin, values: Values, out: Output) -> None:
 
 
 _TOPIC = Option("t", "topic", "topic name", required=True)
-_TOPICS = {
+_TOPIC_COMMANDS = {
     command.name: command
     for command in (
         Command(
@@ -145,7 +144,7 @@ async def allocate_mq(admin: Admin, values: Values, out: Output) -> None:
     out.line(json.dumps({"result": result}, separators=(",", ":"), ensure_ascii=False))
 
 
-_STATS = {
+_STAT_COMMANDS = {
     command.name: command
     for command in (
         Command(
@@ -218,7 +217,7 @@ async def dump_compaction_log(admin: Admin, values: Values, out: Output) -> None
         raise ClientError(f"{values['file']} cannot be read: {e.strerror}") from None
 
 
-_QUEUES = {
+_QUEUE_COMMANDS = {
     command.name: command
     for command in (
         Command(
@@ -241,4 +240,4 @@ _QUEUES = {
         ),
     )
 }
-COMMANDS = {**_TOPICS, **_STATS, **_QUEUES}
+COMMANDS = {**_TOPIC_COMMANDS, **_STAT_COMMANDS, **_QUEUE_COMMANDS}
