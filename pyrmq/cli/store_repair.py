@@ -2,7 +2,8 @@
 a store that is cut to where it agrees with its master's.
 
 What is replaced is moved aside, never deleted. The rebuilding itself is what every start of a
-store does when its queues or its index are not there."""
+store does when its queues or its index are not there.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Tables of configuration keys: one row a key, which yields parsing, checks and documentation.
+"""Tables of configuration keys: one row a key, which yields parsing, checks and documentation; and
+the configuration of a server while it runs.
 
 A settings class is a frozen dataclass whose fields are made by `key`. RocketMQ's keys that have no
-field stand beside it, as `FixedKey` or `UnusedKey`. What is in neither is unknown, and an error."""
+field stand beside it, as `FixedKey` or `UnusedKey`. What is in neither is unknown, and an error.
+"""
 
 from __future__ import annotations
 

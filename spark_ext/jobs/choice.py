@@ -11,7 +11,7 @@ from spark_ext.jobs.archive_manifest import HEAD
 from spark_ext.jobs.early import need_servers
 from spark_ext.jobs.engine import Engine, SparkEngine
 from spark_ext.jobs.errors import JobError
-from spark_ext.jobs.local_files import LocalFolder
+from spark_ext.jobs.folder import LocalFolder
 from spark_ext.jobs.local_read import is_local, local_path, refusal
 
 ENGINES = ("auto", "local", "spark")

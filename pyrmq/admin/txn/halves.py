@@ -3,7 +3,8 @@
 An op record (tag `d`) names offsets in the half queue, `12,13,` or one number. A broker that asks
 the producer appends the half again, with TRANSACTION_CHECK_TIMES counted up: the copy stands for
 the same transaction, and the older one no longer counts.
-[TransactionalMessageServiceImpl, TransactionalMessageBridge]"""
+[TransactionalMessageServiceImpl, TransactionalMessageBridge]
+"""
 
 from __future__ import annotations
 

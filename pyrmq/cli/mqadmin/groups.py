@@ -1,4 +1,5 @@
-"""mqadmin's commands that show, make, change and delete consumer groups."""
+"""mqadmin's commands that show, make, change and delete consumer groups, and the forms in which it
+prints them. [toString of SubscriptionGroupConfig, formatString of ConsumerRunningInfo]"""
 
 from __future__ import annotations
 

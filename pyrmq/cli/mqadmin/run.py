@@ -1,6 +1,7 @@
 """Running a command of mqadmin: its name, its options, the connection, its exit code.
 
-0: done (also `-h`); 1: the command line is invalid; 2: it failed; 3: a part of it failed."""
+0: done (also `-h`); 1: the command line is invalid; 2: it failed; 3: a part of it failed.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from spark_ext.jobs import (
     report,
 )
 from spark_ext.jobs import (
-    local_tables as exchange,
+    local as exchange,
 )
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.local_read import is_local, local_path

@@ -20,7 +20,7 @@ from spark_ext.jobs.command import Moment
 from spark_ext.jobs.early import near, need_archive
 from spark_ext.jobs.engine import schema_of
 from spark_ext.jobs.errors import JobError, first_cause
-from spark_ext.jobs.local_tables import take_place
+from spark_ext.jobs.local import take_place
 from spark_ext.jobs.source import Source, exactly
 from tests.spark.small_store import write
 
