@@ -22,9 +22,9 @@ from spark_ext.jobs.engine import Engine, Table, Where, engine_of
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.source import Source, exactly
 
-# The records that clients write to the trace topic. [TraceDataEncoder] A message's body holds records
-# that end in 0x02, their fields stand between 0x01; old clients write Pub without offsetMsgId, and
-# missing texts are the word `null`. Behind the type stand:
+# The records that clients write to the trace topic. [TraceDataEncoder] The body of a message holds
+# records that end in 0x02, their fields stand between 0x01. Old clients write Pub without
+# offsetMsgId; missing texts are the word `null`. Behind the type stand:
 #
 # Pub: time, region, group, topic, msgId, tags, keys, storeHost, bodyLength, cost, msgType,
 #   offsetMsgId, success[, clientHost]
