@@ -19,7 +19,7 @@ from pyrmq.cli.mqadmin.output import Column, Output
 from pyrmq.cli.mqadmin.text import queue_text, seconds_text
 from pyrmq.errors import ConnectError, PyrmqError
 from pyrmq.escape import escape
-from pyrmq.model.versions import version_name
+from pyrmq.model.codes import version_name
 
 _QUEUE = (
     Column("#Topic", 64, cut=64), Column("#Broker Name", 32, cut=32), Column("#QID", 4),

@@ -97,7 +97,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "updateNamesrvConfig": ("namesrv", "Change a key of the configuration of name servers."),
     "wipeWritePerm": ("namesrv", "Let nobody write to a broker's topics, by name servers."),
     "addWritePerm": ("namesrv", "Let clients write to a broker's topics again."),
-    "startMonitoring": ("monitoring", "Watch groups and servers, and tell what is wrong."),
+    "startMonitoring": ("clusters", "Watch groups and servers, and tell what is wrong."),
     "exportConfigs": ("exports", "Write the configuration of brokers to a file."),
     "exportMetadata": ("exports", "Write topics and groups to a file."),
     "exportMetrics": ("exports", "Write figures of brokers to a file."),

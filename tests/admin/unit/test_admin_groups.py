@@ -12,7 +12,7 @@ from pyrmq.cli.admin.view import moment
 from pyrmq.cli.mqadmin.progress import file_name
 from pyrmq.cli.mqadmin.text import seconds_text
 from pyrmq.errors import ConfigError, ProtocolError
-from pyrmq.model.versions import version_name
+from pyrmq.model.codes import version_name
 
 
 def test_running_info_of_others() -> None:

@@ -29,7 +29,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def session(**_: object) -> object:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("spark_ext.jobs.session.session", session)
+    monkeypatch.setattr("spark_ext.jobs.choice.session", session)
 
 
 @pytest.fixture(scope="module")
