@@ -157,3 +157,27 @@ def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"has the key {key!r} twice")
         out[key] = value
     return out
+
+
+def paths(value: str) -> tuple[str, ...]:
+    """Spark passes `load([a, b])` as a JSON list."""
+    found = json_object(f'{{"paths": {value}}}')["paths"]
+    if not isinstance(found, list) or not found or not all(isinstance(p, str) for p in found):
+        raise ValueError('must be a JSON list of paths: ["/a", "/b"]')
+    return tuple(text(path) for path in found)
+
+
+def pattern(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"is not a regular expression: {error}") from None
+    return text(value)
+
+
+def storage(value: str) -> dict[str, Any]:
+    """Errors never quote it, because it may contain secrets."""
+    try:
+        return json_object(value)
+    except ValueError:
+        raise ValueError("must be a JSON object") from None

@@ -6,9 +6,7 @@ of `pyrmq.segments`, the rules of jobs, and the table of docs/spark.md all use i
 
 from __future__ import annotations
 
-import re
 from functools import partial
-from typing import Any
 
 from pyrmq.segments.offsets import parse_assign, parse_offsets
 from pyrmq.segments.parameters import (
@@ -31,37 +29,14 @@ from spark_ext.option import (
     boolean,
     choice,
     integer,
-    json_object,
     names,
+    paths,
+    pattern,
     size,
+    storage,
     text,
 )
 from spark_ext.times import duration, moment, queue_times
-
-
-def _paths(value: str) -> tuple[str, ...]:
-    """Spark passes `load([a, b])` as a JSON list."""
-    found = json_object(f'{{"paths": {value}}}')["paths"]
-    if not isinstance(found, list) or not found or not all(isinstance(p, str) for p in found):
-        raise ValueError('must be a JSON list of paths: ["/a", "/b"]')
-    return tuple(text(path) for path in found)
-
-
-def _pattern(value: str) -> str:
-    try:
-        re.compile(value)
-    except re.error as error:
-        raise ValueError(f"is not a regular expression: {error}") from None
-    return text(value)
-
-
-def _storage(value: str) -> dict[str, Any]:
-    """Errors never quote it, because it may contain secrets."""
-    try:
-        return json_object(value)
-    except ValueError:
-        raise ValueError("must be a JSON object") from None
-
 
 OPTIONS: tuple[Option, ...] = (
     Option(
@@ -76,7 +51,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "paths",
-        _paths,
+        paths,
         FILES,
         None,
         "Several paths, as a JSON list; each store is a broker. `load([..])` sets it.",
@@ -94,7 +69,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "storageOptions",
-        _storage,
+        storage,
         FILES,
         None,
         "JSON object with arguments for the file system of a remote `path` (fsspec's "
@@ -114,7 +89,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "subscribePattern",
-        _pattern,
+        pattern,
         READS,
         None,
         "Regular expression that the whole topic name must match.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from pyrmq.admin.acls import Acls
+from pyrmq.admin.auth import Acls, Users
 from pyrmq.admin.brokers import Brokers
 from pyrmq.admin.clusters import Clusters
 from pyrmq.admin.connections import Producers
@@ -18,7 +18,6 @@ from pyrmq.admin.namesrv import Namesrv
 from pyrmq.admin.offsets import Offsets
 from pyrmq.admin.rocksdb import RocksDb
 from pyrmq.admin.topics import Topics
-from pyrmq.admin.users import Users
 from pyrmq.client.option_types import AdminOptions, check_types
 from pyrmq.errors import ConfigError
 from pyrmq.net.address import parse_addresses

@@ -17,9 +17,8 @@ from pyrmq.errors import (
     ResponseError,
     TopicNotExistError,
 )
-from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.codes import RequestCode, ResponseCode, version_name
 from pyrmq.model.names import retry_topic
-from pyrmq.model.versions import version_name
 
 BROADCASTING = "BROADCASTING"
 PUSH = "CONSUME_PASSIVELY"

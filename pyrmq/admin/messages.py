@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyrmq.admin.link import Replica
 from pyrmq.admin.message_ids import check_id
 from pyrmq.admin.outcome import Outcomes, Partial
-from pyrmq.admin.queue_index import QueueIndex
+from pyrmq.admin.queue_files import QueueIndex
 from pyrmq.admin.traces import MessageTracks, Trace, read_traces
 from pyrmq.errors import (
     ClientError,

@@ -1,4 +1,4 @@
-"""Names that may have been meant."""
+"""Names that may have been meant; light, as the help of commands imports it."""
 
 from __future__ import annotations
 

@@ -4,35 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from pyrmq.admin.group_config import attributes_of
+from pyrmq.admin.groups import attributes_of
 from pyrmq.admin.link import Replica, near
 from pyrmq.admin.long_lists import LIST_TIMEOUT, in_parts
-from pyrmq.admin.order_conf import OrderConf, format_order, parse_order
+from pyrmq.admin.namesrv import OrderConf, format_order, parse_order
 from pyrmq.admin.outcome import Outcome, Outcomes, merged
 from pyrmq.admin.shrinking import Hidden, config_before, hidden_by, refuse_hidden
+from pyrmq.admin.topic_file import TopicChange, check_names, check_perm
 from pyrmq.errors import (
     ClientError,
     ConfigError,
-    InvalidParameterError,
     PyrmqError,
     RequestCodeNotSupportedError,
     TopicNotExistError,
 )
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.names import AUTO_CREATE_TOPIC, check_topic
+from pyrmq.model.names import AUTO_CREATE_TOPIC
 from pyrmq.model.route import MASTER_ID, ClusterInfo
 from pyrmq.model.topic import TopicConfig
 from pyrmq.net import fastjson
 from pyrmq.net.address import format_address, parse_address
 from pyrmq.net.client.protocol import Ext
 
-MAX_PERM = 7
-MOST_TOLD = 8
-"""Most names in the text of an error."""
 NEW_TOPIC = TopicConfig("", 8, 8)
 """The configuration of a topic without given values. [updateTopic]"""
 NO_STATIC_TOPICS = (
@@ -44,15 +41,6 @@ NO_STATIC_TOPICS = (
 R = TypeVar("R")
 Change = tuple[TopicConfig | None, TopicConfig]
 """A topic of one broker: its old configuration, if it existed, and the new one."""
-
-
-@dataclass(frozen=True, slots=True)
-class TopicChange:
-    """The new configuration of a topic. `attributes`: changes of its attributes, by name; `+name`
-    sets one, `-name` (with any value) removes it."""
-
-    config: TopicConfig
-    attributes: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +74,6 @@ class Deletion:
     has: list[Replica]
     """The brokers of its route."""
     servers: list[str]
-
-
-def check_perm(perm: int) -> None:
-    """Raises ConfigError for an invalid permission."""
-    if not 0 <= perm <= MAX_PERM:
-        raise ConfigError(f"a permission is the sum of 4 (read), 2 (write) and 1, not {perm}")
 
 
 class TopicChanges(OrderConf):
@@ -401,20 +383,6 @@ class TopicChanges(OrderConf):
             "attributes": attributes,
         }
         await self._link.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
-
-
-def check_names(changes: Sequence[TopicChange]) -> None:
-    """Raises ConfigError if a topic of a list has an invalid name or permission."""
-    bad = []
-    for change in changes:
-        check_perm(change.config.perm)
-        try:
-            check_topic(change.config.topic_name)
-        except InvalidParameterError as e:
-            bad.append(str(e))
-    if bad:
-        more = f"; {len(bad) - MOST_TOLD} more" if len(bad) > MOST_TOLD else ""
-        raise ConfigError(f"nothing is changed: {'; '.join(bad[:MOST_TOLD])}{more}")
 
 
 def _differs(found: TopicConfig, wanted: TopicConfig) -> bool:

@@ -1,15 +1,17 @@
-"""Files with topics: a JSON array of configurations. [updateTopicList]"""
+"""Changes of topics that are asked for, and files with such: a JSON array of configurations.
+[updateTopicList]"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import trio
 
-from pyrmq.admin.topic_changes import TopicChange, check_perm
-from pyrmq.errors import ConfigError
+from pyrmq.errors import ConfigError, InvalidParameterError
+from pyrmq.model.names import check_topic
 from pyrmq.model.topic import MAX_QUEUES, MULTI_TAG, SINGLE_TAG, TopicConfig
 
 MAX_FILE = 64 << 20
@@ -22,6 +24,39 @@ _NUMBERS = {
     "topicSysFlag": 2**31 - 1,
 }
 _KEYS = {*_NUMBERS, "topicName", "topicFilterType", "order", "attributes"}
+
+MAX_PERM = 7
+MOST_TOLD = 8
+"""Most names in the text of an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChange:
+    """The new configuration of a topic. `attributes`: changes of its attributes, by name; `+name`
+    sets one, `-name` (with any value) removes it."""
+
+    config: TopicConfig
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+def check_perm(perm: int) -> None:
+    """Raises ConfigError for an invalid permission."""
+    if not 0 <= perm <= MAX_PERM:
+        raise ConfigError(f"a permission is the sum of 4 (read), 2 (write) and 1, not {perm}")
+
+
+def check_names(changes: Sequence[TopicChange]) -> None:
+    """Raises ConfigError if a topic of a list has an invalid name or permission."""
+    bad = []
+    for change in changes:
+        check_perm(change.config.perm)
+        try:
+            check_topic(change.config.topic_name)
+        except InvalidParameterError as e:
+            bad.append(str(e))
+    if bad:
+        more = f"; {len(bad) - MOST_TOLD} more" if len(bad) > MOST_TOLD else ""
+        raise ConfigError(f"nothing is changed: {'; '.join(bad[:MOST_TOLD])}{more}")
 
 
 async def read_topics(path: str) -> list[TopicChange]:

@@ -14,7 +14,7 @@ from pyrmq.admin.connections import BROADCASTING, PUSH, ConsumerConnections
 from pyrmq.admin.consume_stats import BroadcastingError, GroupProgress, is_offline
 from pyrmq.admin.link import AT_ONCE, Part
 from pyrmq.admin.outcome import Partial
-from pyrmq.admin.topic_stats import TopicStats
+from pyrmq.admin.topics import TopicStats
 from pyrmq.errors import PyrmqError, ResponseError
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.route import MASTER_ID

@@ -14,7 +14,7 @@ class _Flat(click.Command):
     """Completes words by the table of flat commands."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        from pyrmq.cli.mqadmin.completion import completions
+        from pyrmq.cli.mqadmin.run import completions
 
         return completions(list(ctx.params.get("arguments") or ()), incomplete)
 

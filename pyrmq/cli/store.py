@@ -11,11 +11,11 @@ from typing import Any
 
 import click
 
-from pyrmq.cli.store_bodies import body_as_sent, with_body
 from pyrmq.cli.store_checks import (
     DAMAGED,
     SOUND,
     STEP,
+    body_as_sent,
     commit_log_option,
     finding_line,
     path_argument,
@@ -23,9 +23,9 @@ from pyrmq.cli.store_checks import (
     refuse_if_open,
     result_lines,
     run_check,
+    with_body,
 )
-from pyrmq.cli.store_rejoin import rejoin
-from pyrmq.cli.store_repair import repair
+from pyrmq.cli.store_repair import rejoin, repair
 from pyrmq.escape import escape, json_line
 
 

@@ -1,1 +1,1 @@
-"""Configuration of servers: one table of keys, files, environment, changes at run time."""
+"""Configuration of servers: one table of keys, files, changes at run time."""

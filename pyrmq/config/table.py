@@ -1,4 +1,5 @@
-"""Tables of configuration keys: one row a key, which yields parsing, checks and documentation.
+"""Tables of configuration keys: one row a key, which yields parsing, checks and documentation; and
+the configuration of a server while it runs.
 
 A settings class is a frozen dataclass whose fields are made by `key`. RocketMQ's keys that have no
 field stand beside it, as `FixedKey` or `UnusedKey`. What is in neither is unknown, and an error.
@@ -15,7 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, Generic, TypeVar, get_type_hints
+
+import trio
 
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
@@ -275,3 +278,39 @@ def _values(row: Key, kind: Any) -> str:
     if kind is int:
         return f"{row.low} or more" if row.high == _MAX_INT else f"{row.low} to {row.high}"
     return "a folder" if kind is Path else "text"
+
+
+C = TypeVar("C")
+Watcher = Callable[[C, C], None]
+"""Called with the configuration before a change, and after it."""
+
+
+class LiveConfig(Generic[C]):
+    """`now` is the configuration as it is. Who uses a key that may change reads it from there each
+    time; what was made of one is made anew by a watcher."""
+
+    def __init__(self, config: C) -> None:
+        self.now = config
+        self._watchers: list[Watcher[C]] = []
+        self._changed = trio.Event()
+
+    def watch(self, watcher: Watcher[C]) -> None:
+        self._watchers.append(watcher)
+
+    def change(self, config: C) -> None:
+        """From now on this is the configuration, for all that read it."""
+        before, self.now = self.now, config
+        for watcher in self._watchers:
+            watcher(before, config)
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def pause(self, milliseconds: Callable[[C], float]) -> None:
+        """Sleeps for as long as the configuration says, also if it says so in the meantime."""
+        start = trio.current_time()
+        over = False
+        while not over:
+            changed = self._changed
+            with trio.move_on_at(start + milliseconds(self.now) / 1000) as scope:
+                await changed.wait()
+            over = scope.cancelled_caught

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyrmq.config.live import LiveConfig
 from pyrmq.config.table import (
     FixedKey,
+    LiveConfig,
     UnusedKey,
     check_fields,
     from_properties,

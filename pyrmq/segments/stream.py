@@ -12,13 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyrmq.engine import LogRange, SegmentReader, segment_advance, segment_end
+from pyrmq.engine import LogRange, segment_advance, segment_end
 from pyrmq.errors import CheckpointError, DataLossError, Parameter, SegmentOptionError
 from pyrmq.escape import escape
 from pyrmq.segments import at_times, log_ranges
 from pyrmq.segments.assigned import check_assigned
 from pyrmq.segments.bounds import Limits, as_bounds
-from pyrmq.segments.filesystem import need
 from pyrmq.segments.offsets import shown
 from pyrmq.segments.plan import SPLIT_BYTES, Part, check_plan_options, scans
 from pyrmq.segments.position import Behind, Position, added, behind, within
@@ -26,12 +25,16 @@ from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Rule, Selection
 from pyrmq.segments.split import Split
 from pyrmq.segments.store import SegmentStore, open_stores
-from pyrmq.segments.stream_start import Start, starting_at
+from pyrmq.segments.stream_start import (
+    Start,
+    by_folder,
+    check_names,
+    record_near,
+    shares,
+    starting_at,
+)
 
 log = logging.getLogger("pyrmq.segments")
-
-_SEARCHED = 8 << 20
-"""Bytes before a limit in which the start of a record is looked for."""
 
 
 class StreamPlanner:
@@ -79,7 +82,7 @@ class StreamPlanner:
         self.fail_on_data_loss = fail_on_data_loss
         self._stores = open_stores(paths, broker_names, storage_options)
         if not broker_names:
-            _check_names(self._stores)
+            check_names(self._stores)
         selection.check_against(self._stores, may_come=True)
         self._ends: dict[str, int] = {}
         self._pinned: dict[str, int] | None = None
@@ -217,7 +220,7 @@ class StreamPlanner:
             return dict(start)
         self._check_shrunk(at, ends, stores)
         todo = {s.name: max(0, ends[s.name] - max(at[s.name], s.first)) for s in stores}
-        rows, size = _shares(max_offsets, todo), _shares(max_bytes, todo)
+        rows, size = shares(max_offsets, todo), shares(max_bytes, todo)
         for store in stores:
             name = store.name
             if todo[name] and rows[name] != 0 and size[name] != 0:
@@ -371,7 +374,7 @@ class StreamPlanner:
         ):
             begin = low
             if rows is None and size is not None:
-                begin = _record_near(store, low, min(low + size, high))
+                begin = record_near(store, low, min(low + size, high))
             stop, used = segment_advance(
                 LogRange(store.files, begin, high, opener=store.opener()),
                 rule,
@@ -389,55 +392,3 @@ class StreamPlanner:
             if (rows is not None and rows <= 0) or (size is not None and size <= 0):
                 return at
         return max(at, end)
-
-
-def by_folder(stores: Sequence[SegmentStore]) -> list[str]:
-    """The names that the stores' folders give them."""
-    return [store.folder_name or store.name for store in stores]
-
-
-def _check_names(stores: Sequence[SegmentStore]) -> None:
-    """SegmentOptionError where the folder of one store has the name of another one's broker: a
-    checkpoint with that name might be of either."""
-    names = {store.name: store.root for store in stores}
-    for store, folder in zip(stores, by_folder(stores), strict=True):
-        if folder != store.name and folder in names:
-            raise SegmentOptionError(
-                f"{store.root} is of broker {store.name!r}, but its folder has the name of the "
-                f"broker of {names[folder]}: a checkpoint could mean either",
-                ("give ", Parameter("broker_names"), ", one for each path"),
-            )
-
-
-def _record_near(store: SegmentStore, start: int, end: int) -> int:
-    """The start of a record: `start`, or one shortly before `end`."""
-    near = end - _SEARCHED
-    if near <= start:
-        return start
-    files = log_ranges.overlapping(store.files, near, end)
-    reader = SegmentReader(
-        LogRange(files, near, end, opener=store.opener()),
-        None,
-        ReadOptions(
-            columns=("commitLogOffset",), verify_crc="none", batch_rows=1, on_corruption="skip"
-        ),
-    )
-    batch = reader.next_batch()
-    if batch is None:
-        return start
-    return int(need("pyarrow", "limits in bytes").record_batch(batch)[0][0].as_py())
-
-
-def _shares(limit: int | None, todo: Mapping[str, int]) -> dict[str, int | None]:
-    """A limit shared by what there is to do, at least 1 each as far as it goes; the rest of a
-    division goes to the one with the most."""
-    busy = sorted((name for name in todo if todo[name]), key=lambda n: (-todo[n], n))
-    if limit is None or not busy:
-        return dict.fromkeys(todo)
-    shares: dict[str, int | None] = dict.fromkeys(todo, 0)
-    if limit < len(busy):
-        return {**shares, **dict.fromkeys(busy[:limit], 1)}
-    spare, total = limit - len(busy), sum(todo.values())
-    given = {name: 1 + spare * todo[name] // total for name in busy}
-    given[busy[0]] += limit - sum(given.values())
-    return {**shares, **given}

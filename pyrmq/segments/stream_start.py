@@ -1,10 +1,13 @@
-"""Where in a log a stream starts: earliest, latest, a time, or offsets by queue."""
+"""Where in a log a stream starts: earliest, latest, a time, or offsets by queue. How a limit of one
+of its batches is shared by logs, and where it ends in a log."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pyrmq.engine import LogRange, SegmentReader
+from pyrmq.errors import Parameter, SegmentOptionError
 from pyrmq.segments import log_ranges
 from pyrmq.segments.at_times import first_at
 from pyrmq.segments.bounds import (
@@ -17,11 +20,15 @@ from pyrmq.segments.bounds import (
     walk_log,
     without_deleted,
 )
+from pyrmq.segments.filesystem import need
 from pyrmq.segments.offsets import EARLIEST, LATEST
 from pyrmq.segments.queues import dispatched, phys_at, place_of
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Rule, Selection
 from pyrmq.segments.store import SegmentStore
+
+_SEARCHED = 8 << 20
+"""Bytes before a limit in which the start of a record is looked for."""
 
 
 @dataclass(frozen=True)
@@ -105,3 +112,55 @@ def _places(
         else last
         for key, n in wanted.items()
     }
+
+
+def by_folder(stores: Sequence[SegmentStore]) -> list[str]:
+    """The names that the stores' folders give them."""
+    return [store.folder_name or store.name for store in stores]
+
+
+def check_names(stores: Sequence[SegmentStore]) -> None:
+    """SegmentOptionError where the folder of one store has the name of another one's broker: a
+    checkpoint with that name might be of either."""
+    names = {store.name: store.root for store in stores}
+    for store, folder in zip(stores, by_folder(stores), strict=True):
+        if folder != store.name and folder in names:
+            raise SegmentOptionError(
+                f"{store.root} is of broker {store.name!r}, but its folder has the name of the "
+                f"broker of {names[folder]}: a checkpoint could mean either",
+                ("give ", Parameter("broker_names"), ", one for each path"),
+            )
+
+
+def record_near(store: SegmentStore, start: int, end: int) -> int:
+    """The start of a record: `start`, or one shortly before `end`."""
+    near = end - _SEARCHED
+    if near <= start:
+        return start
+    files = log_ranges.overlapping(store.files, near, end)
+    reader = SegmentReader(
+        LogRange(files, near, end, opener=store.opener()),
+        None,
+        ReadOptions(
+            columns=("commitLogOffset",), verify_crc="none", batch_rows=1, on_corruption="skip"
+        ),
+    )
+    batch = reader.next_batch()
+    if batch is None:
+        return start
+    return int(need("pyarrow", "limits in bytes").record_batch(batch)[0][0].as_py())
+
+
+def shares(limit: int | None, todo: Mapping[str, int]) -> dict[str, int | None]:
+    """A limit shared by what there is to do, at least 1 each as far as it goes; the rest of a
+    division goes to the one with the most."""
+    busy = sorted((name for name in todo if todo[name]), key=lambda n: (-todo[n], n))
+    if limit is None or not busy:
+        return dict.fromkeys(todo)
+    shares: dict[str, int | None] = dict.fromkeys(todo, 0)
+    if limit < len(busy):
+        return {**shares, **dict.fromkeys(busy[:limit], 1)}
+    spare, total = limit - len(busy), sum(todo.values())
+    given = {name: 1 + spare * todo[name] // total for name in busy}
+    given[busy[0]] += limit - sum(given.values())
+    return {**shares, **given}

@@ -5,8 +5,9 @@ Written by scripts/portals.py: change that, or what it reads.
 
 from __future__ import annotations
 
-from pyrmq.admin.acls import Acls as TrioAcls
 from pyrmq.admin.api import Admin as TrioAdmin
+from pyrmq.admin.auth import Acls as TrioAcls
+from pyrmq.admin.auth import Users as TrioUsers
 from pyrmq.admin.brokers import Brokers as TrioBrokers
 from pyrmq.admin.clusters import Clusters as TrioClusters
 from pyrmq.admin.connections import Producers as TrioProducers
@@ -19,7 +20,6 @@ from pyrmq.admin.namesrv import Namesrv as TrioNamesrv
 from pyrmq.admin.offsets import Offsets as TrioOffsets
 from pyrmq.admin.rocksdb import RocksDb as TrioRocksDb
 from pyrmq.admin.topics import Topics as TrioTopics
-from pyrmq.admin.users import Users as TrioUsers
 from pyrmq.net.client.signing import Credentials
 from pyrmq.portal.blocking import Client, blocking, streamed
 from pyrmq.portal.client import Part

@@ -15,9 +15,8 @@ import click
 
 from pyrmq.escape import escape
 from spark_ext.jobs import report
-from spark_ext.jobs.archive_manifest import Archived, Head
+from spark_ext.jobs.archive_manifest import CODECS, Archived, Head
 from spark_ext.jobs.archive_read import gaps, leftovers, opened, verify
-from spark_ext.jobs.archive_run import CODECS
 from spark_ext.jobs.command import (
     Output,
     archive_engine_options,

@@ -14,12 +14,20 @@ from typing import TYPE_CHECKING, Any
 from pyrmq.segments.scan import Scan
 from spark_ext import selecting
 from spark_ext.jobs import archive_scan
-from spark_ext.jobs.archive_manifest import CHECKPOINT, Archived, Head, Manifest, Run, highest
-from spark_ext.jobs.archive_run import brief, finish, opened_for_writing
+from spark_ext.jobs.archive_manifest import (
+    CHECKPOINT,
+    Archived,
+    Head,
+    Manifest,
+    Run,
+    brief,
+    finish,
+    highest,
+    opened_for_writing,
+)
 from spark_ext.jobs.archive_write import RunWriter
 from spark_ext.jobs.errors import JobError
-from spark_ext.jobs.folder import Folder
-from spark_ext.jobs.local_files import LocalFolder
+from spark_ext.jobs.folder import Folder, LocalFolder
 from spark_ext.option import Query
 from spark_ext.option_names import option_names
 from spark_ext.options import Options

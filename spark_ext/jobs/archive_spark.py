@@ -12,10 +12,20 @@ from urllib.parse import unquote
 
 from pyspark.sql import functions as F
 
-from spark_ext.jobs import archive_contents
-from spark_ext.jobs.archive_contents import Contents, Counted
-from spark_ext.jobs.archive_manifest import CHECKPOINT, Archived, Head, Manifest, Run
-from spark_ext.jobs.archive_run import OPEN_FILES, UNIQUE, brief, finish, opened_for_writing
+from spark_ext.jobs import archive_scan
+from spark_ext.jobs.archive_manifest import (
+    CHECKPOINT,
+    OPEN_FILES,
+    UNIQUE,
+    Archived,
+    Head,
+    Manifest,
+    Run,
+    brief,
+    finish,
+    opened_for_writing,
+)
+from spark_ext.jobs.archive_scan import Contents, Counted
 from spark_ext.jobs.engine import STRICT, stored_schema
 from spark_ext.jobs.files import Folder
 
@@ -99,11 +109,11 @@ def _describe(spark: SparkSession, number: int, manifest: Manifest) -> Run:
     if root is None:
         return _by_spark(spark, data, manifest).run(number, sizes)
     files = [name for name in sizes if not name.rpartition("/")[2].startswith(("_", "."))]
-    return archive_contents.of_files(root, files).run(number, sizes)
+    return archive_scan.of_files(root, files).run(number, sizes)
 
 
 def _by_spark(spark: SparkSession, data: str, manifest: Manifest) -> Contents:
-    reader = spark.read.schema(stored_schema(archive_contents.PLACE)).options(**STRICT)
+    reader = spark.read.schema(stored_schema(archive_scan.PLACE)).options(**STRICT)
     frame = reader.parquet(manifest.folder.path_of(data))
     rows = (
         frame.groupBy(

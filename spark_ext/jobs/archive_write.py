@@ -14,9 +14,9 @@ from datetime import date
 from types import TracebackType
 from typing import Any
 
-from spark_ext.jobs.archive_contents import PLACE, Contents, counted, escaped
-from spark_ext.jobs.archive_run import OPEN_FILES, UNIQUE
-from spark_ext.jobs.local_files import sync_folder
+from spark_ext.jobs.archive_manifest import OPEN_FILES, UNIQUE
+from spark_ext.jobs.archive_scan import PLACE, Contents, counted, escaped
+from spark_ext.jobs.folder import sync_folder
 
 FRESH_BYTES = 16 << 20
 """Bytes of rows that are split by topic and day at a time: many small splits take longer."""

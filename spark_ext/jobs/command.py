@@ -17,10 +17,9 @@ from spark_ext import times
 from spark_ext.jobs import report
 from spark_ext.jobs.choice import ENGINES, choose
 from spark_ext.jobs.early import is_elsewhere, need_folder_of
-from spark_ext.jobs.engine import Engine, Table
+from spark_ext.jobs.engine import FORMATS, MODES, Engine, Table
 from spark_ext.jobs.errors import JobError, first_cause
 from spark_ext.jobs.source import Source
-from spark_ext.jobs.tables import FORMATS, MODES
 
 
 class Moment(click.ParamType):  # type: ignore[type-arg]

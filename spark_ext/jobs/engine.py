@@ -14,9 +14,51 @@ from spark_ext.jobs.errors import JobError
 from spark_ext.schema import COLUMNS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from spark_ext.jobs.folder import Folder
+
+FORMATS = ("parquet", "csv", "json")
+MODES = ("error", "append", "overwrite")
+
+
+def write_table(frame: DataFrame, path: str, kind: str = "parquet", mode: str = "error") -> None:
+    """Writes a frame as a folder of files. In CSV maps are JSON text and bytes are base64."""
+    from pyspark.errors import AnalysisException
+
+    if kind not in FORMATS or mode not in MODES:
+        raise JobError(f"no table of kind {kind} and mode {mode}: {FORMATS}, {MODES}")
+    writer = (_flat(frame) if kind == "csv" else frame).write.mode(mode)
+    if kind == "csv":
+        writer = writer.option("header", True)
+    try:
+        writer.format(kind).save(path)
+    except AnalysisException as e:
+        if e.getCondition() != "PATH_ALREADY_EXISTS":
+            raise
+        raise JobError(f"{path} exists: choose the mode append or overwrite") from None
+
+
+def read_table(spark: SparkSession, path: str, kind: str, schema: str) -> DataFrame:
+    """What `write_table` wrote."""
+    reader = spark.read.format(kind).schema(schema)
+    return (reader.option("header", True) if kind == "csv" else reader).load(path)
+
+
+def _flat(frame: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import BinaryType, MapType
+
+    columns = []
+    for field in frame.schema.fields:
+        column = F.col(f"`{field.name}`")
+        if isinstance(field.dataType, MapType):
+            column = F.to_json(column).alias(field.name)
+        elif isinstance(field.dataType, BinaryType):
+            column = F.base64(column).alias(field.name)
+        columns.append(column)
+    return frame.select(columns)
+
 
 FORMAT = "rocketmq"
 STRICT = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
@@ -107,12 +149,10 @@ class SparkEngine:
         return f"CAST({binary} AS string)"
 
     def write(self, table: Table, path: str, kind: str, mode: str) -> None:
-        from spark_ext.jobs.tables import write_table
 
         write_table(cast(Any, table), path, kind, mode)
 
     def read(self, path: str, kind: str, schema: str) -> Table:
-        from spark_ext.jobs.tables import read_table
 
         return cast(Table, read_table(self.session, path, kind, schema))
 

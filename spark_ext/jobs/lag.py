@@ -8,22 +8,81 @@ of the first such message.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
+from pyrmq.errors import ProtocolError
 from pyrmq.escape import escape
 from pyrmq.model.names import SYSTEM_GROUP_PREFIX
-from spark_ext.jobs import consumer_offsets, report
+from pyrmq.net import fastjson
+from spark_ext.jobs import report
 from spark_ext.jobs.command import Output, engine_options, output_options, run_alone, source_options
 from spark_ext.jobs.early import before, near
 from spark_ext.jobs.engine import Engine, Table, Where, engine_of
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.local_read import local_path
 from spark_ext.jobs.source import Source, exactly
+
+FILES = ("consumerOffset.json", "consumerOffset.json.bak", "lmqConsumerOffset.json")
+"""In `config` of a store root, the first that can be read; the last is used with enableLmq."""
+MAX_SIZE = 256 << 20
+
+Row = tuple[str, str, str, int, int]
+"""brokerName, group, topic, queueId, next offset to consume"""
+OFFSETS_SCHEMA = "brokerName string, group string, topic string, queueId int, consumerOffset bigint"
+
+
+def _read(path: Path) -> dict[object, object] | None:
+    try:
+        if path.stat().st_size > MAX_SIZE:
+            raise JobError(f"{path} has more than {MAX_SIZE} bytes: it cannot be what it should be")
+        return fastjson.loads_object(path.read_bytes(), MAX_SIZE)
+    except FileNotFoundError:
+        return None
+
+
+def read_offsets(root: Path, broker: str) -> list[Row]:
+    """What a store root's configuration says. The broker writes it every 5 seconds: progress that
+    is younger is not in it. JobError if there is no file that can be read."""
+    damaged = []
+    for name in FILES:
+        path = root / "config" / name
+        try:
+            value = _read(path)
+        except ProtocolError as e:
+            damaged.append(f"{path}: {e}")
+            continue
+        except OSError as e:
+            raise JobError(f"{path} cannot be read: {e.strerror or e}") from e
+        if value is not None:
+            return list(_rows(value, broker))
+    if damaged:
+        raise JobError("; ".join(damaged))
+    raise JobError(
+        f"{root} has no config/{FILES[0]}: lag needs a store root as the broker left it, "
+        "or --offsets with the file's place; a broker without consumers has none"
+    )
+
+
+def _rows(value: dict[object, object], broker: str) -> Iterator[Row]:
+    table = value.get("offsetTable")
+    for key, queues in (table if isinstance(table, dict) else {}).items():
+        # A topic holds no `@`; the keys of queues may be numbers or text.
+        topic, found, group = str(key).partition("@")
+        if not found or not isinstance(queues, dict):
+            continue
+        for queue, offset in queues.items():
+            try:
+                row = broker, group, topic, int(queue), int(offset)
+            except (TypeError, ValueError):
+                continue
+            if 0 <= row[3] < 1 << 31 and abs(row[4]) < 1 << 63:
+                yield row
+
 
 COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp")
 SCHEMA = (
@@ -60,7 +119,7 @@ FROM {offsets} LEFT JOIN heads USING (`group`, brokerName, topic, queueId)
 
 def compute(messages: Table, offsets: Table, as_of: datetime) -> Any:
     """Backlog per group and queue. `messages` has COLUMNS, `offsets` those of
-    `consumer_offsets.SCHEMA`; `as_of` is the time that it is measured at.
+    `OFFSETS_SCHEMA`; `as_of` is the time that it is measured at.
 
     headOffset: the next offset that the queue will give; firstOffset: the oldest in the log; both
     null for a queue without messages in the log. backlog = head - consumerOffset, at least 0;
@@ -88,9 +147,7 @@ def lag(
     names = _broker_names(source, roots)
     # Offsets first: a head that is read later is never below them.
     every = [
-        row
-        for root, name in zip(roots, names, strict=True)
-        for row in consumer_offsets.read_offsets(root, name)
+        row for root, name in zip(roots, names, strict=True) for row in read_offsets(root, name)
     ]
     known = {row[1] for row in every}
     for group in groups:
@@ -103,7 +160,7 @@ def lag(
         for row in every
         if (row[1] in groups if groups else system or not row[1].startswith(SYSTEM_GROUP_PREFIX))
     ]
-    offsets = engine_of(where).values(rows, consumer_offsets.SCHEMA)
+    offsets = engine_of(where).values(rows, OFFSETS_SCHEMA)
     pattern = exactly(sorted({row[2] for row in rows})) or "-"
     messages = source.load(where, COLUMNS, pattern=pattern, system=True)
     return compute(messages, offsets, as_of or datetime.now(UTC))

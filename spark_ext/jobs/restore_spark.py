@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from pyrmq.model.properties import SYSTEM_PROPERTIES
+from spark_ext.jobs.choice import activate
 from spark_ext.jobs.engine import FORMAT
-from spark_ext.jobs.session import activate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

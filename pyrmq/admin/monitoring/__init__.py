@@ -11,4 +11,4 @@ from pyrmq.admin.monitoring.rounds import Report as Report
 from pyrmq.admin.monitoring.settings import Settings as Settings
 from pyrmq.admin.monitoring.settings import parse as parse
 from pyrmq.admin.monitoring.settings import read as read
-from pyrmq.admin.monitoring.sink_kinds import SinkError as SinkError
+from pyrmq.admin.monitoring.sinks import SinkError as SinkError

@@ -10,10 +10,9 @@ from pyrmq.admin import values
 from pyrmq.admin.consume_stats import QueueProgress
 from pyrmq.admin.groups import Groups
 from pyrmq.admin.link import AdminLink, Replica
-from pyrmq.admin.monitoring.asked_once import QueueEnd, TopicNames, queue_ends
 from pyrmq.admin.monitoring.metrics import METRICS, Part
 from pyrmq.admin.monitoring.rounds import Round, Turn, causes
-from pyrmq.admin.monitoring.running import running
+from pyrmq.admin.monitoring.running import QueueEnd, TopicNames, queue_ends, running
 from pyrmq.errors import ClientError, ProtocolError, TopicNotExistError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue

@@ -17,8 +17,7 @@ from pyrmq.admin.expected import Expectation, parse_expected
 from pyrmq.admin.link import near
 from pyrmq.admin.monitoring.alarms import number
 from pyrmq.admin.monitoring.metrics import METRICS, Subject, Threshold
-from pyrmq.admin.monitoring.sink_settings import LogSettings, SinkSettings, sink_settings
-from pyrmq.admin.monitoring.toml_table import TomlTable
+from pyrmq.admin.monitoring.sink_settings import LogSettings, SinkSettings, TomlTable, sink_settings
 from pyrmq.errors import ClientError, ConfigError
 
 MAX_BYTES = 1 << 20

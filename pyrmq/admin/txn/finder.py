@@ -6,9 +6,16 @@ import zlib
 from dataclasses import dataclass, field
 from enum import Enum
 
-from pyrmq.admin.txn.halves import Half, Identity, as_number, identity_of, op_offsets, settled_by
+from pyrmq.admin.txn.halves import (
+    Half,
+    Identity,
+    OffsetSet,
+    as_number,
+    identity_of,
+    op_offsets,
+    settled_by,
+)
 from pyrmq.admin.txn.link import BrokerLink
-from pyrmq.admin.txn.offset_set import OffsetSet
 from pyrmq.admin.txn.scan import (
     Bounds,
     Progress,

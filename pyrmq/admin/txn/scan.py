@@ -11,13 +11,13 @@ from pyrmq.admin.txn.halves import (
     OP_TAG,
     Filter,
     Half,
+    OffsetSet,
     PendingTable,
     identity_of,
     op_offsets,
     settled_by,
 )
 from pyrmq.admin.txn.link import BrokerLink, queue_offset_of, split_records
-from pyrmq.admin.txn.offset_set import OffsetSet
 from pyrmq.errors import ClientError, ProtocolError, PyrmqError, TopicNotExistError, leaves
 from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC
 from pyrmq.model.record import ReceivedMessage, decode_record

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyrmq.broker.config.store import StoreConfig
-from pyrmq.config import live
+from pyrmq.config import table
 from pyrmq.config.table import FixedKey, RenamedKey, UnusedKey, check_fields, from_properties
 from pyrmq.errors import ConfigError
 
@@ -168,5 +168,5 @@ class BrokerConfig(StoreConfig):
         return from_properties(cls, values, OTHER_KEYS)
 
 
-LiveConfig = live.LiveConfig[BrokerConfig]
+LiveConfig = table.LiveConfig[BrokerConfig]
 """The configuration while the broker runs."""

@@ -49,8 +49,8 @@ def group() -> None:
 def list_(session: Session, system: bool) -> None:
     """List groups: members, what they have not consumed."""
     from pyrmq.cli.admin.view import Column, table
+    from pyrmq.model.codes import version_name
     from pyrmq.model.names import is_system_group
-    from pyrmq.model.versions import version_name
 
     async def work(admin: Admin) -> View:
         rows: list[dict[str, Any]] = []

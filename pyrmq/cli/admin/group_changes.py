@@ -16,7 +16,7 @@ def _members(name: str, **given: Any) -> dict[str, Any]:
     """What was named, by members of GroupConfig."""
     import json
 
-    from pyrmq.admin.group_config import attributes_of
+    from pyrmq.admin.groups import attributes_of
     from pyrmq.errors import ConfigError, InvalidParameterError
     from pyrmq.model.names import check_consumer_group
 

@@ -56,7 +56,7 @@ def queue_index(
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 def dump(session: Session, file: str) -> None:
     """Print the messages of a FILE of a compaction log, without their bodies."""
-    from pyrmq.admin.compaction_dump import messages_of
+    from pyrmq.admin.queue_files import messages_of
     from pyrmq.cli.admin.view import moment, show_each
     from pyrmq.errors import PyrmqError
 

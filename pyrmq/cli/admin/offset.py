@@ -9,7 +9,7 @@ import click
 
 from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import Session, session
-from pyrmq.cli.admin.times import FORMS, time_of
+from pyrmq.cli.admin.view import FORMS, time_of
 
 if TYPE_CHECKING:
     from pyrmq.admin.api import Admin

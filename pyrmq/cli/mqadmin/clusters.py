@@ -1,9 +1,9 @@
-"""mqadmin's commands about clusters, and how long sends to their brokers take."""
+"""mqadmin's commands about clusters, how long sends to their brokers take, and startMonitoring."""
 
 from __future__ import annotations
 
 import time
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime, timedelta, timezone
 
 from pyrmq.admin.api import Admin
@@ -152,7 +152,7 @@ async def send_status(admin: Admin, values: Values, out: Output) -> None:
             out.flush()
 
 
-COMMANDS = {
+_CLUSTER_COMMANDS = {
     command.name: command
     for command in (
         Command(
@@ -188,3 +188,19 @@ COMMANDS = {
         ),
     )
 }
+
+
+async def start_monitoring(admin: Admin, values: Values, out: Output) -> None:
+    from pyrmq.admin.monitoring import Monitor
+    from pyrmq.admin.monitoring.monitor import run_until_signal
+
+    def write(line: str) -> None:
+        out.line(line)
+        out.flush()
+
+    with suppress(BrokenPipeError):  # the reader has enough (`| head`)
+        await run_until_signal(Monitor.of(admin, write=write))
+
+
+_MONITORING = {"startMonitoring": Command("startMonitoring", (), start_monitoring, progress=False)}
+COMMANDS = {**_CLUSTER_COMMANDS, **_MONITORING}

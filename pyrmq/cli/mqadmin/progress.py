@@ -12,14 +12,14 @@ from pyrmq.admin.api import Admin
 from pyrmq.admin.connections import ConsumerConnections
 from pyrmq.admin.consume_stats import GroupSummary
 from pyrmq.admin.running_info import RunningInfo, queue_problems, subscriptions_agree
-from pyrmq.cli.mqadmin.group_text import running_text
+from pyrmq.cli.mqadmin.groups import running_text
 from pyrmq.cli.mqadmin.offsets import note_cluster
 from pyrmq.cli.mqadmin.options import Command, Option, UsageError, Values
 from pyrmq.cli.mqadmin.output import Column, Output
 from pyrmq.cli.mqadmin.text import queue_text, seconds_text
 from pyrmq.errors import ConnectError, PyrmqError
 from pyrmq.escape import escape
-from pyrmq.model.versions import version_name
+from pyrmq.model.codes import version_name
 
 _QUEUE = (
     Column("#Topic", 64, cut=64), Column("#Broker Name", 32, cut=32), Column("#QID", 4),

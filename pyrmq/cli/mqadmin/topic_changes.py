@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyrmq.admin.api import Admin
-from pyrmq.admin.group_config import attributes_of
+from pyrmq.admin.groups import attributes_of
 from pyrmq.admin.topic_changes import NO_STATIC_TOPICS
 from pyrmq.admin.topic_file import read_topics
 from pyrmq.cli.mqadmin.namesrv import on_servers

@@ -1,4 +1,4 @@
-"""mqadmin's commands about topics."""
+"""mqadmin's commands that show topics: where they are, how busy, their queues."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import json
 from typing import Any
 
 from pyrmq.admin.api import Admin
-from pyrmq.cli.mqadmin.options import Command, Option, Values
+from pyrmq.admin.queue_files import QueueEntry, messages_of
+from pyrmq.cli.mqadmin.options import Command, Option, UsageError, Values
 from pyrmq.cli.mqadmin.output import Column, Output
-from pyrmq.cli.mqadmin.text import millis_text
+from pyrmq.cli.mqadmin.text import message_text, millis_text
+from pyrmq.errors import ClientError, ConfigError
 from pyrmq.model.route import QueueData
 
 _LIST = (Column("#Cluster Name", 20, cut=20), Column("#Topic", 48, cut=64, cells=64),
@@ -83,7 +85,7 @@ async def topic_clusters(admin: Admin, values: Values, out: Output) -> None:
 
 
 _TOPIC = Option("t", "topic", "topic name", required=True)
-COMMANDS = {
+_TOPIC_COMMANDS = {
     command.name: command
     for command in (
         Command(
@@ -104,3 +106,138 @@ COMMANDS = {
         ),
     )
 }
+
+
+_STATS = (
+    Column("#Topic", 64, cut=64), Column("#Consumer Group", 64, cut=64, gap=1),
+    Column("#Accumulation", 12, right=True, gap=1), Column("#InTPS", 11, right=True, gap=1),
+    Column("#OutTPS", 11, right=True, gap=1), Column("#InMsg24Hour", 14, right=True, gap=1),
+    Column("#OutMsg24Hour", 14, right=True, gap=0),
+)  # fmt: skip
+NO_CONSUMER = "NO_CONSUMER"
+
+
+async def stats_all(admin: Admin, values: Values, out: Output) -> None:
+    active = values.has("activeTopic")
+    out.head(_STATS)
+    async for row in admin.topics.flows(values.get("topic") or None):
+        for error in row.failed:
+            out.failed(error, f"topic {row.topic}")
+        if row.answered:
+            out.succeeded()
+        if active and not row.active:
+            continue
+        got = (f"{row.got.tps:.2f}", row.got.day) if row.group is not None else ("", NO_CONSUMER)
+        out.row(
+            _STATS, row.topic, row.group or "", row.accumulation, f"{row.put.tps:.2f}", got[0],
+            row.put.day, got[1],
+        )  # fmt: skip
+        out.flush()
+
+
+async def allocate_mq(admin: Admin, values: Values, out: Output) -> None:
+    try:
+        shares = await admin.topics.allocation(values["topic"], values.items("ipList"))
+    except ConfigError as e:
+        raise UsageError(f"--ipList: {e}") from None
+    result = {ip: [q.to_json() for q in queues] for ip, queues in shares.items()}
+    out.line(json.dumps({"result": result}, separators=(",", ":"), ensure_ascii=False))
+
+
+_STAT_COMMANDS = {
+    command.name: command
+    for command in (
+        Command(
+            "statsAll",
+            (
+                Option("a", "activeTopic", "only topics with messages today", flag=True),
+                Option("t", "topic", "this topic only"),
+            ),
+            stats_all,
+        ),
+        Command(
+            "allocateMQ",
+            (
+                Option("t", "topic", "topic name", required=True),
+                Option("i", "ipList", "consumers, separated by commas", required=True),
+            ),
+            allocate_mq,
+        ),
+    )
+}
+
+
+RULE = "=" * 38
+
+
+async def query_cq(admin: Admin, values: Values, out: Output) -> None:
+    found = await admin.messages.queue_entries(
+        values["topic"],
+        values.number("queue", 0, 65_535),
+        values.number("index"),
+        values.number("count", 0, 65_536),
+        broker=values.get("broker"),
+        group=values.get("consumer"),
+    )
+    if found.subscription is not None:
+        out.line("Subscription data: ")
+        out.lines(json.dumps(found.subscription, indent=2, ensure_ascii=False))
+        out.line(RULE)
+    if found.filter:
+        out.line("Filter data: ")
+        out.line(found.filter)
+        out.line(RULE)
+    out.line("Queue data: ")
+    out.line(f"max: {found.high}, min: {found.low}")
+    out.line(RULE)
+    for entry in found.entries:
+        out.line(f"idx: {entry.index}")
+        out.line(_entry(entry))
+        out.line(RULE)
+
+
+def _entry(entry: QueueEntry) -> str:
+    extension, bits, message = (
+        "null" if text is None else text for text in (entry.extension, entry.bit_map, entry.message)
+    )
+    return (
+        f"ConsumeQueueData{{physicOffset={entry.phys}, physicSize={entry.size}, "
+        f"tagsCode={entry.tags_code}, extendDataJson='{extension}', bitMap='{bits}', "
+        f"eval={str(entry.evaluated).lower()}, msg='{message}'}}"
+    )
+
+
+async def dump_compaction_log(admin: Admin, values: Values, out: Output) -> None:
+    if not values.has("file"):
+        raise UsageError("miss dump log file name")
+    try:
+        for message in messages_of(values["file"]):
+            out.line(message_text(message, None))
+    except OSError as e:
+        raise ClientError(f"{values['file']} cannot be read: {e.strerror}") from None
+
+
+_QUEUE_COMMANDS = {
+    command.name: command
+    for command in (
+        Command(
+            "queryCq",
+            (
+                Option("t", "topic", "topic name", required=True),
+                Option("q", "queue", "queue id", required=True),
+                Option("i", "index", "offset of the first entry", required=True),
+                Option("c", "count", "how many entries", default="10"),
+                Option("b", "broker", "address of the broker, host:port"),
+                Option("g", "consumer", "group whose subscription is shown"),
+            ),
+            query_cq,
+        ),
+        Command(
+            "dumpCompactionLog",
+            (Option("f", "file", "file of a compaction log"),),
+            dump_compaction_log,
+            local=True,
+        ),
+    )
+}
+COMMANDS = {**_TOPIC_COMMANDS, **_STAT_COMMANDS, **_QUEUE_COMMANDS}

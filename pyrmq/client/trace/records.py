@@ -1,6 +1,6 @@
 """Records of the trace topic as RocketMQ's clients write them. [TraceDataEncoder]
 
-A record's fields stand between 0x01 and it ends in 0x02. `spark_ext/jobs/trace_records.py` reads
+A record's fields stand between 0x01 and it ends in 0x02. `spark_ext/jobs/trace.py` reads
 them.
 """
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyrmq.admin.acls import Acl, Entry
-from pyrmq.admin.users import User
+from pyrmq.admin.auth import Acl, Entry, User
 from pyrmq.net.address import format_address
 from pyrmq.server import Running
 from tests.support.mqadmin import admin, mqadmin

@@ -7,8 +7,7 @@ import io
 import pytest
 
 from pyrmq.cli.mqadmin.output import Output
-from pyrmq.cli.mqadmin.run import find, main
-from pyrmq.cli.mqadmin.table import COMMANDS
+from pyrmq.cli.mqadmin.run import COMMANDS, find, main
 from tests.admin.e2e.original_options import OPTIONS
 
 NAMES = tuple(

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pyrmq.cli.mqadmin.table import COMMANDS
+from pyrmq.cli.mqadmin.run import COMMANDS
 
 
 def _complete(*words: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ import trio
 
 from pyrmq import ConsumeFrom, LitePullConsumer, Message, MessageModel, Producer, PushConsumer
 from pyrmq.admin import Admin
-from pyrmq.admin.compaction_dump import messages_of
+from pyrmq.admin.queue_files import messages_of
 from pyrmq.admin.traces import TrackType
 from pyrmq.errors import ClientError, ProtocolError
 from pyrmq.model.record import ReceivedMessage

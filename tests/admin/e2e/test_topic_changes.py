@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pyrmq.admin import Admin
-from pyrmq.admin.order_conf import parse_order
+from pyrmq.admin.namesrv import parse_order
 from pyrmq.admin.topic_file import topics_of
-from pyrmq.admin.topic_stats import allocate
+from pyrmq.admin.topics import allocate
 from pyrmq.errors import ConfigError
 from pyrmq.model.message import MessageQueue
 from pyrmq.net.address import format_address

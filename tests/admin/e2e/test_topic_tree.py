@@ -9,7 +9,7 @@ import pytest
 
 from pyrmq.admin import Admin
 from pyrmq.admin.shrinking import UnreadQueuesError
-from pyrmq.admin.topic_changes import TopicChange
+from pyrmq.admin.topic_file import TopicChange
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import Message
 from pyrmq.model.topic import TopicConfig

@@ -6,13 +6,13 @@ import pytest
 
 from pyrmq.admin import values
 from pyrmq.admin.consume_stats import group_of_retry_topic
-from pyrmq.admin.group_config import GroupConfig, attributes_of
+from pyrmq.admin.groups import GroupConfig, attributes_of
 from pyrmq.admin.running_info import RunningInfo, queue_problems, subscriptions_agree
 from pyrmq.cli.admin.view import moment
 from pyrmq.cli.mqadmin.progress import file_name
 from pyrmq.cli.mqadmin.text import seconds_text
 from pyrmq.errors import ConfigError, ProtocolError
-from pyrmq.model.versions import version_name
+from pyrmq.model.codes import version_name
 
 
 def test_running_info_of_others() -> None:

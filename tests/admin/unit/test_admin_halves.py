@@ -9,9 +9,8 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyrmq.admin.txn import halves, offset_set, scan
-from pyrmq.admin.txn.halves import Filter, Half, PendingTable, op_offsets
-from pyrmq.admin.txn.offset_set import OffsetSet
+from pyrmq.admin.txn import halves, scan
+from pyrmq.admin.txn.halves import Filter, Half, OffsetSet, PendingTable, op_offsets
 from pyrmq.errors import ClientError, ProtocolError
 from tests.admin.unit.fake_link import FakeLink
 from tests.support.scripted.broker import BORN, HALF, OP, ScriptedBroker
@@ -42,7 +41,7 @@ def test_a_full_run_over_several_pages_is_jumped() -> None:
 
 
 def test_offsets_far_apart_do_not_take_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offset_set, "MAX_PAGES", 4)
+    monkeypatch.setattr(halves, "MAX_PAGES", 4)
     own = OffsetSet()
     for n in range(4):
         own.add(n << 20)

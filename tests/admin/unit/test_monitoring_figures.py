@@ -9,10 +9,9 @@ import pytest
 from pyrmq.admin.connections import SubscribedTo
 from pyrmq.admin.consume_stats import QueueProgress
 from pyrmq.admin.monitoring.alarms import Sample
-from pyrmq.admin.monitoring.asked_once import QueueEnd
 from pyrmq.admin.monitoring.groups import add_delays, moved, undone
 from pyrmq.admin.monitoring.rounds import Round
-from pyrmq.admin.monitoring.running import figures
+from pyrmq.admin.monitoring.running import QueueEnd, figures
 from pyrmq.admin.monitoring.settings import Settings
 from pyrmq.admin.running_info import HeldQueue, Rates, RunningInfo
 from pyrmq.model.message import MessageQueue

@@ -10,13 +10,12 @@ import pytest
 
 from pyrmq.admin.link import AdminLink, Replica
 from pyrmq.admin.monitoring.alarms import Sample
-from pyrmq.admin.monitoring.asked_once import TopicNames
 from pyrmq.admin.monitoring.groups import DeadLetterWatcher, GroupWatcher, MovedOffsetWatcher
 from pyrmq.admin.monitoring.metrics import Subject
 from pyrmq.admin.monitoring.rounds import Round, Watcher
-from pyrmq.admin.monitoring.servers import ServerWatcher
+from pyrmq.admin.monitoring.running import TopicNames
 from pyrmq.admin.monitoring.settings import Settings, parse
-from pyrmq.admin.monitoring.watchers import watchers
+from pyrmq.admin.monitoring.watchers import ServerWatcher, watchers
 from pyrmq.engine import Command
 from pyrmq.errors import (
     ConfigError,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pyrmq.broker.config.broker_config import OTHER_KEYS, BrokerConfig
-from pyrmq.config.environment import (
+from pyrmq.cli.settings import (
     BROKER,
     NAMESRV,
     FromEnvironment,

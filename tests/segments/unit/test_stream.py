@@ -90,7 +90,7 @@ def test_a_limit_in_bytes_is_met_without_walking_to_it(
     stream = planner(made.root)
     start = stream.initial()
     walked = [end for _, end in batches(stream, start, max_bytes=200_000)]
-    monkeypatch.setattr("pyrmq.segments.stream._SEARCHED", 5_000)
+    monkeypatch.setattr("pyrmq.segments.stream_start._SEARCHED", 5_000)
     searched = [end for _, end in batches(planner(made.root), start, max_bytes=200_000)]
     assert len(walked) > 3
     assert searched == walked

@@ -9,7 +9,7 @@ import pytest
 from pyrmq.client.trace import records as trace_records
 from pyrmq.client.trace.records import ConsumeCode, MessageType
 from pyrmq.model.transaction import TransactionState
-from spark_ext.jobs.trace_records import PLACES
+from spark_ext.jobs.trace import PLACES
 from tests.support import build
 
 MESSAGE = replace(

@@ -16,7 +16,7 @@ from pyrmq.segments.scan import Scan
 from spark_ext.jobs import (
     archive,
     archive_local,
-    archive_run,
+    archive_manifest,
     archive_write,
 )
 from spark_ext.jobs import (
@@ -28,8 +28,7 @@ from spark_ext.jobs.archive_read import gaps, read_archive, verify
 from spark_ext.jobs.archive_scan import schema
 from spark_ext.jobs.engine import Engine, SparkEngine, schema_of
 from spark_ext.jobs.errors import JobError
-from spark_ext.jobs.folder import Folder
-from spark_ext.jobs.local_files import LocalFolder
+from spark_ext.jobs.folder import Folder, LocalFolder
 from spark_ext.schema import WITH_PROPERTIES
 from tests.spark import small_store
 from tests.spark.e2e.jobs.conftest import at
@@ -261,8 +260,8 @@ class Killed(Exception):
 
 
 POINTS = {
-    "before anything": ("files.Folder.delete", "local_files.LocalFolder.delete"),
-    "files written, not described": ("archive_spark._describe", "archive_contents.Contents.run"),
+    "before anything": ("files.Folder.delete", "folder.LocalFolder.delete"),
+    "files written, not described": ("archive_spark._describe", "archive_scan.Contents.run"),
     "described, no manifest": ("archive_manifest.Manifest.add", "archive_manifest.Manifest.add"),
 }
 
@@ -435,10 +434,10 @@ class Files:
 def test_files_that_another_writer_took_are_not_acknowledged() -> None:
     files = [File(f"run=00000000/{name}", "A", "2023-11-14", 1, 5, 0, 0) for name in "ab"]
     run = Run(0, "", 2, 10, {}, [], files)
-    archive_run.check_files(cast(Folder, Files(a=5, b=5, _SUCCESS=0)), "run=00000000", run)
+    archive_manifest.check_files(cast(Folder, Files(a=5, b=5, _SUCCESS=0)), "run=00000000", run)
     for there in (Files(), Files(a=5), Files(a=5, b=6), Files(b=5, c=5)):
         with pytest.raises(JobError, match="is another process at work here"):
-            archive_run.check_files(cast(Folder, there), "run=00000000", run)
+            archive_manifest.check_files(cast(Folder, there), "run=00000000", run)
 
 
 def test_files_beside_the_manifest_are_not_read(feed: Feed, root: str) -> None:
@@ -452,7 +451,7 @@ def test_files_beside_the_manifest_are_not_read(feed: Feed, root: str) -> None:
 def test_one_at_a_time(feed: Feed, root: str) -> None:
     feed.put(message(0))
     with (
-        archive_run.locked(LocalFolder(root)),
+        archive_manifest.locked(LocalFolder(root)),
         pytest.raises(JobError, match="another process is archiving there"),
     ):
         run(feed, root)

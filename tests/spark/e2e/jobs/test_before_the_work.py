@@ -16,7 +16,7 @@ from spark_ext.jobs import (
     report,
 )
 from spark_ext.jobs import (
-    local_tables as exchange,
+    local as exchange,
 )
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.local_read import is_local, local_path
@@ -29,7 +29,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def session(**_: object) -> object:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("spark_ext.jobs.session.session", session)
+    monkeypatch.setattr("spark_ext.jobs.choice.session", session)
 
 
 @pytest.fixture(scope="module")

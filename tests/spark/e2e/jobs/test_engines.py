@@ -206,7 +206,7 @@ def test_who_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(how)
         return object()
 
-    monkeypatch.setattr("spark_ext.jobs.session.session", session)
+    monkeypatch.setattr("spark_ext.jobs.choice.session", session)
     store = tmp_path / "broker-a"
     write(store, 10)
 
@@ -237,7 +237,7 @@ def test_a_bare_path_of_an_archive_may_be_one_of_hdfs(
     def session(**_: object) -> object:
         raise JobError("Spark is asked")
 
-    monkeypatch.setattr("spark_ext.jobs.session.session", session)
+    monkeypatch.setattr("spark_ext.jobs.choice.session", session)
     monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
     write(tmp_path / "broker-a", 10)
     command = ("archive", tmp_path / "broker-a", "--to")

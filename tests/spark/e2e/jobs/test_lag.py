@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from spark_ext.jobs import consumer_offsets, lag
-from spark_ext.jobs.consumer_offsets import read_offsets
+from spark_ext.jobs import lag
 from spark_ext.jobs.engine import Engine
 from spark_ext.jobs.errors import JobError
+from spark_ext.jobs.lag import read_offsets
 from spark_ext.jobs.source import Source
 from tests.spark.e2e.jobs.conftest import Frame, at
 
@@ -32,7 +32,7 @@ def test_backlog_by_queue(engine: Engine, frame: Frame) -> None:
         ("a", "g", "T", 9, 3),  # nothing of the queue is in the log
         ("a", "h", "T", 0, 90),  # ahead of the queue
     ]
-    found = lag.compute(messages, engine.values(offsets, consumer_offsets.SCHEMA), at(NOW))
+    found = lag.compute(messages, engine.values(offsets, lag.OFFSETS_SCHEMA), at(NOW))
     assert found.columns == [field.split(" ")[0] for field in lag.SCHEMA.split(", ")]
     rows = {
         (r.brokerName, r.group, r.queueId): (

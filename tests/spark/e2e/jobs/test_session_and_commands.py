@@ -20,7 +20,7 @@ from spark_ext.jobs.command import Moment
 from spark_ext.jobs.early import near, need_archive
 from spark_ext.jobs.engine import schema_of
 from spark_ext.jobs.errors import JobError, first_cause
-from spark_ext.jobs.local_tables import take_place
+from spark_ext.jobs.local import take_place
 from spark_ext.jobs.source import Source, exactly
 from tests.spark.small_store import write
 
@@ -112,7 +112,7 @@ def test_what_needs_no_spark_to_be_refused(tmp_path: Path, monkeypatch: pytest.M
     def never(**_: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("spark_ext.jobs.session.session", never)
+    monkeypatch.setattr("spark_ext.jobs.choice.session", never)
     with closing(socket.create_server(("127.0.0.1", 0))) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     there = tmp_path / "there"
