@@ -20,7 +20,7 @@ from pyrmq.admin.offsets import Offsets as TrioOffsets
 from pyrmq.admin.rocksdb import RocksDb as TrioRocksDb
 from pyrmq.admin.topics import Topics as TrioTopics
 from pyrmq.admin.users import Users as TrioUsers
-from pyrmq.net.client.signing import Credentials
+from pyrmq.net.client.requests import Credentials
 from pyrmq.portal.awaiting import Client, awaited, streamed
 from pyrmq.portal.client import Part
 from pyrmq.portal.words import ASYNCIO, in_words

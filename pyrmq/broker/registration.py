@@ -14,7 +14,6 @@ import trio
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.replication.slave import KnownMaster, Master
 from pyrmq.broker.tables.topics import TopicTable
-from pyrmq.broker.trouble import Trouble
 from pyrmq.engine import Command
 from pyrmq.errors import PyrmqError, ResponseError
 from pyrmq.escape import escape
@@ -23,7 +22,7 @@ from pyrmq.model.names import is_routed_topic
 from pyrmq.model.topic import PERM_READ, PERM_WRITE, TopicConfig
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_address, parse_addresses
-from pyrmq.net.backoff import Backoff
+from pyrmq.net.backoff import Backoff, Trouble
 from pyrmq.net.client.channel import Channel, Channels
 
 log = logging.getLogger(__name__)

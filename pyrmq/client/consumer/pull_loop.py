@@ -32,7 +32,7 @@ from pyrmq.model.route import MASTER_ID
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.backoff import Backoff
 from pyrmq.net.client.channel import Channel
-from pyrmq.net.client.pull import PullAnswer, PullStatus, pull_fields, read_pull
+from pyrmq.net.client.requests import PullAnswer, PullStatus, pull_fields, read_pull
 
 log = logging.getLogger(__name__)
 

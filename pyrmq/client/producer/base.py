@@ -21,7 +21,7 @@ from pyrmq.errors import ClientError
 from pyrmq.model.message import Message, MessageQueue, SendResult
 from pyrmq.model.properties import SHARDING_KEY
 from pyrmq.net.client.channel import Channel
-from pyrmq.net.client.send import queue_text
+from pyrmq.net.client.requests import queue_text
 
 if TYPE_CHECKING:
     # Imported where they are used: most producers need neither.

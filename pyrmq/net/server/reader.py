@@ -24,13 +24,11 @@ from pyrmq.engine import Listener, ReadyLoop, RecvBuffer, Session, Space, Store
 from pyrmq.errors import EngineError
 from pyrmq.escape import escape
 from pyrmq.net.clock import clock_ms
-from pyrmq.net.server.connection import Connection
+from pyrmq.net.server.connection import Connection, Unsent
 from pyrmq.net.server.connection_state import Event, Step
 from pyrmq.net.server.dispatch import Dispatcher
-from pyrmq.net.server.group_commit import GroupCommit
 from pyrmq.net.server.linger import Linger
-from pyrmq.net.server.unconfirmed import Unconfirmed
-from pyrmq.net.server.unsent import Unsent
+from pyrmq.net.server.unconfirmed import GroupCommit, Unconfirmed
 
 if TYPE_CHECKING:
     from pyrmq.engine import Left
