@@ -104,7 +104,7 @@ NO_LIMITS = {
     "pyrmq.broker.replication.master:MAX_SLAVES": "docs/replication.md",
     "pyrmq.broker.replication.peers:MAX_REPLICAS": "what is believed of name servers",
     "pyrmq.broker.replication.sole_master:MAX_OTHERS": "what is believed of name servers",
-    "pyrmq.broker.tables.new_queues:MAX_YOUNG": "what is kept of groups that are new",
+    "pyrmq.broker.tables.offsets_and_queues:MAX_YOUNG": "what is kept of groups that are new",
     "pyrmq.broker.replication.slave_sync:MAX_HANDED_OVER": "what a slave sends",
     "pyrmq.broker.replication.slave_sync:MAX_LEFT_OUT": "what is shown",
     "pyrmq.broker.delay:MAX_LEVELS": "a file of the broker's own",

@@ -36,15 +36,13 @@ from pyrmq.broker.requests.transactions import (
     open_transactions,
     rules,
 )
-from pyrmq.broker.saving import Saving
 from pyrmq.broker.stats.broker_stats import BrokerStats
 from pyrmq.broker.tables.clients import ClientTable, Notices
 from pyrmq.broker.tables.consumer_filters import ConsumerFilters
-from pyrmq.broker.tables.deleted_unread import DeletedUnread
 from pyrmq.broker.tables.groups import GroupTable
-from pyrmq.broker.tables.leading_offsets import bring_back_to_store
 from pyrmq.broker.tables.offsets import OffsetTable
-from pyrmq.broker.tables.tables import Tables
+from pyrmq.broker.tables.offsets_and_queues import DeletedUnread, bring_back_to_store
+from pyrmq.broker.tables.tables import Saving, Tables
 from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.broker.tables.topic_removal import TopicDeletion
 from pyrmq.engine import Listener, PullGrants, Store, Transactions

@@ -14,7 +14,7 @@ from pyrmq.net.server import listen
 
 SCRIPT = """
 import logging, resource
-from pyrmq.net.server.server import listen
+from pyrmq.net.server import listen
 logging.basicConfig(format="%(message)s")
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
 listen.raise_descriptor_limit()

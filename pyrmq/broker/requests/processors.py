@@ -24,9 +24,8 @@ from pyrmq.broker.requests.send_back import SendBackProcessor
 from pyrmq.broker.requests.transactions import TransactionProcessor
 from pyrmq.broker.stats.broker_stats import BrokerStats, StatsProcessor
 from pyrmq.broker.stats.consume_stats import ConsumeStatsProcessor
-from pyrmq.broker.tables.deleted_unread import DeletedUnread
 from pyrmq.broker.tables.locks import QueueLocks
-from pyrmq.broker.tables.new_queues import NewQueues
+from pyrmq.broker.tables.offsets_and_queues import DeletedUnread, NewQueues
 from pyrmq.broker.tables.tables import Tables
 from pyrmq.broker.tables.topic_removal import TopicDeletion
 from pyrmq.engine import PullGrants, Store

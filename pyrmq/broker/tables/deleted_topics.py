@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pyrmq.broker.tables import config_file
-from pyrmq.broker.tables.persistent import PersistentTable, Rows
+from pyrmq.broker.tables.config_file import PersistentTable, Rows
 from pyrmq.engine import Store
 from pyrmq.escape import escape
 from pyrmq.model.topic import as_int
