@@ -95,7 +95,7 @@ def limits() -> dict[str, list[Limit]]:
 
 NO_LIMITS = {
     "pyrmq.broker.tables.subscriptions:MAX_TAGS": "what is shown",
-    "pyrmq.broker.requests.broker_config:MAX_NAMED": "what is shown",
+    "pyrmq.broker.requests.runtime:MAX_NAMED": "what is shown",
     "pyrmq.broker.tables.config_file:MAX_SIZE": "a file of the broker's own",
     "pyrmq.broker.stats.consume_stats:MAX_SUBSCRIPTIONS": "what is shown",
     "pyrmq.broker.tables.consumer_filters:MAX_EVALUATED": "expressions that are evaluated early",

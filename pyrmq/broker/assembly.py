@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pyrmq.broker import identity
+from pyrmq.broker import opening
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.config.updates import ConfigUpdates
 from pyrmq.broker.delay import DelayOffsets, DelayService
@@ -116,7 +116,7 @@ def _parts(start: Start, address: Address, store: Store) -> Parts:
 
     grants = PullGrants()
     topics = open_topics(folder / "topics.json", live, store, grants.revoke)
-    identity.write_name(folder, config.broker_name, topics.table.topics.values())
+    opening.write_name(folder, config.broker_name, topics.table.topics.values())
 
     peers = Peers(live, address)
     master = KnownMaster()

@@ -6,7 +6,7 @@ messages. Brokers of other makes do not say since when they are masters: then an
 who has to decide.
 
 Anybody can register at a name server, so what another one says counts only while a name server
-lists it and it answers, and if it has this log's history (`same_log`). Without that it is a
+lists it and it answers, and if it has this log's history (`peers`). Without that it is a
 stranger, or another broker that was given this name: this one goes on, and says so.
 """
 
@@ -20,8 +20,7 @@ from typing import Any
 import trio
 
 from pyrmq.broker.config.broker_config import LiveConfig
-from pyrmq.broker.replication.peers import Peers
-from pyrmq.broker.replication.same_log import has_history
+from pyrmq.broker.replication.peers import Peers, has_history
 from pyrmq.engine import Store
 from pyrmq.errors import ConfigError, ConnectError, PyrmqError, RequestTimeoutError
 from pyrmq.escape import escape
