@@ -22,8 +22,7 @@ from pyrmq.admin.topics import Topics as TrioTopics
 from pyrmq.admin.users import Users as TrioUsers
 from pyrmq.net.client.requests import Credentials
 from pyrmq.portal.awaiting import Client, awaited, streamed
-from pyrmq.portal.client import Part
-from pyrmq.portal.words import ASYNCIO, in_words
+from pyrmq.portal.client import ASYNCIO, Part, in_words
 
 
 class Acls(Part):

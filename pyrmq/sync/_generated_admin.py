@@ -22,8 +22,7 @@ from pyrmq.admin.topics import Topics as TrioTopics
 from pyrmq.admin.users import Users as TrioUsers
 from pyrmq.net.client.requests import Credentials
 from pyrmq.portal.blocking import Client, blocking, streamed
-from pyrmq.portal.client import Part
-from pyrmq.portal.words import PLAIN, in_words
+from pyrmq.portal.client import PLAIN, Part, in_words
 
 
 class Acls(Part):

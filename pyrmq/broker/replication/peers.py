@@ -1,4 +1,4 @@
-"""Which other brokers have this broker's name and cluster, and whether their logs are the same as its.
+"""Which other brokers have this broker's name and cluster, and whether their logs are the same.
 
 The name servers say which there are. Then logs are compared, record by record.
 
@@ -13,7 +13,8 @@ A master asks whether another master of its name has the history of its log, as 
 name server can register as a master of any name. A broker that was a slave of this one has the
 beginning of its log, byte for byte: up to where it was promoted, and from where it began to copy.
 The first record of a log file stands where the file does, so the records there are compared, the
-newest file first."""
+newest file first.
+"""
 
 from __future__ import annotations
 

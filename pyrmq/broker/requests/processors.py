@@ -1,4 +1,4 @@
-"""The table of a broker's requests: which processor answers which request code, and what is refused.
+"""Which processor answers which request of a broker, and which requests are refused.
 
 Every broker refuses the requests of absent features, as RocketMQ's brokers do without a controller,
 and without a provider of users and access lists. A slave refuses whatever would write into its log,

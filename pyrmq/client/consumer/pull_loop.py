@@ -10,11 +10,11 @@ from functools import partial
 
 import trio
 
+from pyrmq.client.brokers import Replica, Replicas
 from pyrmq.client.consumer.process_queue import ProcessQueue
 from pyrmq.client.consumer.reports import Reports
 from pyrmq.client.consumer.running_info import Statistics
 from pyrmq.client.instance import ClientInstance
-from pyrmq.client.replicas import Replica, Replicas
 from pyrmq.errors import (
     ClientError,
     ConnectError,

@@ -15,8 +15,8 @@ from pyrmq.client.hooks import SendHooks
 from pyrmq.client.instance import ClientInstance, within
 from pyrmq.client.namespaces import Namespace, Selector
 from pyrmq.client.producer.delivery import Delivery
+from pyrmq.client.producer.faults import select_by_hash
 from pyrmq.client.producer.outgoing import Outgoing, Packer
-from pyrmq.client.producer.select import select_by_hash
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message, MessageQueue, SendResult
 from pyrmq.model.properties import SHARDING_KEY
