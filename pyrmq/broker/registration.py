@@ -56,6 +56,8 @@ class _NameServer:
     """How many of the rows that were encoded it has."""
     ordered: tuple[bytes, list[str]] = (b"", [])
     """Its order configurations, and the topics in them."""
+    all_anew: bool = False
+    """It is to be told all topics, also if it is being told something now."""
     known: bool = False
     """Whether the last request that told it something was answered."""
     trouble: Trouble = field(default_factory=Trouble)
@@ -202,7 +204,7 @@ class Registration:
     def register_again(self) -> None:
         """Registers all topics at once: a name server may believe another broker to be this one."""
         for server in self._servers:
-            server.channel = server.told = None
+            server.all_anew = True
             server.changed.set()
 
     def leave(self) -> None:
@@ -225,6 +227,8 @@ class Registration:
             period = min(max(self._config.now.register_name_server_period, 10_000), 60_000) / 1000
             server.changed = trio.Event()
             changes = self._changes
+            if server.all_anew:
+                server.all_anew, server.channel, server.told = False, None, None
             is_due = server.told is None or trio.current_time() >= due or self._is_seeking()
             done = await self._one(channels, server, partial(self._tell, is_due))
             if done:
