@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -66,16 +66,6 @@ class _NameServer:
     @property
     def name(self) -> str:
         return format_address(self.address)
-
-
-class _Some(fastjson.Encoded):
-    """A few rows."""
-
-    def __init__(self, rows: Iterable[bytes]) -> None:
-        self._rows = list(rows)
-
-    def members(self) -> Iterable[bytes]:
-        return self._rows
 
 
 class Registration:
@@ -177,7 +167,7 @@ class Registration:
                         break
                     if name in self._topics.topics:  # else it was deleted
                         names.append(name)
-                rows = _Some(map(self._rows.encoded, names))
+                rows = fastjson.EncodedRows(map(self._rows.encoded, names))
             wrapper = {
                 "dataVersion": version,
                 "mappingDataVersion": version,

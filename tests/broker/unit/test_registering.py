@@ -214,7 +214,7 @@ async def test_a_new_connection_begins_with_all_topics(
 
 
 async def test_told_all_again_while_it_is_told_all(make: Make, autojump_clock: MockClock) -> None:
-    """What is under way may have been taken before another broker registered in this one's place."""
+    """What is under way may be older than the other broker's registration in this one's place."""
     async with make() as world:
 
         def again(_: Command) -> None:
