@@ -35,16 +35,14 @@ _NAMES = {
     """,
     "pyrmq.client.consumer.lite_pull": "LitePullConsumer",
     "pyrmq.client.consumer.offsets": "ConsumeFrom",
-    "pyrmq.client.producer.pending": "PendingSend",
     "pyrmq.client.producer.producer": "Producer",
     "pyrmq.client.consumer.options": "MessageModel",
-    "pyrmq.client.producer.request_reply": "reply_to",
-    "pyrmq.client.producer.select": "java_hash select_by_hash",
+    "pyrmq.client.producer.pending": "PendingSend reply_to",
+    "pyrmq.client.producer.faults": "java_hash select_by_hash",
     "pyrmq.client.producer.outgoing": "split_batches",
     "pyrmq.client.transaction.producer": "TransactionalProducer",
-    "pyrmq.client.transaction.function": "TransactionFunction",
     "pyrmq.client.transaction.listener": """
-        TransactionListener TransactionSendResult TransactionStatistics
+        TransactionFunction TransactionListener TransactionSendResult TransactionStatistics
     """,
     "pyrmq.errors": """
         BrokerMissingError CheckpointError ClientError ConfigError ConnectError DataLossError
@@ -95,13 +93,13 @@ if TYPE_CHECKING:
     from pyrmq.client.hooks import ConsumeOutcome as ConsumeOutcome
     from pyrmq.client.hooks import SendContext as SendContext
     from pyrmq.client.hooks import SendMessageHook as SendMessageHook
+    from pyrmq.client.producer.faults import java_hash as java_hash
+    from pyrmq.client.producer.faults import select_by_hash as select_by_hash
     from pyrmq.client.producer.outgoing import split_batches as split_batches
     from pyrmq.client.producer.pending import PendingSend as PendingSend
+    from pyrmq.client.producer.pending import reply_to as reply_to
     from pyrmq.client.producer.producer import Producer as Producer
-    from pyrmq.client.producer.request_reply import reply_to as reply_to
-    from pyrmq.client.producer.select import java_hash as java_hash
-    from pyrmq.client.producer.select import select_by_hash as select_by_hash
-    from pyrmq.client.transaction.function import TransactionFunction as TransactionFunction
+    from pyrmq.client.transaction.listener import TransactionFunction as TransactionFunction
     from pyrmq.client.transaction.listener import TransactionListener as TransactionListener
     from pyrmq.client.transaction.listener import TransactionSendResult as TransactionSendResult
     from pyrmq.client.transaction.listener import TransactionStatistics as TransactionStatistics

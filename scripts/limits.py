@@ -96,7 +96,7 @@ def limits() -> dict[str, list[Limit]]:
 NO_LIMITS = {
     "pyrmq.namesrv.route_texts:MAX_QUEUES": "what is encoded already",
     "pyrmq.broker.tables.subscriptions:MAX_TAGS": "what is shown",
-    "pyrmq.broker.requests.broker_config:MAX_NAMED": "what is shown",
+    "pyrmq.broker.requests.runtime:MAX_NAMED": "what is shown",
     "pyrmq.broker.tables.config_file:MAX_SIZE": "a file of the broker's own",
     "pyrmq.broker.stats.consume_stats:MAX_SUBSCRIPTIONS": "what is shown",
     "pyrmq.broker.tables.consumer_filters:MAX_EVALUATED": "expressions that are evaluated early",
@@ -105,7 +105,7 @@ NO_LIMITS = {
     "pyrmq.broker.replication.master:MAX_SLAVES": "docs/replication.md",
     "pyrmq.broker.replication.peers:MAX_REPLICAS": "what is believed of name servers",
     "pyrmq.broker.replication.sole_master:MAX_OTHERS": "what is believed of name servers",
-    "pyrmq.broker.tables.new_queues:MAX_YOUNG": "what is kept of groups that are new",
+    "pyrmq.broker.tables.offsets_and_queues:MAX_YOUNG": "what is kept of groups that are new",
     "pyrmq.broker.replication.slave_sync:MAX_HANDED_OVER": "what a slave sends",
     "pyrmq.broker.replication.slave_sync:MAX_LEFT_OUT": "what is shown",
     "pyrmq.broker.delay:MAX_LEVELS": "a file of the broker's own",

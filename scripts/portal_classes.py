@@ -30,7 +30,7 @@ class Portal:
     call: str
     """The function that makes a method of a coroutine function."""
     words: str
-    """The words of its docstrings, in pyrmq.portal.words."""
+    """The words of its docstrings, in pyrmq.portal.client."""
     users: str
     is_async: bool
 
@@ -107,17 +107,17 @@ FILES = (
         "pyrmq/{}/_generated_clients.py",
         "The producers and consumers",
         (
-            Called(Producer, "sending.Sending", ProducerOptions),
+            Called(Producer, "special.Sending", ProducerOptions),
             Called(
                 TransactionalProducer,
-                "sending.SendingInTransactions",
+                "special.SendingInTransactions",
                 direct=frozenset({"statistics"}),
                 left_out=frozenset({"listener_of", "transaction"}),
             ),
-            Called(PushConsumer, "consuming.Listening", left_out=_LOOP),
+            Called(PushConsumer, "special.Listening", left_out=_LOOP),
             Called(
                 lite_pull.LitePullConsumer,
-                "consuming.Polling",
+                "special.Polling",
                 LitePullConsumerOptions,
                 functions=(lite_pull.assign,),
                 left_out=_LOOP | _POLLS,

@@ -95,8 +95,8 @@ class Writer:
 
     def head(self, kind: type, bases: str, own_doc: str = "", own: str = "") -> None:
         """The first lines of a class."""
-        words = self.use("pyrmq.portal.words", self.portal.words)
-        doc = f"{self.use('pyrmq.portal.words', 'in_words')}({self.trio(kind)}.__doc__, {words})"
+        words = self.use("pyrmq.portal.client", self.portal.words)
+        doc = f"{self.use('pyrmq.portal.client', 'in_words')}({self.trio(kind)}.__doc__, {words})"
         self.lines += [
             "", "", f"class {kind.__name__}({bases}):",
             f"    __doc__ = {own if own_doc.startswith('As ') else doc}",
@@ -131,7 +131,7 @@ class Writer:
         ]  # fmt: skip
 
     def in_words(self, text: str) -> str:
-        words = import_module("pyrmq.portal.words")
+        words = import_module("pyrmq.portal.client")
         found: str = words.in_words(text, getattr(words, self.portal.words))
         return found
 

@@ -14,7 +14,7 @@ from typing import Any
 import trio
 
 import pyrmq.testing
-from pyrmq.broker.requests.refusals import refused_requests, slave_refusals
+from pyrmq.broker.requests.processors import refused_requests, slave_refusals
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.request_kinds import ABSENT_REQUESTS, ADMIN_REQUESTS, refusal
 from pyrmq.namesrv import NameServer

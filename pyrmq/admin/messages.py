@@ -28,7 +28,7 @@ from pyrmq.model.properties import UNIQ_KEY
 from pyrmq.model.record import ReceivedMessage, Room, decode_records
 from pyrmq.model.topic import as_int
 from pyrmq.net.address import Address, address_of_message_id, format_address, offset_of_message_id
-from pyrmq.net.client.pull import PullStatus, pull_fields, read_pull
+from pyrmq.net.client.requests import PullStatus, pull_fields, read_pull
 from pyrmq.net.command import MAX_NUMBER, number
 
 INDEX_UNIT = 1000

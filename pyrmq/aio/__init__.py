@@ -18,8 +18,8 @@ from pyrmq.aio._generated_clients import LitePullConsumer as LitePullConsumer
 from pyrmq.aio._generated_clients import Producer as Producer
 from pyrmq.aio._generated_clients import PushConsumer as PushConsumer
 from pyrmq.aio._generated_clients import TransactionalProducer as TransactionalProducer
-from pyrmq.aio.consuming import Loop as Loop
-from pyrmq.aio.sending import PendingSend as PendingSend
+from pyrmq.aio.special import Loop as Loop
+from pyrmq.aio.special import PendingSend as PendingSend
 from pyrmq.client.consumer.consume_service import ConsumeResult as ConsumeResult
 from pyrmq.client.consumer.consume_service import ReconsumeLater as ReconsumeLater
 from pyrmq.client.consumer.offsets import ConsumeFrom as ConsumeFrom

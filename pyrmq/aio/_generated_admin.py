@@ -20,10 +20,9 @@ from pyrmq.admin.namesrv import Namesrv as TrioNamesrv
 from pyrmq.admin.offsets import Offsets as TrioOffsets
 from pyrmq.admin.rocksdb import RocksDb as TrioRocksDb
 from pyrmq.admin.topics import Topics as TrioTopics
-from pyrmq.net.client.signing import Credentials
+from pyrmq.net.client.requests import Credentials
 from pyrmq.portal.awaiting import Client, awaited, streamed
-from pyrmq.portal.client import Part
-from pyrmq.portal.words import ASYNCIO, in_words
+from pyrmq.portal.client import ASYNCIO, Part, in_words
 
 
 class Acls(Part):

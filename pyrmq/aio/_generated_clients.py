@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Unpack
 
-from pyrmq.aio.consuming import Listening, Polling
-from pyrmq.aio.sending import Sending, SendingInTransactions
+from pyrmq.aio.special import Listening, Polling, Sending, SendingInTransactions
 from pyrmq.client.consumer.lite_pull import LitePullConsumer as TrioLitePullConsumer
 from pyrmq.client.consumer.lite_pull import assign as trio_assign
 from pyrmq.client.consumer.options import LitePullConsumerOptions
@@ -20,8 +19,7 @@ from pyrmq.client.transaction.listener import TransactionStatistics
 from pyrmq.client.transaction.producer import TransactionalProducer as TrioTransactionalProducer
 from pyrmq.model.message import MessageQueue
 from pyrmq.portal.awaiting import awaited
-from pyrmq.portal.client import as_async
-from pyrmq.portal.words import ASYNCIO, in_words
+from pyrmq.portal.client import ASYNCIO, as_async, in_words
 
 
 class Producer(Sending[TrioProducer]):

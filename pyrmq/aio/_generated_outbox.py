@@ -11,7 +11,7 @@ from pyrmq.client import TransactionalProducer, TransactionSendResult
 from pyrmq.model.message import Message, MessageQueue
 from pyrmq.outbox.outbox import Outbox as TrioOutbox
 from pyrmq.portal.awaiting import Client
-from pyrmq.portal.words import ASYNCIO, in_words
+from pyrmq.portal.client import ASYNCIO, in_words
 
 
 class Outbox(TrioOutbox):

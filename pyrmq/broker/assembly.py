@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pyrmq.broker import identity
+from pyrmq.broker import opening
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.config.updates import ConfigUpdates
 from pyrmq.broker.delay import DelayOffsets, DelayService
@@ -36,15 +36,13 @@ from pyrmq.broker.requests.transactions import (
     open_transactions,
     rules,
 )
-from pyrmq.broker.saving import Saving
 from pyrmq.broker.stats.broker_stats import BrokerStats
 from pyrmq.broker.tables.clients import ClientTable, Notices
 from pyrmq.broker.tables.consumer_filters import ConsumerFilters
-from pyrmq.broker.tables.deleted_unread import DeletedUnread
 from pyrmq.broker.tables.groups import GroupTable
-from pyrmq.broker.tables.leading_offsets import bring_back_to_store
 from pyrmq.broker.tables.offsets import OffsetTable
-from pyrmq.broker.tables.tables import Tables
+from pyrmq.broker.tables.offsets_and_queues import DeletedUnread, bring_back_to_store
+from pyrmq.broker.tables.tables import Saving, Tables
 from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.broker.tables.topic_removal import TopicDeletion
 from pyrmq.engine import Listener, PullGrants, Store, Transactions
@@ -118,7 +116,7 @@ def _parts(start: Start, address: Address, store: Store) -> Parts:
 
     grants = PullGrants()
     topics = open_topics(folder / "topics.json", live, store, grants.revoke)
-    identity.write_name(folder, config.broker_name, topics.table.topics.values())
+    opening.write_name(folder, config.broker_name, topics.table.topics.values())
 
     peers = Peers(live, address)
     master = KnownMaster()

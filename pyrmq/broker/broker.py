@@ -13,7 +13,7 @@ import trio
 
 from pyrmq.broker.assembly import Parts, Start, assemble
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
-from pyrmq.broker.identity import with_addresses
+from pyrmq.broker.opening import with_addresses
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.replication import role
 from pyrmq.broker.replication.master import ha_listeners

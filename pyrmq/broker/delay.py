@@ -13,7 +13,7 @@ from typing import Any
 
 import trio
 
-from pyrmq.broker.tables.persistent import PersistentTable
+from pyrmq.broker.tables.config_file import PersistentTable
 from pyrmq.engine import Delays, Store
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -14,7 +14,6 @@ import trio
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.replication.slave import KnownMaster, Master
 from pyrmq.broker.tables.topics import TopicTable
-from pyrmq.broker.trouble import Trouble
 from pyrmq.engine import Command
 from pyrmq.errors import PyrmqError, ResponseError
 from pyrmq.escape import escape
@@ -23,7 +22,7 @@ from pyrmq.model.names import is_routed_topic
 from pyrmq.model.topic import PERM_READ, PERM_WRITE, TopicConfig
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_address, parse_addresses
-from pyrmq.net.backoff import Backoff
+from pyrmq.net.backoff import Backoff, Trouble
 from pyrmq.net.client.channel import Channel, Channels
 
 log = logging.getLogger(__name__)
@@ -57,6 +56,8 @@ class _NameServer:
     """How many of the rows that were encoded it has."""
     ordered: tuple[bytes, list[str]] = (b"", [])
     """Its order configurations, and the topics in them."""
+    all_anew: bool = False
+    """It is to be told all topics, also if it is being told something now."""
     known: bool = False
     """Whether the last request that told it something was answered."""
     trouble: Trouble = field(default_factory=Trouble)
@@ -65,16 +66,6 @@ class _NameServer:
     @property
     def name(self) -> str:
         return format_address(self.address)
-
-
-class _Some(fastjson.Encoded):
-    """A few rows."""
-
-    def __init__(self, rows: Iterable[bytes]) -> None:
-        self._rows = list(rows)
-
-    def members(self) -> Iterable[bytes]:
-        return self._rows
 
 
 class Registration:
@@ -176,7 +167,7 @@ class Registration:
                         break
                     if name in self._topics.topics:  # else it was deleted
                         names.append(name)
-                rows = _Some(map(self._rows.encoded, names))
+                rows = fastjson.EncodedRows(map(self._rows.encoded, names))
             wrapper = {
                 "dataVersion": version,
                 "mappingDataVersion": version,
@@ -203,7 +194,7 @@ class Registration:
     def register_again(self) -> None:
         """Registers all topics at once: a name server may believe another broker to be this one."""
         for server in self._servers:
-            server.channel = server.told = None
+            server.all_anew = True
             server.changed.set()
 
     def leave(self) -> None:
@@ -226,6 +217,8 @@ class Registration:
             period = min(max(self._config.now.register_name_server_period, 10_000), 60_000) / 1000
             server.changed = trio.Event()
             changes = self._changes
+            if server.all_anew:
+                server.all_anew, server.channel, server.told = False, None, None
             is_due = server.told is None or trio.current_time() >= due or self._is_seeking()
             done = await self._one(channels, server, partial(self._tell, is_due))
             if done:

@@ -20,9 +20,9 @@ def run(
 
     import trio
 
-    from pyrmq.net.server import descriptors
+    from pyrmq.net.server import listen
 
-    descriptors.raise_limit()
+    listen.raise_descriptor_limit()
 
     async def until_signal() -> None:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:

@@ -12,7 +12,7 @@ from pyrmq.engine import Command
 from pyrmq.errors import ConfigError, InvalidParameterError
 from pyrmq.model.names import MAX_ROUTED, is_routed_topic
 from pyrmq.net.address import parse_address
-from pyrmq.net.server.request_fields import text as text
+from pyrmq.net.command import text as text
 
 MAX_NAME = 255
 _NAME = re.compile(r"[%|a-zA-Z0-9._-]{1,255}")

@@ -14,12 +14,10 @@ from pyrmq.engine import Command, Listener
 from pyrmq.errors import ConfigError, InvalidParameterError, NoPermissionError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
-from pyrmq.namesrv.brokers import BrokerProcessor
+from pyrmq.namesrv.brokers import BrokerProcessor, MinimumNotifier
 from pyrmq.namesrv.clients import RouteProcessor
 from pyrmq.namesrv.config import OTHER_KEYS, NamesrvConfig, RunningConfig
-from pyrmq.namesrv.kv import KvConfig, KvProcessor
-from pyrmq.namesrv.kv_file import KvLock
-from pyrmq.namesrv.notify import MinimumNotifier
+from pyrmq.namesrv.kv import KvConfig, KvLock, KvProcessor
 from pyrmq.namesrv.routes import Routes
 from pyrmq.net.address import Address, format_address
 from pyrmq.net.command import Response

@@ -1,9 +1,8 @@
 """Writing command frames from Python, in both serialize types, and reading the code and the fields
-of answers. [RemotingCommand]
+of requests and answers. [RemotingCommand]
 
 Frames are read by the engine (`pyrmq.engine.Session`), which also writes the answers to plain
-sends.
-"""
+sends."""
 
 from __future__ import annotations
 
@@ -170,4 +169,12 @@ def number(answer: Command, name: str) -> int:
         raise ProtocolError(f"answer without {name}") from e
     if not -1 <= value <= MAX_NUMBER:
         raise ProtocolError(f"answer with {name}={value}")
+    return value
+
+
+def text(command: Command, name: str) -> str:
+    """A field that must be there."""
+    value = command.ext.get(name)
+    if value is None:
+        raise ResponseError(f"the custom field <{name}> is null", ResponseCode.SYSTEM_ERROR)
     return value

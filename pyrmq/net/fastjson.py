@@ -31,6 +31,16 @@ class Encoded:
         raise NotImplementedError
 
 
+class EncodedRows(Encoded):
+    """A few members."""
+
+    def __init__(self, rows: Iterable[bytes]) -> None:
+        self._rows = list(rows)
+
+    def members(self) -> Iterable[bytes]:
+        return self._rows
+
+
 class Raw:
     """A value that is JSON already: `parts` writes it as it is."""
 

@@ -15,10 +15,9 @@ from pyrmq.errors import NotSupportedError as OMSNotSupportedError
 from pyrmq.errors import PyrmqError as OMSRuntimeError
 from pyrmq.errors import RequestTimeoutError as OMSTimeoutError
 from pyrmq.oms.access_point import MessagingAccessPoint
+from pyrmq.oms.consumers import Context, PullConsumer, PushConsumer
 from pyrmq.oms.message import BytesMessage, Header, KeyValue
 from pyrmq.oms.producer import Producer, Promise, SendResult
-from pyrmq.oms.pull_consumer import PullConsumer
-from pyrmq.oms.push_consumer import Context, PushConsumer
 from pyrmq.oms.settings import Attribute
 
 __all__ = [

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from pyrmq.errors import NotSupportedError
+from pyrmq.oms.consumers import PullConsumer, PushConsumer
 from pyrmq.oms.message import KeyValue, Value
 from pyrmq.oms.producer import Producer
-from pyrmq.oms.pull_consumer import PullConsumer
-from pyrmq.oms.push_consumer import PushConsumer
 from pyrmq.oms.settings import (
     Kind,
     Settings,

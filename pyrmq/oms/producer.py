@@ -14,7 +14,7 @@ import trio
 
 from pyrmq.client.checks import check_seconds, check_trio
 from pyrmq.client.producer import producer as producers
-from pyrmq.client.producer.select import select_by_hash
+from pyrmq.client.producer.faults import select_by_hash
 from pyrmq.client.user_functions import in_main_thread
 from pyrmq.errors import ClientError, NotSupportedError
 from pyrmq.model.message import Message as RocketMessage

@@ -38,8 +38,8 @@ if int(sqlalchemy.__version__.partition(".")[0]) < 2:
         "pip install --upgrade 'sqlalchemy>=2.0.36'"
     )
 
+from pyrmq.outbox.fence import OUTBOX, create_table, metadata, outbox_table
 from pyrmq.outbox.outbox import KEEP, Outbox, Work
-from pyrmq.outbox.table import OUTBOX, create_table, metadata, outbox_table
 
 __all__ = [
     "KEEP",

@@ -22,8 +22,7 @@ from pyrmq.model.message import Message
 from pyrmq.model.properties import KEYS, UNIQ_KEY
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import OUTBOX_ID, TransactionState
-from pyrmq.outbox.fence import IDENTITY, Fence
-from pyrmq.outbox.table import MAX_ID, OUTBOX
+from pyrmq.outbox.fence import IDENTITY, MAX_ID, OUTBOX, Fence
 
 log = logging.getLogger(__name__)
 

@@ -14,10 +14,8 @@ import trio
 
 from pyrmq.client.user_functions import failure
 from pyrmq.errors import ClientError
-from pyrmq.portal.client import C, PortalClient
-from pyrmq.portal.streams import reading
+from pyrmq.portal.client import ASYNCIO, C, PortalClient, in_words, reading
 from pyrmq.portal.thread import Portal
-from pyrmq.portal.words import ASYNCIO, in_words
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -9,10 +9,8 @@ from functools import partial, update_wrapper
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from pyrmq.errors import ClientError
-from pyrmq.portal.client import C, PortalClient
-from pyrmq.portal.streams import reading
+from pyrmq.portal.client import PLAIN, C, PortalClient, in_words, reading
 from pyrmq.portal.thread import Portal
-from pyrmq.portal.words import PLAIN, in_words
 
 P = ParamSpec("P")
 R = TypeVar("R")

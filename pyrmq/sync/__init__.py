@@ -34,8 +34,8 @@ from pyrmq.sync._generated_clients import LitePullConsumer as LitePullConsumer
 from pyrmq.sync._generated_clients import Producer as Producer
 from pyrmq.sync._generated_clients import PushConsumer as PushConsumer
 from pyrmq.sync._generated_clients import TransactionalProducer as TransactionalProducer
-from pyrmq.sync.consuming import Loop as Loop
-from pyrmq.sync.sending import PendingSend as PendingSend
+from pyrmq.sync.special import Loop as Loop
+from pyrmq.sync.special import PendingSend as PendingSend
 
 if TYPE_CHECKING:
     from pyrmq.sync._generated_admin import Admin as Admin

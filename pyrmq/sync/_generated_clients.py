@@ -18,10 +18,8 @@ from pyrmq.client.transaction.listener import TransactionStatistics
 from pyrmq.client.transaction.producer import TransactionalProducer as TrioTransactionalProducer
 from pyrmq.model.message import MessageQueue
 from pyrmq.portal.blocking import blocking
-from pyrmq.portal.client import as_async
-from pyrmq.portal.words import PLAIN, in_words
-from pyrmq.sync.consuming import Listening, Polling
-from pyrmq.sync.sending import Sending, SendingInTransactions
+from pyrmq.portal.client import PLAIN, as_async, in_words
+from pyrmq.sync.special import Listening, Polling, Sending, SendingInTransactions
 
 
 class Producer(Sending[TrioProducer]):

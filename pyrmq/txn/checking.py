@@ -22,7 +22,7 @@ from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import HALF_TOPIC
 from pyrmq.model.transaction import TransactionState
 from pyrmq.net.command import encode_request
-from pyrmq.txn.discarded import Discarded
+from pyrmq.txn.ending import Discarded
 from pyrmq.txn.machine import TABLE, Action, Event, PendingHalf, Rules, State, tick
 
 log = logging.getLogger(__name__)

@@ -28,7 +28,7 @@ from pyrmq.model.subscription import ALL
 from pyrmq.net.address import format_address
 from pyrmq.net.client.blocking_channel import BlockingChannel
 from pyrmq.net.client.protocol import Ext, Request
-from pyrmq.net.client.pull import (
+from pyrmq.net.client.requests import (
     PullAnswer,
     PullStatus,
     pull_fields,

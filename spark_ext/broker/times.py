@@ -14,7 +14,7 @@ from pyrmq.engine import Command
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.net.client.protocol import Ext
-from pyrmq.net.client.pull import PullStatus, pull_fields, read_pull
+from pyrmq.net.client.requests import PullStatus, pull_fields, read_pull
 from pyrmq.net.command import check_success, number
 from pyrmq.segments.offsets import QueueTimes, entries, later_than_all
 from pyrmq.segments.selection import Selection

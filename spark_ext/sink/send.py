@@ -32,7 +32,7 @@ from pyrmq.model.route import next_queue
 from pyrmq.net.address import parse_address
 from pyrmq.net.client.blocking_channel import BlockingChannel
 from pyrmq.net.client.protocol import Ext, Request
-from pyrmq.net.client.send import (
+from pyrmq.net.client.requests import (
     queue_fields,
     send_code,
     send_fields,

@@ -18,8 +18,8 @@ _giving = threading.Lock()
 def free_port_triple() -> int:
     """A loopback port p with p - 2 and p + 1 free as well, below those given to clients: whoever is
     killed finds it free when it starts again. Each worker of pytest-xdist has a range of its own,
-    and none is given twice: no other test, also of those that run at the same time in threads, may
-    take it before it is used."""
+    and none is given twice before it is given back: no other test, also of those that run at the
+    same time in threads, may take it meanwhile."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS
     size = (32_000 - 12_000) // WORKERS
     for _ in range(100):
@@ -35,3 +35,9 @@ def free_port_triple() -> int:
             _given.add(port)
             return port
     raise OSError("no three free ports")
+
+
+def give_back(*ports: int) -> None:
+    """What used these ports has ended for good."""
+    with _giving:
+        _given.difference_update(ports)

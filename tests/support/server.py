@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.support import forked
+from tests.support import forked, ports
 
 Address = tuple[str, int]
 
@@ -41,9 +41,9 @@ class ServerProcess:
     """One server at a time on one store; ``restart`` starts the next on the same store.
 
     store: directory, created by the server. conf: text of a broker.conf (RocketMQ's keys), passed
-    with ``-c``. args: further command-line arguments. stderr of all runs goes to ``log``
-    (default: beside the store), which is appended to. own_group: Ctrl-C in a terminal does not
-    reach the server.
+    with ``-c``. A port that is 0 is reserved for all runs (tests/support/ports.py). args: further
+    command-line arguments. stderr of all runs goes to ``log`` (default: beside the store), which is
+    appended to. own_group: Ctrl-C in a terminal does not reach the server.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class ServerProcess:
         self.broker: Address = (host, broker_port)
         self.stdout_rest = b""  # what the last run printed behind its ready line
         self._process: subprocess.Popen[bytes] | None = None
+        self._reserved: list[int] = []
 
     def __enter__(self) -> Self:
         if self._process is None:
@@ -86,12 +87,16 @@ class ServerProcess:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not self.running:
-            self._close()
-        elif kind is None:
-            self.terminate()
-        else:
-            self.kill()
+        try:
+            if not self.running:
+                self._close()
+            elif kind is None:
+                self.terminate()
+            else:
+                self.kill()
+        finally:
+            ports.give_back(*self._reserved)
+            self._reserved.clear()
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -110,6 +115,7 @@ class ServerProcess:
         if self.running:
             raise ServerFailed("already running")
         self._close()
+        self.namesrv, self.broker = self._reserve(self.namesrv), self._reserve(self.broker)
         self.store.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._process = forked.popen(
@@ -211,6 +217,12 @@ class ServerProcess:
         if self._process is None:
             raise ServerFailed("not started")
         return self._process
+
+    def _reserve(self, address: Address) -> Address:
+        if address[1]:
+            return address
+        self._reserved.append(ports.free_port_triple())
+        return address[0], self._reserved[-1]
 
     def _command(self) -> list[str]:
         configured = os.environ.get("PYRMQ_TEST_SERVER")

@@ -19,7 +19,7 @@ from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import DLQ_PREFIX, retry_topic
 from pyrmq.model.record import ReceivedMessage, decode_records
 from pyrmq.net import fastjson
-from pyrmq.net.client.pull import PullStatus, pull_fields, read_pull
+from pyrmq.net.client.requests import PullStatus, pull_fields, read_pull
 
 
 @dataclass(slots=True)

@@ -21,8 +21,7 @@ from pyrmq.escape import escape
 from pyrmq.net.address import Address, format_address, parse_address
 from pyrmq.net.client.channel import Channels
 from pyrmq.net.server.admin_access import AdminAccess, host_of
-from pyrmq.net.server.descriptors import Refusals
-from pyrmq.net.server.listen import open_listeners
+from pyrmq.net.server.listen import Refusals, open_listeners
 
 MAX_SLAVES = 64
 """Connections at a time; each has a thread."""

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.config.replication import SYNC_MASTER
+from pyrmq.broker.config.service import SYNC_MASTER
 from pyrmq.broker.replication.master import HaPlaces, HaServer
 from pyrmq.broker.replication.peers import Peers
 from pyrmq.broker.replication.slave import Master, Replication, State

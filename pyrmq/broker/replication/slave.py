@@ -23,7 +23,7 @@ from enum import Enum
 
 import trio
 
-from pyrmq.broker.replication.same_log import why_not_fitting
+from pyrmq.broker.replication.peers import why_not_fitting
 from pyrmq.engine import HaSlave, Store
 from pyrmq.errors import ConnectError, PyrmqError
 from pyrmq.escape import escape

@@ -6,7 +6,7 @@ messages. Brokers of other makes do not say since when they are masters: then an
 who has to decide.
 
 Anybody can register at a name server, so what another one says counts only while a name server
-lists it and it answers, and if it has this log's history (`same_log`). Without that it is a
+lists it and it answers, and if it has this log's history (`peers`). Without that it is a
 stranger, or another broker that was given this name: this one goes on, and says so.
 """
 
@@ -15,13 +15,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import trio
 
 from pyrmq.broker.config.broker_config import LiveConfig
-from pyrmq.broker.replication.peers import Peers
-from pyrmq.broker.replication.same_log import has_history
+from pyrmq.broker.replication.peers import Peers, has_history
 from pyrmq.engine import Store
 from pyrmq.errors import ConfigError, ConnectError, PyrmqError, RequestTimeoutError
 from pyrmq.escape import escape
@@ -53,6 +53,40 @@ class Other:
     address: Address
     since: int | None
     proven: bool | None = True
+
+
+class Standing(Enum):
+    """What another master is to this one, while both run."""
+
+    STRANGER = "it has not this log's history, or there is none to compare"
+    SUCCESSOR = "it became master after this one"
+    PREDECESSOR = "it became master before this one, which has replaced it"
+    RIVAL = "neither comes first: as configured both, or it does not say since when"
+
+
+class Follows(Enum):
+    """What this broker does about it, beside saying so."""
+
+    STAY = "registers again, as its place at the name servers may be taken"
+    LEAVE = "takes no more messages, leaves the name servers, and looks no more"
+    NOTHING = "goes on: an operator has to stop one of them"
+
+
+STANDINGS = {
+    Standing.STRANGER: Follows.STAY,
+    Standing.SUCCESSOR: Follows.LEAVE,
+    Standing.PREDECESSOR: Follows.STAY,
+    Standing.RIVAL: Follows.NOTHING,
+}
+
+
+def standing_of(other: Other, since: int) -> Standing:
+    """`since`: when this broker became master, as `Other` has it."""
+    if not other.proven:
+        return Standing.STRANGER
+    if other.since is None or other.since == since:
+        return Standing.RIVAL
+    return Standing.SUCCESSOR if other.since > since else Standing.PREDECESSOR
 
 
 class SoleMaster:
@@ -108,32 +142,34 @@ class SoleMaster:
                         return
 
     def _is_replaced_by(self, other: Other) -> bool:
-        """For good: only a start finds out anew. To go on by itself once that one is away would
-        make two logs of one."""
-        where = format_address(other.address)
-        if not other.proven:
+        """Acts as STANDINGS says. True: for good, as only a start finds out anew. To go on by
+        itself once that one is away would make two logs of one."""
+        standing = standing_of(other, self._since)
+        name = format_address(other.address)
+        if standing is Standing.STRANGER:
             self.is_stranger(other)
-            self._stay()
-        elif other.since is not None and other.since > self._since:
+        elif standing is Standing.SUCCESSOR:
             log.critical(
                 "%s has become master of this name since, and has this log's history: this broker "
                 "takes no messages and leaves the name servers. Stop it, run %sstart it with "
                 "brokerRole=SLAVE",
-                escape(where),
+                escape(name),
                 escape(self._how(other)),
             )
+        elif standing is Standing.PREDECESSOR:
+            if self._is_news(other, "replaced"):
+                log.error("%s, which this broker has replaced, is there again", escape(name))
+        elif self._is_news(other, "too"):
+            log.critical("%s is master of this name too: stop one of them", escape(name))
+        follows = STANDINGS[standing]
+        if follows is Follows.STAY:
+            self._stay()
+        elif follows is Follows.LEAVE:
             self._store.refuse_messages(
-                f"{where} is the master of this name by now; this one was replaced"
+                f"{name} is the master of this name by now; this one was replaced"
             )
             self._leave()
-            return True
-        elif other.since is not None and other.since < self._since:
-            if self._is_news(other, "replaced"):
-                log.error("%s, which this broker has replaced, is there again", escape(where))
-            self._stay()
-        elif self._is_news(other, "too"):
-            log.critical("%s is master of this name too: stop one of them", escape(where))
-        return False
+        return follows is Follows.LEAVE
 
     def is_stranger(self, other: Other) -> None:
         """Says so."""

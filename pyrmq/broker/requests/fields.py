@@ -9,7 +9,7 @@ from pyrmq.engine import Command
 from pyrmq.errors import InvalidParameterError, ResponseError
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.net import fastjson
-from pyrmq.net.server.request_fields import text as text
+from pyrmq.net.command import text as text
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 """As the engine reads one, and Java."""

@@ -14,9 +14,9 @@ from pyrmq.broker.bounds import Bounded, OneByOne
 from pyrmq.broker.requests import fields
 from pyrmq.broker.tables import config_file
 from pyrmq.broker.tables.clients import ClientTable
+from pyrmq.broker.tables.config_file import PersistentTable
 from pyrmq.broker.tables.groups import Group, GroupTable, is_own
 from pyrmq.broker.tables.offsets import OffsetTable
-from pyrmq.broker.tables.persistent import PersistentTable
 from pyrmq.engine import Command
 from pyrmq.errors import (
     InvalidParameterError,

@@ -1,4 +1,9 @@
-"""The table of a broker's requests: which processor answers which request code."""
+"""Which processor answers which request of a broker, and which requests are refused.
+
+Every broker refuses the requests of absent features, as RocketMQ's brokers do without a controller,
+and without a provider of users and access lists. A slave refuses whatever would write into its log,
+or into tables that are its master's. [AdminBrokerProcessor]
+"""
 
 from __future__ import annotations
 
@@ -9,33 +14,103 @@ from pyrmq.broker.registration import Registration
 from pyrmq.broker.replication.replicating import HaStatus, Replicating
 from pyrmq.broker.requests.admin_queries import AdminTables, ConsumeQueryProcessor
 from pyrmq.broker.requests.ask_clients import ClientQuestions
-from pyrmq.broker.requests.broker_config import ChangeRole, ConfigProcessor
 from pyrmq.broker.requests.client_manage import ClientManageProcessor
 from pyrmq.broker.requests.group_admin import GroupProcessor, RequestModes
 from pyrmq.broker.requests.pull import PullProcessor, Suggestion
 from pyrmq.broker.requests.query import QueryProcessor
 from pyrmq.broker.requests.queues import QueueProcessor
-from pyrmq.broker.requests.refusals import refused_requests, slave_refusals
 from pyrmq.broker.requests.reply import ReplyProcessor
 from pyrmq.broker.requests.reset_offsets import ResetOffsetProcessor
-from pyrmq.broker.requests.runtime import RuntimeInfo, refusal
-from pyrmq.broker.requests.send import SendProcessor
-from pyrmq.broker.requests.send_back import SendBackProcessor
+from pyrmq.broker.requests.runtime import ChangeRole, ConfigProcessor, RuntimeInfo, why_it_refuses
+from pyrmq.broker.requests.send import SendBackProcessor, SendProcessor
 from pyrmq.broker.requests.transactions import TransactionProcessor
 from pyrmq.broker.stats.broker_stats import BrokerStats, StatsProcessor
 from pyrmq.broker.stats.consume_stats import ConsumeStatsProcessor
-from pyrmq.broker.tables.deleted_unread import DeletedUnread
 from pyrmq.broker.tables.locks import QueueLocks
-from pyrmq.broker.tables.new_queues import NewQueues
+from pyrmq.broker.tables.offsets_and_queues import DeletedUnread, NewQueues
 from pyrmq.broker.tables.tables import Tables
 from pyrmq.broker.tables.topic_removal import TopicDeletion
-from pyrmq.engine import PullGrants, Store
-from pyrmq.model.codes import RequestCode
+from pyrmq.engine import Command, PullGrants, Store
+from pyrmq.errors import ResponseError, ServiceNotAvailableError
+from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.request_kinds import refusal
 from pyrmq.net.address import Address
-from pyrmq.net.server.answers import Processor
+from pyrmq.net.server.answers import Answer, Processor
+from pyrmq.net.server.connection import Connection
 from pyrmq.net.server.questions import Questions
 from pyrmq.net.server.server import RemotingServer
 from pyrmq.txn import TransactionService
+
+AUTH_REQUESTS = range(3001, 3011)
+"""AUTH_CREATE_USER to AUTH_LIST_ACL."""
+_WRITES = (
+    RequestCode.SEND_MESSAGE,
+    RequestCode.SEND_MESSAGE_V2,
+    RequestCode.SEND_BATCH_MESSAGE,
+    RequestCode.CONSUMER_SEND_MSG_BACK,
+    RequestCode.SEND_REPLY_MESSAGE,
+    RequestCode.SEND_REPLY_MESSAGE_V2,
+    RequestCode.RESUME_CHECK_HALF_MESSAGE,
+)
+_CHANGES = (
+    RequestCode.UPDATE_AND_CREATE_TOPIC,
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
+    RequestCode.DELETE_TOPIC_IN_BROKER,
+    RequestCode.CLEAN_UNUSED_TOPIC,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+    RequestCode.DELETE_SUBSCRIPTIONGROUP,
+)
+
+
+def _refuse(connection: Connection, command: Command) -> Answer:
+    raise ResponseError(refusal(command.code), ResponseCode.SYSTEM_ERROR)
+
+
+def refused_requests() -> dict[int, Processor]:
+    """By request code."""
+    return dict.fromkeys((RequestCode.GET_BROKER_EPOCH_CACHE, *AUTH_REQUESTS), _refuse)
+
+
+def _write(connection: Connection, command: Command) -> Answer:
+    """[HookUtils.checkBeforePutMessage]"""
+    raise ServiceNotAvailableError(
+        "message store is slave mode, so putMessage is forbidden: send to the master"
+    )
+
+
+def _end(connection: Connection, command: Command) -> Answer:
+    """[EndTransactionProcessor]"""
+    raise ResponseError(
+        "message store is slave mode, so end transaction is forbidden: tell the master",
+        ResponseCode.SLAVE_NOT_AVAILABLE,
+    )
+
+
+def _change(connection: Connection, command: Command) -> Answer:
+    """[AdminBrokerProcessor.validateSlave]"""
+    raise ResponseError(
+        "topics and subscription groups are changed at the master, not at a slave",
+        ResponseCode.SYSTEM_ERROR,
+    )
+
+
+def _reset(connection: Connection, command: Command) -> Answer:
+    """[AdminBrokerProcessor.resetOffsetInner]"""
+    raise ResponseError(
+        "offsets are reset at the master, not at a slave, which follows it",
+        ResponseCode.SYSTEM_ERROR,
+    )
+
+
+def slave_refusals() -> dict[int, Processor]:
+    """By request code."""
+    return {
+        **dict.fromkeys(_WRITES, _write),
+        **dict.fromkeys(_CHANGES, _change),
+        RequestCode.END_TRANSACTION: _end,
+        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: _reset,
+    }
 
 
 def processors(
@@ -101,7 +176,7 @@ def processors(
         lambda: {
             "connections": len(server.connections),
             "deletedUnread": deleted_unread.total,
-            "refusesMessages": refusal(live.now, store),
+            "refusesMessages": why_it_refuses(live.now, store),
             "pageCacheLockTimeMills": server.stalled_ms(),
             "sendThreadPoolQueueSize": len(server.line),
             "sendThreadPoolQueueHeadWaitTimeMills": server.line.head_wait_ms(),

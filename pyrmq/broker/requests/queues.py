@@ -12,8 +12,8 @@ from pyrmq.broker.requests import fields
 from pyrmq.broker.tables.clients import MAX_CLIENT_ID
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.locks import QueueLocks
-from pyrmq.broker.tables.new_queues import NewQueues
 from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.offsets_and_queues import NewQueues
 from pyrmq.broker.tables.topic_creation import Topics
 from pyrmq.engine import Command, Store
 from pyrmq.errors import (

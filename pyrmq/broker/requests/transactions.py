@@ -13,8 +13,8 @@ from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.broker.opening import HOUR
 from pyrmq.broker.requests import fields
 from pyrmq.broker.tables.clients import ClientTable
+from pyrmq.broker.tables.config_file import PersistentTable
 from pyrmq.broker.tables.offsets import OffsetTable
-from pyrmq.broker.tables.persistent import PersistentTable
 from pyrmq.broker.tables.topic_creation import Topics
 from pyrmq.engine import Command, Store, Transactions
 from pyrmq.errors import InvalidParameterError, ResponseError, TransactionConflictError

@@ -10,9 +10,9 @@ import trio
 from pyrmq.broker.requests import fields
 from pyrmq.broker.stats.broker_stats import BrokerStats
 from pyrmq.broker.tables.clients import Client, ClientTable
-from pyrmq.broker.tables.deleted_unread import DeletedUnread
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.offsets_and_queues import DeletedUnread
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Command, Store
 from pyrmq.errors import InvalidParameterError, ResponseError

@@ -16,6 +16,7 @@ from typing import Any
 from pyrmq.broker.bounds import LoopTime
 from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.broker.tables import config_file
+from pyrmq.broker.tables.config_file import PersistentTable
 from pyrmq.broker.tables.filter_data import (
     FilterData,
     bit_num,
@@ -25,7 +26,6 @@ from pyrmq.broker.tables.filter_data import (
     read_data,
     sql_filter,
 )
-from pyrmq.broker.tables.persistent import PersistentTable
 from pyrmq.engine import SqlFilter, Store
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape

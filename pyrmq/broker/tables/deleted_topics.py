@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pyrmq.broker.tables import config_file
-from pyrmq.broker.tables.persistent import PersistentTable, Rows
+from pyrmq.broker.tables.config_file import PersistentTable, Rows
 from pyrmq.engine import Store
 from pyrmq.escape import escape
 from pyrmq.model.topic import as_int
@@ -64,7 +64,19 @@ class Deleted:
 
 
 class DeletedTopics(PersistentTable):
-    """It is saved before topics.json, so that no topic is made again without it."""
+    """It is saved before topics.json, so that no topic is made again without it.
+
+    A topic that is not in the table is ABSENT. It is BEGUN while it is `unfinished`, else HIDDEN.
+
+    | State | `begin` | `finish` | `undo_unfinished` | the log begins behind `log_end` |
+    |---|---|---|---|---|
+    | ABSENT | BEGUN | HIDDEN; without messages ABSENT | ABSENT | |
+    | BEGUN | BEGUN | HIDDEN | ABSENT; HIDDEN if it was before | never: it is not known |
+    | HIDDEN | BEGUN, what is hidden stays so | HIDDEN | HIDDEN | ABSENT |
+
+    At the start the engine is told what BEGUN and HIDDEN ones hide. Beyond MAX_DELETED the oldest
+    become ABSENT.
+    """
 
     def __init__(self, path: Path, store: Store) -> None:
         """Hides what is to be hidden. Blocking."""

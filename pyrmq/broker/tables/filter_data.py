@@ -57,6 +57,16 @@ def bits_of(config: BrokerConfig, group: str, topic: str) -> list[int]:
 
 @dataclass(slots=True)
 class FilterData:
+    """The filter of one group for one topic.
+
+    Two things change, each by itself (`ConsumerFilters` changes them):
+
+    - its bits (`born_offset`): not counted, -1 -> counted, by `born`, once the store evaluates it;
+    - whether it is wanted (`dead_time`): wanted, 0 -> dead, when its group stops to want it ->
+      wanted, when the group does again; or removed, when it was dead for
+      filterDataCleanTimeSpan or its place is needed.
+    """
+
     topic: str
     group: str
     expression: str

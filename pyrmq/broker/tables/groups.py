@@ -10,7 +10,7 @@ from typing import Any
 from pyrmq.broker.bounds import Creations
 from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.tables import config_file
-from pyrmq.broker.tables.persistent import PersistentTable, Rows
+from pyrmq.broker.tables.config_file import PersistentTable, Rows
 from pyrmq.errors import InvalidParameterError, ResponseError
 from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode

@@ -12,7 +12,7 @@ from typing import Any
 import trio
 
 from pyrmq.broker.tables import config_file
-from pyrmq.broker.tables.persistent import PersistentTable, Rows
+from pyrmq.broker.tables.config_file import PersistentTable, Rows
 from pyrmq.engine import PullGrants
 from pyrmq.errors import NoPermissionError, SystemBusyError
 from pyrmq.escape import escape

@@ -11,9 +11,9 @@ import trio
 from pyrmq.broker.bounds import Bounded
 from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.requests import fields
+from pyrmq.broker.tables.config_file import PersistentTable
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.offsets import OffsetTable
-from pyrmq.broker.tables.persistent import PersistentTable
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Command, Store
 from pyrmq.errors import (

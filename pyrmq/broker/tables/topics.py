@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.broker.tables import config_file
+from pyrmq.broker.tables.config_file import PersistentTable, Rows
 from pyrmq.broker.tables.deleted_topics import DeletedTopics
-from pyrmq.broker.tables.persistent import PersistentTable, Rows
 from pyrmq.engine import Store
 from pyrmq.errors import (
     InvalidParameterError,

@@ -11,10 +11,9 @@ from typing import Protocol
 
 import trio
 
-from pyrmq.client.consumer.offsets import OffsetStore
+from pyrmq.client.consumer.offsets import OffsetStore, StartRule
 from pyrmq.client.consumer.process_queue import RETAKEN, Limits, ProcessQueue, State
 from pyrmq.client.consumer.reports import Reports
-from pyrmq.client.consumer.start_rule import StartRule
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.message import MessageQueue

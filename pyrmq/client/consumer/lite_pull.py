@@ -25,7 +25,7 @@ from pyrmq.client.checks import (
 from pyrmq.client.consumer.allocate import Strategy, average
 from pyrmq.client.consumer.ask_brokers import check_expressions
 from pyrmq.client.consumer.member import Member, MemberEvents, MemberOptions, Profile
-from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom, QueueBounds
+from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom, QueueBounds, StartRule
 from pyrmq.client.consumer.options import LitePullConsumerOptions, LitePullOptions
 from pyrmq.client.consumer.process_queue import (
     MAX_BYTES,
@@ -36,7 +36,6 @@ from pyrmq.client.consumer.process_queue import (
 from pyrmq.client.consumer.pull_loop import PullOptions
 from pyrmq.client.consumer.ready import Chunk, MessageIterator, Polls
 from pyrmq.client.consumer.rebalance import INTERVAL
-from pyrmq.client.consumer.start_rule import StartRule
 from pyrmq.client.instance import API_TIMEOUT, ClientInstance, within
 from pyrmq.client.namespaces import Namespace
 from pyrmq.client.option_types import check_types

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from pyrmq.client.brokers import Registration
 from pyrmq.client.consumer.allocate import Strategy
 from pyrmq.client.consumer.ask_brokers import check_expressions
 from pyrmq.client.consumer.consume_service import Caller
 from pyrmq.client.consumer.held_queues import HeldEvents, HeldQueues
 from pyrmq.client.consumer.local_offsets import LocalOffsets
-from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom
+from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom, StartRule
 from pyrmq.client.consumer.process_queue import Limits, ProcessQueue
 from pyrmq.client.consumer.pull_loop import PullLoop, PullOptions
 from pyrmq.client.consumer.queue_locks import QueueLocks
@@ -25,10 +26,8 @@ from pyrmq.client.consumer.rebalance import Rebalance
 from pyrmq.client.consumer.reports import Reports
 from pyrmq.client.consumer.requests import ConsumerRequests
 from pyrmq.client.consumer.running_info import Statistics, client_properties, running_info
-from pyrmq.client.consumer.start_rule import StartRule
 from pyrmq.client.instance import API_TIMEOUT, ClientInstance
 from pyrmq.client.namespaces import Namespace
-from pyrmq.client.registration import Registration
 from pyrmq.errors import ClientError
 from pyrmq.escape import escape
 from pyrmq.model.message import ReceivedMessage

@@ -1,23 +1,31 @@
-"""Where a group is in its queues, kept by the brokers, and how far the queues reach.
-[RemoteBrokerOffsetStore]
+"""Where a group is in its queues, kept by the brokers, how far the queues reach, and where a group
+starts in a queue without an offset.
+[RemoteBrokerOffsetStore, RebalancePushImpl.computePullFromWhereWithException]
 
 Requests that reset offsets, and local files, have tables of queues and offsets as JSON. fastjson
 writes a queue as the key of an object, which is no JSON; both forms that clients write are read,
 and the flat list that brokers send to some of them. [MessageQueueForC, GetConsumerStatusBody]
+
+The rule for the start differs from RocketMQ's in two ways. If a group has offsets in other queues
+of the topic, it reads a new queue from its first message, because the topic grew while the group
+was away. And with LAST_OFFSET the end is fixed when the consumer opens, not when it first asks a
+broker.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
 import trio
 
+from pyrmq.client.brokers import Replicas
 from pyrmq.client.instance import ClientInstance
-from pyrmq.client.replicas import Replicas
 from pyrmq.errors import (
     ClientError,
     ProtocolError,
@@ -28,6 +36,7 @@ from pyrmq.errors import (
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
+from pyrmq.model.names import RETRY_PREFIX
 from pyrmq.net.command import number
 
 log = logging.getLogger(__name__)
@@ -278,3 +287,92 @@ def _entries(value: object) -> Iterator[tuple[Mapping[str, Any], object]]:
                 raise ProtocolError("a table of offsets has entries of queue and offset")
     else:
         raise ProtocolError("there is no table of offsets")
+
+
+SKEW_MS = 60_000
+"""How much the clocks of brokers and clients may differ. A message may be so much older than the
+consumer, in a queue that did not exist when the consumer opened."""
+SECOND_LOOK = 0.5
+"""Seconds until a queue without an offset is checked again: another member of a new group may be
+about to write it."""
+
+
+@dataclass(slots=True)
+class _Joined:
+    """The state of a topic since a consumer shares it."""
+
+    is_known: bool
+    """Whether the group already had offsets in it."""
+    entered: int | None = None
+    """From when on no message may be missed, ms since 1970; None: no caller waits for that yet."""
+
+
+class StartRule:
+    """`timestamp` (ms) belongs to TIMESTAMP. A retry topic is read from its start, because its
+    messages were sent back to this group."""
+
+    def __init__(
+        self, store: OffsetStore, bounds: QueueBounds, start_from: ConsumeFrom, timestamp: int
+    ) -> None:
+        self._store = store
+        self._bounds = bounds
+        self._from = start_from
+        self._timestamp = timestamp
+        self._topics: dict[str, _Joined] = {}
+
+    def may_miss(self, topic: str) -> bool:
+        """Whether messages of a topic are missed if its queues' start offsets are found late."""
+        return self._from is ConsumeFrom.LAST_OFFSET and not topic.startswith(RETRY_PREFIX)
+
+    async def join(self, topic: str) -> None:
+        """Before brokers learn that this client shares a topic: finds out whether its group has
+        offsets there. (Other members of a new group may write some at any time after that.)"""
+        if self._from is ConsumeFrom.FIRST_OFFSET or topic.startswith(RETRY_PREFIX):
+            return
+        joined = self._topics[topic] = _Joined(is_known=False)
+        try:
+            joined.is_known = await self._store.has_any(topic)
+        except PyrmqError as e:
+            log.warning(
+                "it is not known whether the group has offsets in topic %s: %s. Where it has none "
+                "it starts as a new group (%s)",
+                escape(topic), escape(e), escape(self._from),
+            )  # fmt: skip
+
+    def entered(self, topic: str) -> None:
+        """From now on no message of the topic may be missed."""
+        joined = self._topics.get(topic)
+        if joined is not None:
+            joined.entered = time.time_ns() // 1_000_000
+
+    def left(self, topic: str) -> None:
+        """The topic is not shared any more."""
+        self._topics.pop(topic, None)
+
+    async def start(self, queue: MessageQueue, stored: int | None) -> int:
+        """The offset to begin at. `stored`: the offset in the store. Raises PyrmqError."""
+        if stored is not None and stored >= 0:
+            return stored
+        if self._from is ConsumeFrom.FIRST_OFFSET or queue.topic.startswith(RETRY_PREFIX):
+            return 0
+        joined = self._topics.get(queue.topic)
+        if joined is not None and joined.is_known:
+            return await self._start_new(queue)
+        if self._from is ConsumeFrom.TIMESTAMP:
+            return await self._bounds.offset_at(queue, self._timestamp)
+        if joined is None or joined.entered is None:
+            return await self._bounds.max_offset(queue)
+        return await self._bounds.offset_at(queue, joined.entered - SKEW_MS)
+
+    async def _start_new(self, queue: MessageQueue) -> int:
+        await trio.sleep(SECOND_LOOK)
+        stored = await self._store.read(queue)
+        if stored is not None and stored >= 0:
+            return stored
+        first = await self._bounds.min_offset(queue)
+        log.info(
+            "%s is new to the group, which has offsets in others of the topic: it is read from its "
+            "first message, offset %d",
+            escape(queue), first,
+        )  # fmt: skip
+        return first

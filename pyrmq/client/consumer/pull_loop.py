@@ -10,11 +10,11 @@ from functools import partial
 
 import trio
 
+from pyrmq.client.brokers import Replica, Replicas
 from pyrmq.client.consumer.process_queue import ProcessQueue
 from pyrmq.client.consumer.reports import Reports
 from pyrmq.client.consumer.running_info import Statistics
 from pyrmq.client.instance import ClientInstance
-from pyrmq.client.replicas import Replica, Replicas
 from pyrmq.errors import (
     ClientError,
     ConnectError,
@@ -32,7 +32,7 @@ from pyrmq.model.route import MASTER_ID
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.backoff import Backoff
 from pyrmq.net.client.channel import Channel
-from pyrmq.net.client.pull import PullAnswer, PullStatus, pull_fields, read_pull
+from pyrmq.net.client.requests import PullAnswer, PullStatus, pull_fields, read_pull
 
 log = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from pyrmq.client.consumer.consume_orderly import ConsumeOrderly
 from pyrmq.client.consumer.consume_service import MAX_LEVEL, Caller, ConsumeService
 from pyrmq.client.consumer.local_offsets import LocalOffsets
 from pyrmq.client.consumer.member import Member, MemberEvents, MemberOptions, Profile
-from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom, QueueBounds
+from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom, QueueBounds, StartRule
 from pyrmq.client.consumer.options import Listener, MessageModel, PushConsumerOptions, PushOptions
 from pyrmq.client.consumer.process_queue import (
     MAX_BYTES,
@@ -40,7 +40,6 @@ from pyrmq.client.consumer.pull_loop import PullOptions
 from pyrmq.client.consumer.ready import MessageIterator, Ready
 from pyrmq.client.consumer.rebalance import INTERVAL
 from pyrmq.client.consumer.send_back import BROKERS_CHOICE, SendBack
-from pyrmq.client.consumer.start_rule import StartRule
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Namespace
 from pyrmq.client.option_types import check_types

@@ -23,7 +23,7 @@ from pyrmq.model.names import retry_topic
 from pyrmq.model.properties import DELAY, encode_properties
 from pyrmq.model.transaction import TRAN_MSG
 from pyrmq.net.client.channel import Channel
-from pyrmq.net.client.send import queue_fields, send_code, send_fields
+from pyrmq.net.client.requests import queue_fields, send_code, send_fields
 
 log = logging.getLogger(__name__)
 

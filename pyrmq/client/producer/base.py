@@ -15,13 +15,13 @@ from pyrmq.client.hooks import SendHooks
 from pyrmq.client.instance import ClientInstance, within
 from pyrmq.client.namespaces import Namespace, Selector
 from pyrmq.client.producer.delivery import Delivery
+from pyrmq.client.producer.faults import select_by_hash
 from pyrmq.client.producer.outgoing import Outgoing, Packer
-from pyrmq.client.producer.select import select_by_hash
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message, MessageQueue, SendResult
 from pyrmq.model.properties import SHARDING_KEY
 from pyrmq.net.client.channel import Channel
-from pyrmq.net.client.send import queue_text
+from pyrmq.net.client.requests import queue_text
 
 if TYPE_CHECKING:
     # Imported where they are used: most producers need neither.

@@ -25,7 +25,7 @@ from pyrmq.model.message import MessageQueue, SendResult, SendStatus
 from pyrmq.model.retry import may_send_again
 from pyrmq.model.route import TopicRoute
 from pyrmq.net.client.channel import Channel
-from pyrmq.net.client.send import queue_text, stored_at
+from pyrmq.net.client.requests import queue_text, stored_at
 
 log = logging.getLogger(__name__)
 

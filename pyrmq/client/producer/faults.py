@@ -1,5 +1,8 @@
-"""Which brokers answer late, or not at all, and are left alone for a while; those that could not be
-reached are asked whether they are back. [MQFaultStrategy, LatencyFaultToleranceImpl]"""
+"""Which queue a message goes to: brokers that answer late or not at all are left alone for a while.
+
+Those that could not be reached are asked whether they are back. `select_by_hash` is for users who
+choose by a key. [MQFaultStrategy, LatencyFaultToleranceImpl, SelectMessageQueueByHash]
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ import trio
 
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.routes import keep
-from pyrmq.errors import PyrmqError
+from pyrmq.engine import java_hash as _java_hash
+from pyrmq.errors import ClientError, PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
@@ -170,3 +174,25 @@ class Detector:
             if address is not None:
                 return topic, address
         return None
+
+
+def java_hash(text: str) -> int:
+    """Java's String.hashCode, a 32-bit int: the same in every process and every client. Raises
+    ClientError if `text` is not a string, because Java has other hashes for other types."""
+    if not isinstance(text, str):
+        raise ClientError(f"the key is {type(text).__name__}, a str is needed: {text!r:.80}")
+    return _java_hash(text)
+
+
+def select_by_hash(key: str) -> Callable[[Sequence[MessageQueue]], MessageQueue]:
+    """Chooses the queue of a key: messages with the same key go to the same queue, in order.
+
+        await producer.send(message, select=select_by_hash("user-1"))
+
+    The choice is that of Java's SelectMessageQueueByHash with a String: the absolute value of
+    String.hashCode modulo the number of queues. It is the same in every process and every client.
+    If the number of queues that accept messages changes, it changes for most keys. Raises
+    ClientError if `key` is not a string, because Java has other hashes for other types.
+    """
+    number = abs(java_hash(key))
+    return lambda queues: queues[number % len(queues)]

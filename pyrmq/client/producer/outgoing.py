@@ -29,7 +29,7 @@ from pyrmq.model.properties import (
 from pyrmq.model.record import encode_entry
 from pyrmq.model.transaction import PRODUCER_GROUP, TRAN_MSG
 from pyrmq.net.address import own_ip
-from pyrmq.net.client.send import send_code, send_text
+from pyrmq.net.client.requests import send_code, send_text
 
 COMPRESS_HERE = 16 << 10
 """Bodies up to so many bytes are compressed on the event loop, which takes less time than a

@@ -15,7 +15,7 @@ from pyrmq.client.option_types import ProducerOptions, check_types
 from pyrmq.client.producer.base import ProducerBase
 from pyrmq.client.producer.delivery import Delivery, InFlight, SendRules
 from pyrmq.client.producer.outgoing import Packer, Packing, split_batches
-from pyrmq.client.producer.request_reply import Requests
+from pyrmq.client.producer.pending import Requests
 from pyrmq.errors import ClientError, PyrmqError
 from pyrmq.model.compression import CompressionType
 from pyrmq.model.message import Message, MessageQueue, SendResult

@@ -15,6 +15,7 @@ from typing import Any, Self, Unpack, overload
 
 import trio
 
+from pyrmq.client.brokers import Registration
 from pyrmq.client.checks import check_topic
 from pyrmq.client.instance import ROUTE_INTERVAL
 from pyrmq.client.option_types import (
@@ -25,8 +26,6 @@ from pyrmq.client.option_types import (
 )
 from pyrmq.client.producer.outgoing import Outgoing
 from pyrmq.client.producer.producer import Producer
-from pyrmq.client.registration import Registration
-from pyrmq.client.transaction.function import TransactionFunction
 from pyrmq.client.transaction.halves import (
     CheckPool,
     end_fields,
@@ -38,6 +37,7 @@ from pyrmq.client.transaction.halves import (
 from pyrmq.client.transaction.listener import (
     Execute,
     Outcome,
+    TransactionFunction,
     TransactionListener,
     TransactionSendResult,
     TransactionStatistics,

@@ -24,7 +24,7 @@ from pyrmq.net.client.protocol import (
     RequestEnded,
     ServerRequest,
 )
-from pyrmq.net.client.signing import Credentials
+from pyrmq.net.client.requests import Credentials
 from pyrmq.net.command import Response, check_success, json_fields
 from pyrmq.net.tasks import Tasks
 

@@ -5,7 +5,8 @@ connections that need nothing but to be read, fed and answered. The reader serve
 those that the loop returns, one by one. What all connections of one round store is written at once
 (group commit); then they are answered.
 
-A slice is the time that the reader works before it lets other tasks run. It has many rounds.
+A shift is the time that the reader works before it lets other tasks run. It has many rounds. What a
+feed of a session leaves to do is done in `feeding`.
 """
 
 from __future__ import annotations
@@ -20,31 +21,27 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from pyrmq.engine import Listener, ReadyLoop, RecvBuffer, Session, Space, Store
+from pyrmq.engine import Listener, ReadyLoop, Session, Store
 from pyrmq.errors import EngineError
-from pyrmq.escape import escape
 from pyrmq.net.clock import clock_ms
-from pyrmq.net.server.connection import Connection
+from pyrmq.net.server.connection import Connection, Unsent
 from pyrmq.net.server.connection_state import Event, Step
 from pyrmq.net.server.dispatch import Dispatcher
-from pyrmq.net.server.group_commit import GroupCommit
+from pyrmq.net.server.feeding import BUFFER, Feeder
 from pyrmq.net.server.linger import Linger
-from pyrmq.net.server.unconfirmed import Unconfirmed
-from pyrmq.net.server.unsent import Unsent
+from pyrmq.net.server.unconfirmed import GroupCommit, Unconfirmed
 
 if TYPE_CHECKING:
     from pyrmq.engine import Left
 
 log = logging.getLogger(__name__)
 
-BUFFER = 64 * 1024
-"""Bytes of one receive: also the bound on native time per feed."""
 EVENTS = 64
 """Connections served in one round, at most: a round is not cut short, and each may bring BUFFER."""
 EVENTS_SLOW = 32
 """The same on a slow disk: what they store is in memory until a thread has written it."""
-SLICE = 0.005
-"""Seconds of a slice."""
+SHIFT = 0.005
+"""Seconds of a shift."""
 GONE = select.EPOLLHUP | select.EPOLLERR
 
 
@@ -67,32 +64,30 @@ class Reader:
         self._name = name
         self._dispatcher = dispatcher
         self._unconfirmed = unconfirmed
-        self._listener = listener
-        self._heavy: dict[Connection, None] = {}
-        """Connections with a large frame under way, the one that was begun first in front."""
         self._epoll = select.epoll()
-        self._buffer = RecvBuffer(BUFFER)
         self._store = store
-        self._defer_write = False
-        """More than one connection is fed in this round: what they store is written behind them."""
-        self._written_is_confirmed = store is not None and not store.is_sync
-        """With ASYNC_FLUSH what is written is answered."""
         self._commit = None
         if store is not None:
             self._commit = GroupCommit(name, store, unconfirmed)
+        self._feeder = Feeder(
+            name,
+            listener,
+            dispatcher,
+            unconfirmed,
+            self._commit,
+            written_is_confirmed=store is not None and not store.is_sync,
+            arm=self._arm,
+            close=self.close,
+        )
         self._ready_loop = ReadyLoop(
             self._epoll.fileno(), EVENTS, BUFFER, store, unconfirmed.timeout
         )
         self._linger = Linger()
         self._active = 0.0
-        """When this slice began, by trio's clock."""
-        self._slice_end = 0.0
-        """When it ends, of the monotonic clock."""
+        """When this shift began, by trio's clock."""
         self._feed_next: dict[Connection, None] = {}
         """Connections with frames that have arrived already."""
         self._reading = False
-        self._processed = False
-        """A command was processed in this slice."""
         self._unsent = Unsent()
         self._event_fd = -1
         if store is not None:
@@ -139,7 +134,7 @@ class Reader:
         if self.connections.get(connection.fd) is not connection:
             return
         del self.connections[connection.fd]
-        self._heavy.pop(connection, None)
+        self._feeder.forget(connection)
         self._unconfirmed.forget(connection)
         self._epoll.unregister(connection.fd)
         connection.happened(Event.END)
@@ -179,18 +174,18 @@ class Reader:
             else:
                 await trio.lowlevel.wait_readable(self._epoll.fileno())
             self._reading = True
-            self._serve_slice()
+            self._serve_shift()
 
-    def _serve_slice(self) -> None:
-        """Serves what is ready, for SLICE at most."""
+    def _serve_shift(self) -> None:
+        """Serves what is ready, for SHIFT at most."""
         store, ready_loop = self._store, self._ready_loop
         began = time.monotonic()
         self._active = trio.current_time()
         linger = self._linger.begins(began)
         if self._feed_next:
             linger = 0  # they are fed at once
-        self._slice_end = end = began + SLICE
-        self._processed = False
+        end = began + SHIFT
+        self._feeder.begin(end)
         while True:
             if store is not None and store.stall() != 0:
                 self._serve_slow_disk()
@@ -214,7 +209,7 @@ class Reader:
 
     def _serve_slow_disk(self) -> None:
         """Serves what is ready while the disk is slow: another thread writes what is stored."""
-        self._defer_write = True
+        self._feeder.defer_write = True
         events = self._epoll.poll(0, EVENTS_SLOW)
         fed = bool(self._feed_next) or any(ready != self._event_fd for ready, _ in events)
         arrivals = self._feed_waiting()
@@ -228,14 +223,14 @@ class Reader:
         """Serves what the ready loop does not watch, and then the round that the loop left waiting.
         Returns whether queues have grown."""
         ready_loop = self._ready_loop
-        self._defer_write = len(events) + len(self._feed_next) + ready_loop.waiting > 1
+        self._feeder.defer_write = len(events) + len(self._feed_next) + ready_loop.waiting > 1
         arrivals = self._feed_waiting()
         arrivals |= self._serve_each(events)
         if ready_loop.waiting:
             left, error = ready_loop.finish(self._active)
             self._serve_left(left, error)
             return arrivals or ready_loop.arrivals
-        if self._commit is not None and self._defer_write:
+        if self._commit is not None and self._feeder.defer_write:
             arrivals |= self._commit.write()
         return arrivals
 
@@ -255,7 +250,7 @@ class Reader:
             if event & select.EPOLLOUT:
                 connection.send_kept()
             elif connection.events:
-                arrivals |= self._receive(connection, now)
+                arrivals |= self._feeder.receive(connection, now)
             elif event & GONE and not connection.session.more and not connection.session.commands:
                 connection.happened(Event.END)  # nobody is left to answer
             if connection.is_closed:
@@ -277,146 +272,24 @@ class Reader:
             if ended or isinstance(failure, EngineError):
                 connection.happened(Event.END)
             elif not connection.is_closed:
-                self._follow_up(connection)
+                self._feeder.follow_up(connection)
             if connection.is_closed:
                 self.close(connection)
 
     def _feed_waiting(self) -> bool:
-        """Feeds what has arrived already, for the rest of the slice. Returns whether queues have
+        """Feeds what has arrived already, for the rest of the shift. Returns whether queues have
         grown."""
         arrivals = False
         now = clock_ms()
         for connection in list(self._feed_next):
             del self._feed_next[connection]  # feeding it may put it behind the others
             if not connection.is_closed:
-                arrivals |= self._feed(connection, now)
+                arrivals |= self._feeder.feed(connection, now)
             if connection.is_closed:
                 self.close(connection)
-            if time.monotonic() > self._slice_end:
+            if time.monotonic() > self._feeder.shift_end:
                 break
         return arrivals
-
-    def _receive(self, connection: Connection, now: int) -> bool:
-        session = connection.session
-        if session.large and (place := session.space()) is not None:
-            return self._receive_large(connection, place, now)
-        try:
-            reply = session.receive(connection.fd, self._buffer, now, self._defer_write)
-        except OSError:
-            connection.happened(Event.END)
-            return False
-        except EngineError:
-            self._end_broken(connection)
-            return False
-        if session.received <= 0:
-            if session.received == 0:
-                connection.happened(Event.END)
-            return False
-        return self._fed_with(connection, reply)
-
-    def _receive_large(self, connection: Connection, place: Space, now: int) -> bool:
-        """Receives more of a large frame to where its session keeps it."""
-        try:
-            n = connection.sock.recv_into(place)
-        except BlockingIOError:
-            connection.session.filled(0)
-            return False
-        except OSError:
-            n = 0
-        connection.session.filled(n)
-        if n == 0:
-            connection.happened(Event.END)
-            return False
-        return self._feed(connection, now)
-
-    def _feed(self, connection: Connection, now: int) -> bool:
-        """Lets a session go on with what it has already. Returns whether queues have grown."""
-        if connection.session.commands:
-            return self._fed_with(connection, None)
-        try:
-            reply = connection.session.feed(self._buffer, 0, now, self._defer_write)
-        except EngineError:
-            self._end_broken(connection)
-            return False
-        return self._fed_with(connection, reply)
-
-    def _end_broken(self, connection: Connection) -> None:
-        log.exception("%s: closing %s", self._name, connection.peer)
-        connection.happened(Event.END)
-
-    def _fed_with(self, connection: Connection, reply: bytes | None) -> bool:
-        """Does what a feed of the session left to do. Returns whether queues have grown."""
-        session = connection.session
-        self._weigh(connection)
-        if reply is not None:
-            connection.send(reply)
-        self._process(connection)
-        if session.unconfirmed:
-            if self._defer_write and self._written_is_confirmed and self._commit is not None:
-                self._commit.fed(connection)
-            else:
-                self._unconfirmed.note(connection)
-        self._go_on(connection)
-        return session.arrivals
-
-    def _follow_up(self, connection: Connection) -> None:
-        """Does what the ready loop left to do for one connection, behind the write."""
-        session = connection.session
-        self._weigh(connection)
-        self._process(connection)
-        if session.unconfirmed:
-            self._unconfirmed.note(connection)
-            if self._written_is_confirmed:
-                self._unconfirmed.release_of([connection])
-        self._go_on(connection)
-
-    def _go_on(self, connection: Connection) -> None:
-        """Ends a session that broke the protocol, or waits for what the connection can use now."""
-        session = connection.session
-        if session.commands:
-            self._arm(connection)
-        elif session.error is not None:
-            log.warning("%s: closing %s: %s", self._name, connection.peer, escape(session.error))
-            connection.happened(Event.PROTOCOL_ERROR)
-        elif session.more or session.full or not connection.events:
-            self._arm(connection)
-
-    def _weigh(self, connection: Connection) -> None:
-        """Keeps account of connections with a large frame under way."""
-        if connection.session.heavy:
-            self._heavy[connection] = None
-            if self._listener.is_short_of_memory():
-                self._give_up_heavy(connection)
-        elif self._heavy:
-            self._heavy.pop(connection, None)
-
-    def _process(self, connection: Connection) -> None:
-        """Processes the commands of a feed. Commands for which this slice has no time wait for the
-        next one. Commands of a peer that does not take its answers wait until it does."""
-        session = connection.session
-        while session.commands:
-            if connection.out or (self._processed and time.monotonic() > self._slice_end):
-                return
-            command = session.next_command()
-            if command is not None:
-                self._processed = True
-                self._dispatcher.process(connection, command)
-            if connection.is_closed or not session.commands:
-                session.next_command()  # it keeps the last one until then
-                return
-
-    def _give_up_heavy(self, current: Connection) -> None:
-        """Closes connections whose large frames were begun before the one of `current`, the oldest
-        first, until memory is no longer short: peers that stall take none from peers that send."""
-        for connection in list(self._heavy):
-            if connection is current or not self._listener.is_short_of_memory():
-                return
-            log.warning(
-                "%s: closing %s: unfinished large requests take too much memory; its is the oldest",
-                self._name,
-                connection.peer,
-            )
-            self.close(connection)
 
     def _confirmed(self) -> None:
         with suppress(BlockingIOError):

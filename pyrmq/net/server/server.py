@@ -17,7 +17,7 @@ from pyrmq.engine import Listener, Session, Store
 from pyrmq.escape import escape
 from pyrmq.net.address import Address, format_address, ip_bytes
 from pyrmq.net.command import Response
-from pyrmq.net.server import descriptors
+from pyrmq.net.server import listen
 from pyrmq.net.server.admin_access import AdminAccess
 from pyrmq.net.server.answers import Processor
 from pyrmq.net.server.connection import Connection
@@ -63,7 +63,7 @@ class RemotingServer:
         )
         self._reader = Reader(name, listener, self._dispatcher, self._unconfirmed, store)
         self.idle_seconds = idle_seconds
-        self._refusals = descriptors.Refusals(name)
+        self._refusals = listen.Refusals(name)
 
     @property
     def address(self) -> Address:
@@ -162,12 +162,12 @@ class RemotingServer:
                 self._add(sock, (str(address[0]), int(address[1])))
 
     def _add(self, sock: socket.socket, address: Address) -> None:
-        most = descriptors.for_clients()
+        most = listen.descriptors_for_clients()
         if sock.fileno() >= most:
             sock.close()
             self._refusals.refused(
                 f"all {most} descriptors that clients may have are in use; the limit of open files "
-                f"is {descriptors.limit()}, and the rest is kept for the server's files"
+                f"is {listen.descriptor_limit()}, and the rest is kept for the server's files"
             )
             return
         try:

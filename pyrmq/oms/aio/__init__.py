@@ -13,8 +13,8 @@ from pyrmq.oms.aio._generated_clients import MessagingAccessPoint as MessagingAc
 from pyrmq.oms.aio._generated_clients import Producer as Producer
 from pyrmq.oms.aio._generated_clients import PullConsumer as PullConsumer
 from pyrmq.oms.aio._generated_clients import PushConsumer as PushConsumer
+from pyrmq.oms.consumers import Context as Context
+from pyrmq.oms.consumers import Listener as Listener
 from pyrmq.oms.message import BytesMessage as BytesMessage
 from pyrmq.oms.message import KeyValue as KeyValue
 from pyrmq.oms.producer import SendResult as SendResult
-from pyrmq.oms.push_consumer import Context as Context
-from pyrmq.oms.push_consumer import Listener as Listener

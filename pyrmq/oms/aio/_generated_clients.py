@@ -9,13 +9,12 @@ from collections.abc import Mapping
 
 from pyrmq.oms.access_point import MessagingAccessPoint as TrioMessagingAccessPoint
 from pyrmq.oms.aio.special import Listening, Pulling, Sending
+from pyrmq.oms.consumers import PullConsumer as TrioPullConsumer
+from pyrmq.oms.consumers import PushConsumer as TrioPushConsumer
 from pyrmq.oms.message import KeyValue, Value
 from pyrmq.oms.producer import Producer as TrioProducer
-from pyrmq.oms.pull_consumer import PullConsumer as TrioPullConsumer
-from pyrmq.oms.push_consumer import PushConsumer as TrioPushConsumer
 from pyrmq.portal.awaiting import awaited
-from pyrmq.portal.client import as_async
-from pyrmq.portal.words import ASYNCIO, in_words
+from pyrmq.portal.client import ASYNCIO, as_async, in_words
 
 
 class Producer(Sending):

@@ -10,10 +10,10 @@ The clients run on the background thread of `pyrmq.sync`. Programs that cannot u
 `startup` and `shutdown`.
 """
 
+from pyrmq.oms.consumers import Context as Context
 from pyrmq.oms.message import BytesMessage as BytesMessage
 from pyrmq.oms.message import KeyValue as KeyValue
 from pyrmq.oms.producer import SendResult as SendResult
-from pyrmq.oms.push_consumer import Context as Context
 from pyrmq.oms.sync._generated_clients import MessagingAccessPoint as MessagingAccessPoint
 from pyrmq.oms.sync._generated_clients import Producer as Producer
 from pyrmq.oms.sync._generated_clients import PullConsumer as PullConsumer

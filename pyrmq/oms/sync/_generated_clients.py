@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyrmq.oms.access_point import MessagingAccessPoint as TrioMessagingAccessPoint
+from pyrmq.oms.consumers import PullConsumer as TrioPullConsumer
+from pyrmq.oms.consumers import PushConsumer as TrioPushConsumer
 from pyrmq.oms.message import KeyValue, Value
 from pyrmq.oms.producer import Producer as TrioProducer
-from pyrmq.oms.pull_consumer import PullConsumer as TrioPullConsumer
-from pyrmq.oms.push_consumer import PushConsumer as TrioPushConsumer
 from pyrmq.oms.sync.special import Connectionless, Listening, Pulling, Sending
 from pyrmq.portal.blocking import blocking
-from pyrmq.portal.client import as_async
-from pyrmq.portal.words import PLAIN, in_words
+from pyrmq.portal.client import PLAIN, as_async, in_words
 
 
 class Producer(Sending):

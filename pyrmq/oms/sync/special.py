@@ -13,13 +13,12 @@ from typing import Any, TypeVar
 from pyrmq.client.checks import check_function
 from pyrmq.client.user_functions import is_async
 from pyrmq.errors import ClientError
+from pyrmq.oms import consumers as pull_consumers
+from pyrmq.oms import consumers as push_consumers
 from pyrmq.oms import producer as producers
-from pyrmq.oms import pull_consumer as pull_consumers
-from pyrmq.oms import push_consumer as push_consumers
-from pyrmq.oms.consumer import Consumer, OfConsumer
+from pyrmq.oms.consumers import LISTENER, Consumer, Context, OfConsumer
 from pyrmq.oms.message import BytesMessage
 from pyrmq.oms.producer import OfProducer, SendResult
-from pyrmq.oms.push_consumer import LISTENER, Context
 from pyrmq.portal.blocking import Client
 from pyrmq.portal.client import C
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from pyrmq.broker import identity
+from pyrmq.broker import opening
 from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.broker.identity import with_addresses
+from pyrmq.broker.opening import with_addresses
 from pyrmq.errors import ConfigError
 
 HOSTS = {"mq": "10.0.0.7", "machine": "10.0.0.8", "lonely": "127.0.1.1"}
@@ -27,9 +27,9 @@ def network(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
             raise ConfigError(f"the host name {host!r} does not resolve: nobody knows it")
         return HOSTS[host]
 
-    monkeypatch.setattr(identity, "resolve", resolve)
-    monkeypatch.setattr(identity, "own_ip", lambda: state["route"])
-    monkeypatch.setattr(identity.socket, "gethostname", lambda: state["name"])
+    monkeypatch.setattr(opening, "resolve", resolve)
+    monkeypatch.setattr(opening, "own_ip", lambda: state["route"])
+    monkeypatch.setattr(opening.socket, "gethostname", lambda: state["name"])
     return state
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyrmq.broker.tables import config_file
-from pyrmq.broker.tables.persistent import PersistentTable
+from pyrmq.broker.tables.config_file import PersistentTable
 from pyrmq.errors import ConfigError
 
 OLD, NEW, NEWER = ({"v": n, "offsetTable": {"T@G": {0: n}}} for n in (1, 2, 3))

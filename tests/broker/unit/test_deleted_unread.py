@@ -14,11 +14,11 @@ import trio.testing
 
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.stats.consume_stats import ConsumeStatsProcessor
-from pyrmq.broker.tables import deleted_unread
+from pyrmq.broker.tables import offsets_and_queues
 from pyrmq.broker.tables.clients import ClientTable
-from pyrmq.broker.tables.deleted_unread import DeletedUnread
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.offsets_and_queues import DeletedUnread
 from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.engine import Store
 from pyrmq.model.topic import TopicConfig
@@ -85,7 +85,7 @@ async def test_only_what_a_group_had_not_read_is_counted_and_once(
     world.offsets.commit("T", "behind", 0, 3)
     world.offsets.commit("T", "ready", 0, 40)
     world.offsets.commit("T", "CID_RMQ_SYS_TRANS_X", 0, 0)
-    caplog.set_level(logging.ERROR, deleted_unread.log.name)
+    caplog.set_level(logging.ERROR, offsets_and_queues.log.name)
     assert world.delete() > 3
     low = world.store.queue_range("T", 0)[0]
     await world.unread.look()
@@ -129,8 +129,8 @@ async def test_it_looks_by_itself_when_the_log_begins_later(
 def test_many_groups_are_told_in_few_lines(
     world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deleted_unread, "MOST_LINES", 2)
-    caplog.set_level(logging.ERROR, deleted_unread.log.name)
+    monkeypatch.setattr(offsets_and_queues, "MOST_LINES", 2)
+    caplog.set_level(logging.ERROR, offsets_and_queues.log.name)
     world.unread._tell({("T", f"g{n}"): n + 1 for n in range(5)})
     lines = [r.getMessage() for r in caplog.records]
     assert [line.split(" ")[1] for line in lines[:2]] == ["g4", "g3"]

@@ -13,8 +13,7 @@ from trio.testing import MockClock
 
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.replication.master import GRACE, MAX_SLAVES, HaPlaces, HaServer
-from pyrmq.broker.replication.peers import REMEMBERED, Peers
-from pyrmq.broker.replication.same_log import places_to_compare
+from pyrmq.broker.replication.peers import REMEMBERED, Peers, places_to_compare
 from pyrmq.net.address import Address, parse_address
 from pyrmq.net.client.channel import Channels
 

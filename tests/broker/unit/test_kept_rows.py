@@ -14,9 +14,9 @@ from pyrmq.broker.delay import DelayOffsets
 from pyrmq.broker.housekeeping import Housekeeping
 from pyrmq.broker.requests.group_admin import RequestModes
 from pyrmq.broker.tables import config_file
+from pyrmq.broker.tables.config_file import PersistentTable, Rows
 from pyrmq.broker.tables.groups import Group, GroupTable
 from pyrmq.broker.tables.offsets import OffsetTable
-from pyrmq.broker.tables.persistent import PersistentTable, Rows
 from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store

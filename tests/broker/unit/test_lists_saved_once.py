@@ -18,8 +18,8 @@ from pyrmq.broker.tables import config_file
 from pyrmq.broker.tables.clients import ClientTable
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.locks import QueueLocks
-from pyrmq.broker.tables.new_queues import NewQueues
 from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.offsets_and_queues import NewQueues
 from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.engine import Store
 from pyrmq.errors import ServiceNotAvailableError

@@ -17,8 +17,8 @@ from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.requests.queues import QueueProcessor
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.locks import LIFETIME, QueueLocks
-from pyrmq.broker.tables.new_queues import NewQueues
 from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.offsets_and_queues import NewQueues
 from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.engine import Store
 from pyrmq.errors import ResponseError

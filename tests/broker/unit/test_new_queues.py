@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
-from pyrmq.broker.tables import new_queues
-from pyrmq.broker.tables.new_queues import YOUNG, NewQueues
+from pyrmq.broker.tables import offsets_and_queues
 from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.offsets_and_queues import YOUNG, NewQueues
 from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.engine import Store
 from pyrmq.model.topic import TopicConfig
@@ -80,7 +80,7 @@ def test_apaches_way_and_slaves(world: World, config: BrokerConfig) -> None:
 
 
 def test_what_is_remembered_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(new_queues, "MAX_YOUNG", 10)
+    monkeypatch.setattr(offsets_and_queues, "MAX_YOUNG", 10)
     for n in range(100):
         world.offsets.commit("T", f"g{n}", 0, 5)
     assert len(world.new._young) == 10

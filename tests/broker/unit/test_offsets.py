@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.tables import config_file, offsets
 from pyrmq.broker.tables.groups import PREDEFINED, GroupTable
-from pyrmq.broker.tables.leading_offsets import bring_back
 from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.broker.tables.offsets_and_queues import bring_back
 from pyrmq.errors import NoPermissionError, SystemBusyError
 from pyrmq.net import fastjson
 

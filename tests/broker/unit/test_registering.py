@@ -19,7 +19,7 @@ from pyrmq.broker.registration import Registration
 from pyrmq.broker.tables.topic_creation import Topics, open_topics
 from pyrmq.engine import Store
 from pyrmq.model.topic import TopicConfig
-from tests.support.scripted.script import HANG_UP
+from tests.support.scripted.script import HANG_UP, times
 from tests.support.scripted.streams import StreamCluster
 from tests.support.wire import Command
 
@@ -211,6 +211,19 @@ async def test_a_new_connection_begins_with_all_topics(
         await trio.sleep(0.01)
         assert world.heard("one")[-2:] == [(VERSION, None), (REGISTER, None)]
         assert world.heard("two")[-1:] == [(REGISTER, ["T"])]
+
+
+async def test_told_all_again_while_it_is_told_all(make: Make, autojump_clock: MockClock) -> None:
+    """What is under way may be older than the other broker's registration in this one's place."""
+    async with make() as world:
+
+        def again(_: Command) -> None:
+            world.registration.register_again()
+
+        world.forget()
+        world.cluster["one"].change[REGISTER] = times(1, again)
+        await trio.sleep(31)  # the period is over
+        assert world.heard("one") == [(REGISTER, None)] * 2
 
 
 async def test_leaving(make: Make, autojump_clock: MockClock) -> None:

@@ -11,7 +11,7 @@ import trio
 
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.registration import Registration
-from pyrmq.broker.tables import persistent
+from pyrmq.broker.tables import config_file
 from pyrmq.broker.tables.topic_creation import Topics, open_topics
 from pyrmq.engine import Store
 from pyrmq.model.topic import MULTI_TAG, DataVersion, TopicConfig
@@ -85,7 +85,7 @@ async def test_a_broker_that_lacks_a_permission(make: Make, perm: int, told: int
 
 async def test_topics_that_change_meanwhile(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bodies for several name servers, made while topics change: each is of one moment."""
-    monkeypatch.setattr(persistent, "TURN_SECONDS", 0)
+    monkeypatch.setattr(config_file, "TURN_SECONDS", 0)
     topics, registration = make()
     known = {}
 

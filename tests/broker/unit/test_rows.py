@@ -15,9 +15,9 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyrmq.broker.tables import config_file, persistent
+from pyrmq.broker.tables import config_file
+from pyrmq.broker.tables.config_file import Rows
 from pyrmq.broker.tables.offsets import OffsetTable
-from pyrmq.broker.tables.persistent import Rows
 from pyrmq.net import fastjson
 
 
@@ -50,7 +50,7 @@ class Numbers:
 @pytest.fixture
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other tasks run after every row."""
-    monkeypatch.setattr(persistent, "TURN_SECONDS", 0)
+    monkeypatch.setattr(config_file, "TURN_SECONDS", 0)
 
 
 def test_only_rows_that_changed_are_encoded_again() -> None:
@@ -144,7 +144,7 @@ async def test_other_tasks_run_in_between(monkeypatch: pytest.MonkeyPatch) -> No
     """A row takes 0.4 ms here, so that there are three in a turn of 1 ms."""
     numbers = Numbers(20)
     clock = SimpleNamespace(monotonic=lambda: len(numbers.encoded) * 0.0004)
-    monkeypatch.setattr(persistent, "time", clock)
+    monkeypatch.setattr(config_file, "time", clock)
     turns: list[int] = []
 
     async def watch() -> None:

@@ -26,9 +26,8 @@ from pyrmq.errors import (
     SystemBusyError,
 )
 from pyrmq.model.codes import RequestCode as Code
-from pyrmq.namesrv import brokers, notify
-from pyrmq.namesrv.brokers import BrokerProcessor
-from pyrmq.namesrv.notify import MinimumNotifier
+from pyrmq.namesrv import brokers
+from pyrmq.namesrv.brokers import BrokerProcessor, MinimumNotifier
 from pyrmq.namesrv.routes import NewMinimum
 from pyrmq.net import fastjson
 from pyrmq.net.server.turns import TURN_SECONDS
@@ -226,7 +225,7 @@ def test_registrations_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_changes_that_wait_to_be_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(notify, "MAX_WAITING", 2)
+    monkeypatch.setattr(brokers, "MAX_CHANGES", 2)
     config: Any = SimpleNamespace(now=SimpleNamespace(notify_min_broker_id_changed=True))
     notifier = MinimumNotifier(config)
     notifier.tell([NewMinimum({0: "h:1"})] * 3)

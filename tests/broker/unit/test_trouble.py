@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock
 
-from pyrmq.broker.trouble import Trouble
+from pyrmq.net.backoff import Trouble
 
 
 async def test_a_reason_is_said_once_and_then_every_minute(mock_clock: MockClock) -> None:

@@ -11,7 +11,6 @@ import trio
 
 from pyrmq.errors import ConfigError, InvalidParameterError
 from pyrmq.namesrv import kv as module
-from pyrmq.namesrv import kv_file
 from pyrmq.namesrv.kv import MAX_NAME, MAX_VALUE, KvConfig
 from pyrmq.net.server.turns import Turns
 
@@ -36,9 +35,9 @@ def saved(path: Path) -> dict[str, dict[str, str]]:
 def test_a_file_of_something_else_is_not_taken_for_an_empty_one(path: Path) -> None:
     path.write_text('{"configTabel":{"n":{"k":"v"}}}')
     with pytest.raises(ConfigError, match="it has no configTable"):
-        kv_file.load(path)
+        module.load(path)
     path.write_text("{}")
-    assert kv_file.load(path) == ({}, [])
+    assert module.load(path) == ({}, [])
 
 
 async def test_the_longest(kv: KvConfig, path: Path) -> None:
@@ -144,7 +143,7 @@ async def test_many_keys_are_encoded_as_one_is(full: KvConfig, path: Path) -> No
 
 def test_a_file_that_is_too_large(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_bytes(b'{"configTable":{}}')
-    monkeypatch.setattr(kv_file, "MAX_SIZE", 10)
+    monkeypatch.setattr(module, "MAX_READ", 10)
     with pytest.raises(ConfigError, match="more than 10 bytes"):
         KvConfig(path, Turns())
 

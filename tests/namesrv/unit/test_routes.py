@@ -10,7 +10,7 @@ from pyrmq.errors import InvalidParameterError, ResponseError
 from pyrmq.model.route import QueueData, TopicRoute
 from pyrmq.model.topic import PERM_WRITE, DataVersion
 from pyrmq.namesrv import routes as module
-from pyrmq.namesrv.notify import members_to_tell
+from pyrmq.namesrv.brokers import members_to_tell
 from pyrmq.namesrv.route_texts import RouteTexts
 from pyrmq.namesrv.routes import MAX_BROKERS, NewMinimum, Registration, Routes
 from pyrmq.namesrv.views import (

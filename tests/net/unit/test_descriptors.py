@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 import trio
 
-from pyrmq.net.server import descriptors
+from pyrmq.net.server import listen
 
 SCRIPT = """
 import logging, resource
-from pyrmq.net.server.server import descriptors
+from pyrmq.net.server import listen
 logging.basicConfig(format="%(message)s")
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
-descriptors.raise_limit()
-print(descriptors.limit(), descriptors.for_clients())
+listen.raise_descriptor_limit()
+print(listen.descriptor_limit(), listen.descriptors_for_clients())
 """
 
 
@@ -37,14 +37,14 @@ def test_the_soft_limit_is_raised(soft: int, hard: int, limit: int, clients: int
     )
     assert done.stdout.split() == [str(limit), str(clients)]
     assert ("at most 48 connections" in done.stderr) == (limit == 64)
-    assert ("LimitNOFILE" in done.stderr) == (limit < descriptors.LOW)
+    assert ("LimitNOFILE" in done.stderr) == (limit < listen.FEW_DESCRIPTORS)
 
 
 async def test_refusals_are_folded(caplog: pytest.LogCaptureFixture, autojump_clock: Any) -> None:
-    refusals = descriptors.Refusals("broker b")
+    refusals = listen.Refusals("broker b")
     for _ in range(3):
         refusals.refused("none left")
     assert caplog.messages == ["broker b: 1 new connections refused: none left"]
-    await trio.sleep(descriptors.LOG_INTERVAL)
+    await trio.sleep(listen.LOG_INTERVAL)
     refusals.refused("none left")
     assert caplog.messages[1:] == ["broker b: 3 new connections refused: none left"]

@@ -13,8 +13,8 @@ from pyrmq.net.server.linger import (
 SOON = CLOSE / 2
 
 
-class Slices:
-    """Slices of no length, each `SOON` behind the one before."""
+class Shifts:
+    """Shifts of no length, each `SOON` behind the one before."""
 
     def __init__(self) -> None:
         self.linger = Linger()
@@ -37,36 +37,36 @@ class Slices:
         raise AssertionError("it never lingers")
 
 
-def test_slices_that_follow_each_other_closely():
-    slices = Slices()
-    slices.one(after=1.0)
-    assert [slices.one() for _ in range(STREAK)] == [False] * (STREAK - 1) + [True]
+def test_shifts_that_follow_each_other_closely():
+    shifts = Shifts()
+    shifts.one(after=1.0)
+    assert [shifts.one() for _ in range(STREAK)] == [False] * (STREAK - 1) + [True]
 
 
 def test_it_goes_on_while_something_comes():
-    slices = Slices()
-    slices.until_it_lingers()
-    slices.until_it_lingers()
-    while not slices.one(served=4):
+    shifts = Shifts()
+    shifts.until_it_lingers()
+    shifts.until_it_lingers()
+    while not shifts.one(served=4):
         pass
-    assert all(slices.one(served=4) for _ in range(100))
-    assert not slices.one(after=CLOSE * 2), "a pause ends it"
+    assert all(shifts.one(served=4) for _ in range(100))
+    assert not shifts.one(after=CLOSE * 2), "a pause ends it"
 
 
 def test_misses_make_it_rarer_up_to_a_bound():
-    slices = Slices()
-    waits = [slices.until_it_lingers() for _ in range(14)]
+    shifts = Shifts()
+    waits = [shifts.until_it_lingers() for _ in range(14)]
     assert waits == sorted(waits)
     assert waits[-1] == LONGEST_STREAK - 1
 
 
 def test_what_comes_makes_it_likelier():
-    slices = Slices()
+    shifts = Shifts()
     for _ in range(14):
-        slices.until_it_lingers()
-    while not slices.one(served=2):
+        shifts.until_it_lingers()
+    while not shifts.one(served=2):
         pass
     for _ in range(10):
-        assert slices.one(served=2)
-    slices.one(after=1.0)
-    assert slices.until_it_lingers() == STREAK - 1
+        assert shifts.one(served=2)
+    shifts.one(after=1.0)
+    assert shifts.until_it_lingers() == STREAK - 1

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from pyrmq.errors import ProtocolError, ResponseError
-from pyrmq.net.client.pull import PullStatus, pull_fields, read_pull
-from pyrmq.net.client.send import (
+from pyrmq.net.client.requests import (
+    PullStatus,
+    pull_fields,
     queue_fields,
+    read_pull,
     send_code,
     send_fields,
     stored_at,

@@ -63,7 +63,7 @@ class World:
 
     def serve(self, *left: Left) -> None:
         """`left`: by position. There is time for all of it."""
-        self.reader._slice_end = math.inf
+        self.reader._feeder.shift_end = math.inf
         self.reader._serve_left([(self.connections[at].fd, *rest) for at, *rest in left], None)
 
     def is_watched(self, connection: Connection) -> bool:
@@ -128,8 +128,8 @@ async def test_a_failure_of_the_engine_closes(world: World) -> None:
     assert world.connections[0].state is State.CLOSED
 
 
-async def test_who_waits_to_be_fed_is_fed_for_a_slice_at_most(world: World) -> None:
-    """What is left of it comes first in the next slice."""
+async def test_who_waits_to_be_fed_is_fed_for_a_shift_at_most(world: World) -> None:
+    """What is left of it comes first in the next shift."""
     reader, (first, second) = world.reader, world.connections
     reader._reading = True
     for connection, code in ((first, 35), (second, 36)):
@@ -138,29 +138,29 @@ async def test_who_waits_to_be_fed_is_fed_for_a_slice_at_most(world: World) -> N
         world.serve((world.connections.index(connection), False, None, None))
     assert world.processing.codes == [35] * 64 + [36] * 64
     world.processing.codes.clear()
-    reader._slice_end, reader._processed = 0.0, False
+    reader._feeder.begin(0.0)
     reader._feed_waiting()
     assert world.processing.codes == [35], "the time is over behind the first command"
-    reader._slice_end = math.inf
+    reader._feeder.shift_end = math.inf
     reader._feed_waiting()
     assert world.processing.codes == [35] + [36] * 36 + [35] * 35, "others come first"
     assert not reader._feed_next
 
 
 async def test_commands_of_several_connections_take_turns(world: World) -> None:
-    """Of what a slice brings, one command is processed where they take long; the rest is left."""
+    """Of what a shift brings, one command is processed where they take long; the rest is left."""
     reader, (first, second) = world.reader, world.connections
     reader._reading = True
     for connection, code in ((first, 35), (second, 36)):
         connection.session.feed_bytes(encode(Frame(code=code, opaque=1)) * 3, 0)
-    reader._processed = False
-    reader._slice_end = 0.0
+    reader._feeder.processed = False
+    reader._feeder.shift_end = 0.0
     for connection in world.connections:
-        reader._follow_up(connection)
+        reader._feeder.follow_up(connection)
     assert world.processing.codes == [35]
     assert not any(map(world.is_watched, world.connections)), "nothing new is read before them"
     for _ in range(5):
-        reader._processed = False
+        reader._feeder.processed = False
         reader._feed_waiting()
     assert world.processing.codes == [35, 35, 36, 35, 36, 36]
     assert all(map(world.is_watched, world.connections))
@@ -179,13 +179,13 @@ async def test_commands_of_a_peer_that_does_not_read_wait(world: World) -> None:
     assert world.processing.codes == [35] * 3
 
 
-async def test_a_slice_with_something_to_feed_does_not_linger(world: World) -> None:
+async def test_a_shift_with_something_to_feed_does_not_linger(world: World) -> None:
     """So it says nothing about whether lingering is worth it."""
     reader, first = world.reader, world.connections[0]
     reader._reading = True
     first.session.feed_bytes(encode(Frame(code=35, opaque=1)) * 100, 0)
     world.serve((0, False, None, None))
     reader._linger = Lingering()
-    reader._serve_slice()
+    reader._serve_shift()
     assert len(world.processing.codes) == 100
     assert reader._linger.lingers == 0

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from pyrmq.engine import Listener, Session
-from pyrmq.net.server.connection import Connection
+from pyrmq.net.server.connection import PIECE, Connection, Unsent
 from pyrmq.net.server.connection_state import State
-from pyrmq.net.server.unsent import PIECE, Unsent
 
 SIZE = 1 << 20
 """Bytes of an answer; more than a socket takes."""

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 import pyrmq
 from pyrmq import oms
-from pyrmq.client.producer.select import java_hash
+from pyrmq.client.producer.faults import java_hash
 from pyrmq.errors import ClientError, ConnectError, NotSupportedError, RequestTimeoutError
 from pyrmq.oms import BytesMessage, Header, MessagingAccessPoint, Producer, Promise, SendResult
 from tests.support.scripted.groups import SEND, GroupBroker

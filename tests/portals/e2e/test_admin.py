@@ -14,7 +14,7 @@ from pyrmq import aio, sync
 from pyrmq.admin import Admin
 from pyrmq.errors import ClientError, ConfigError, TopicNotExistError
 from pyrmq.model.topic import TopicConfig
-from pyrmq.portal.shared import SHARED
+from pyrmq.portal.thread import SHARED
 from pyrmq.server import Running
 
 

@@ -27,7 +27,7 @@ from pyrmq.aio import (
     ReceivedMessage,
     TransactionalProducer,
 )
-from pyrmq.portal.shared import SHARED
+from pyrmq.portal.thread import SHARED
 from pyrmq.server import Running
 
 FIRST: Any = {"consume_from": ConsumeFrom.FIRST_OFFSET}

@@ -13,8 +13,7 @@ import pytest
 
 from pyrmq import ClientError
 from pyrmq.portal import thread
-from pyrmq.portal.shared import SHARED
-from pyrmq.portal.thread import Portal
+from pyrmq.portal.thread import SHARED, Portal
 from pyrmq.server import Running
 from pyrmq.sync import Producer
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pyrmq import aio, sync
-from pyrmq.portal.shared import SHARED
+from pyrmq.portal.thread import SHARED
 from pyrmq.server import Running
 
 PROGRAM = """

@@ -13,7 +13,7 @@ import pytest
 import pyrmq
 import pyrmq.sync
 import pyrmq.testing
-from pyrmq.broker import identity
+from pyrmq.broker import opening
 from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.broker.tables.topics import system_topics
 from pyrmq.errors import CheckpointError, SegmentOptionError
@@ -93,15 +93,15 @@ def test_what_the_files_tell(own: Any, rows: Any, expected: set[str]) -> None:
 
 def test_our_broker_writes_it_down(tmp_path: Path) -> None:
     config = tmp_path / "config"
-    identity.write_name(config, "new", system_topics(BrokerConfig(broker_name="new")))
+    opening.write_name(config, "new", system_topics(BrokerConfig(broker_name="new")))
     written = json.loads((config / "brokerName.json").read_text())
     assert written == {"brokerName": "new", "others": []}
     again = (config / "brokerName.json").stat().st_mtime_ns
-    identity.write_name(config, "new", system_topics(BrokerConfig(broker_name="new")))
+    opening.write_name(config, "new", system_topics(BrokerConfig(broker_name="new")))
     assert (config / "brokerName.json").stat().st_mtime_ns == again
     rows = [t for name in ("new", "next") for t in system_topics(BrokerConfig(broker_name=name))]
     (config / "brokerName.json").write_text("{")
-    identity.write_name(config, "next", rows)
+    opening.write_name(config, "next", rows)
     written = json.loads((config / "brokerName.json").read_text())
     assert written == {"brokerName": "next", "others": ["new"]}
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import pyrmq.broker.assembly as assembly
 import pyrmq.broker.opening as opening
-import pyrmq.broker.saving as saving
+import pyrmq.broker.tables.tables as tables
 import pyrmq.net.server.server as net_server
 import pyrmq.txn.service as txn_service
 from pyrmq.cli import main
@@ -123,7 +123,7 @@ def arm(step: Step) -> None:
         always = step.around(assembly.open_transactions, lambda *_: True)
         assembly.open_transactions = always
     elif step.point == "save":
-        saving.Saving.save = step.around_async(saving.Saving.save)  # type: ignore[method-assign]
+        tables.Saving.save = step.around_async(tables.Saving.save)  # type: ignore[method-assign]
     elif step.point == "close":
 
         class ClosingStore(Store):  # the reader takes nothing but a Store

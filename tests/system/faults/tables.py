@@ -8,10 +8,10 @@ from unittest.mock import patch
 
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.tables import config_file
+from pyrmq.broker.tables.config_file import PersistentTable
 from pyrmq.broker.tables.deleted_topics import DeletedTopics
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.offsets import OffsetTable
-from pyrmq.broker.tables.persistent import PersistentTable
 from pyrmq.broker.tables.topic_creation import Topics, open_topics
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pyrmq.net.server import descriptors
+from pyrmq.net.server import listen
 from tests.support.client import (
     GET_MAX_OFFSET,
     HEART_BEAT,
@@ -132,7 +132,7 @@ def server_limit(server: ServerProcess) -> int:
 @pytest.mark.parametrize("port", ["broker", "namesrv"])
 def test_silent_connections(server: ServerProcess, probe: Probe, port: str, said: bytes) -> None:
     """Thousands that say nothing: at most 10 KiB each, and the others are served."""
-    count = min(silent_limit(), server_limit(server) - descriptors.RESERVE - 200)
+    count = min(silent_limit(), server_limit(server) - listen.RESERVED_DESCRIPTORS - 200)
     address: Address = getattr(server, port)
     files = server.open_files()
     before = server.status_kib("RssAnon")

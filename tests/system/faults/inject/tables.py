@@ -7,9 +7,9 @@ from typing import Any
 
 import trio
 
-from pyrmq.broker.saving import save_all
 from pyrmq.broker.tables import config_file
-from pyrmq.broker.tables.persistent import PersistentTable
+from pyrmq.broker.tables.config_file import PersistentTable
+from pyrmq.broker.tables.tables import save_all
 from tests.system.faults.inject.lives import World
 
 NAMES = ("topics.json", "subscriptionGroup.json", "consumerOffset.json")

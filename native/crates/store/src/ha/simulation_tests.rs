@@ -233,7 +233,7 @@ impl Run {
         }
     }
 
-    /// What a slave asks before it follows (pyrmq/broker/replication/same_log.py): is its newest record the master's,
+    /// What a slave asks before it follows (pyrmq/broker/replication/peers.py): is its newest record the master's,
     /// and is its log no longer than that?
     fn fits(&self) -> bool {
         let (own, other) = (&self.slave.store, &self.master.store);

@@ -1,18 +1,92 @@
-"""PULL_MESSAGE as clients send it: the fields of the request, and what an answer means.
-[PullMessageRequestHeader, PullMessageResponseHeader, MQClientAPIImpl.processPullResponse]"""
+"""Requests as clients make them: sends, pulls, and what proves who asks.
+
+SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE: the fields of the request, and where an answer says that
+messages are. `send_fields` and `queue_fields` are the fields, `send_text` and `queue_text` the same
+as they stand in a JSON header: what does not change from message to message is encoded once.
+[SendMessageRequestHeaderV2, SendMessageResponseHeader]
+
+PULL_MESSAGE: the fields of the request, and what an answer means.
+[PullMessageRequestHeader, PullMessageResponseHeader, MQClientAPIImpl.processPullResponse]
+
+`Credentials` sign requests, for brokers that want to know who asks. [AclClientRPCHook, AclSigner]
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import base64
+import hmac
+from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 
 from pyrmq.engine import Command
 from pyrmq.errors import ProtocolError, ResponseError
-from pyrmq.model.codes import ResponseCode
-from pyrmq.model.route import MASTER_ID
+from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.model.names import AUTO_CREATE_TOPIC
+from pyrmq.model.route import DEFAULT_QUEUES, MASTER_ID
 from pyrmq.model.subscription import TAG
 from pyrmq.model.topic import as_int
-from pyrmq.net.command import number
+from pyrmq.net.client.protocol import Ext
+from pyrmq.net.clock import now_ms
+from pyrmq.net.command import ext_text, json_fields, json_text, number
+
+
+def send_code(batch: bool) -> RequestCode:
+    return RequestCode.SEND_BATCH_MESSAGE if batch else RequestCode.SEND_MESSAGE_V2
+
+
+def send_fields(
+    group: str, topic: str, properties: str, *, flag: int, sys_flag: int = 0, batch: bool = False
+) -> dict[str, str | int | bool]:
+    """The request's fields but for those of the queue (`queue_fields`); bornTimestamp is now."""
+    return {
+        "a": group,
+        "b": topic,
+        "c": AUTO_CREATE_TOPIC,
+        "d": DEFAULT_QUEUES,
+        "f": sys_flag,
+        "g": now_ms(),
+        "h": flag,
+        "i": properties,
+        "j": 0,
+        "k": False,
+        "m": batch,
+    }
+
+
+def queue_fields(queue_id: int, broker: str) -> dict[str, str | int | bool]:
+    """The fields that say where a send goes."""
+    return {"e": queue_id, "n": broker}
+
+
+def send_text(
+    group: str, topic: str, properties: str, *, flag: int, sys_flag: int = 0, batch: bool = False
+) -> str:
+    """As `send_fields`."""
+    return (
+        f'{_fixed_text(group, topic, batch)},"f":"{sys_flag}","g":"{now_ms()}","h":"{flag}",'
+        f'"i":{json_text(properties)},'
+    )
+
+
+@lru_cache(256)
+def _fixed_text(group: str, topic: str, batch: bool) -> str:
+    fields = send_fields(group, topic, "", flag=0, batch=batch)
+    return json_fields({name: value for name, value in fields.items() if name not in "fghi"})
+
+
+def queue_text(queue_id: int, broker: str) -> str:
+    """As `queue_fields`; it follows `send_text`."""
+    return f'"e":"{queue_id}","n":{json_text(broker)}'
+
+
+def stored_at(answer: Command) -> tuple[int, int]:
+    """Queue id and queue offset (of the first message) that an answer states. ProtocolError."""
+    queue_id, offset = number(answer, "queueId"), number(answer, "queueOffset")
+    if queue_id < 0 or offset < 0:
+        raise ProtocolError(f"stored with queueOffset={offset}, queueId={queue_id}")
+    return queue_id, offset
+
 
 SUSPEND = 0x2
 """The broker may wait for a message."""
@@ -135,3 +209,24 @@ def read_pull(answer: Command) -> PullAnswer:
     if status is None:
         raise ResponseError.of(answer.code, answer.remark or "")
     return PullAnswer(status, answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Who asks: a user's name and password, or an account's access and secret key."""
+
+    access_key: str
+    secret_key: str = field(repr=False)
+    security_token: str = field(default="", repr=False)
+
+    def signed(self, ext: Ext | None, body: bytes) -> dict[str, str]:
+        """The fields of a request with those that prove who asks: `AccessKey`, `SecurityToken` if
+        there is one, and `Signature`, the HMAC-SHA1 of all values in the order of their names and
+        of the body, in base64."""
+        fields = {name: ext_text(value) for name, value in (ext or {}).items()}
+        fields["AccessKey"] = self.access_key
+        if self.security_token:
+            fields["SecurityToken"] = self.security_token
+        text = "".join(fields[name] for name in sorted(fields))
+        made = hmac.digest(self.secret_key.encode(), text.encode() + body, "sha1")
+        return {**fields, "Signature": base64.b64encode(made).decode()}

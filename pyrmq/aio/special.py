@@ -1,13 +1,19 @@
-"""What producers for asyncio do in their own way: sends in flight, listeners of transactions.
+"""What producers and consumers for asyncio do in their own way.
 
-The other methods of the producers are in `_generated_clients.py`.
+That is sends in flight, listeners, loops and polls. The other methods are in
+`_generated_clients.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import Any, TypeVar, Unpack
+import asyncio
+from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
+from typing import Any, Self, TypeVar, Unpack
 
+from pyrmq.client.consumer import lite_pull as lite_pulls
+from pyrmq.client.consumer import push_consumer as consumers
+from pyrmq.client.consumer.options import AsyncListener, PushConsumerOptions
 from pyrmq.client.option_types import TransactionalProducerOptions, like
 from pyrmq.client.producer import pending as pending_sends
 from pyrmq.client.producer import producer as producers
@@ -18,7 +24,7 @@ from pyrmq.errors import ClientError
 from pyrmq.model.message import Message, MessageQueue, SendResult
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.portal.awaiting import Calls, Client, bridge
-from pyrmq.portal.words import ASYNCIO, in_words
+from pyrmq.portal.client import ASYNCIO, in_words
 
 S = TypeVar("S", bound=producers.Producer)
 
@@ -92,3 +98,63 @@ class _Bridged:
 
     execute_local_transaction: Callable[[Message, Any], Any]
     check_local_transaction: Callable[[ReceivedMessage], Any]
+
+
+class Listening(Client[consumers.PushConsumer]):
+    """A push consumer."""
+
+    @like(consumers.PushConsumer)
+    def __init__(
+        self,
+        group: str,
+        subscriptions: Mapping[str, str],
+        *,
+        listener: AsyncListener | None = None,
+        **options: Unpack[PushConsumerOptions],
+    ) -> None:
+        calls = Calls()
+        if listener is not None and not is_async(listener):
+            raise ClientError("the listener must be an async function")
+        called: AsyncListener | None = None if listener is None else bridge(listener, calls)
+        client = consumers.PushConsumer(group, subscriptions, listener=called, **options)
+        super().__init__(client, calls)
+
+    def __aiter__(self) -> Loop:
+        return Loop(self)
+
+
+class Polling(Client[lite_pulls.LitePullConsumer]):
+    """A lite pull consumer."""
+
+    async def poll(self, timeout: float = 5.0) -> list[ReceivedMessage]:
+        chunk = await self._call(self._client.poll_unseen, timeout)
+        self._client.saw(chunk)
+        return list(chunk)
+
+    poll.__doc__ = in_words(lite_pulls.LitePullConsumer.poll.__doc__, ASYNCIO)
+
+    def __aiter__(self) -> Loop:
+        return Loop(self)
+
+
+class Loop:
+    """`async for` over a consumer. If its task is cancelled, the next loop gets the message that it
+    was waiting for."""
+
+    def __init__(self, consumer: Listening | Polling) -> None:
+        self._consumer: Client[Any] = consumer
+        self._messages = aiter(consumer._client)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        messages, call = self._messages, object()
+        try:
+            message = await self._consumer._call(messages.next_unseen, call)
+        except asyncio.CancelledError:
+            with suppress(ClientError):  # it was left
+                self._consumer._submit(messages.give_back, call)
+            raise
+        messages.seen = message
+        return message
