@@ -1,8 +1,9 @@
-"""Counts the engine's instructions for each message of some loads: `python -m benches.instructions --help`.
+"""Counts the engine's instructions for each message of some loads.
 
-The loads are `native/crates/broker/examples/instructions.rs`, built as for a release. Callgrind runs each of
-them and counts what its function `measured` executes, in the engine and in the C library. System calls count
-one instruction each. Callgrind knows no AVX-512, so copies and CRCs use what older processors have.
+The loads are `native/crates/broker/examples/instructions.rs`, built as for a release. Callgrind
+runs each of them and counts what its function `measured` executes, in the engine and in the C
+library. A system call counts as one instruction. Callgrind knows no AVX-512, so copies and CRCs use
+what older processors have. `python -m benches.instructions --help` lists the options.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ INDEXED = "*Indexer*index_some*"
 
 @dataclass(frozen=True)
 class Load:
-    """`count` requests or messages are sent, each of which is one `per`; callgrind counts in `counted`."""
+    """`count` requests or messages, each of them one `per`; `counted` is the function."""
 
     name: str
     what: str
@@ -51,7 +52,7 @@ LOADS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints a table. Exit code 1 where a count is more than NOISE above the baseline's, 2 for misuse."""
+    """Prints a table. Exit code 1: a count is more than NOISE above the baseline's; 2: misuse."""
     options = _parser().parse_args(arguments)
     if shutil.which("valgrind") is None:
         print("instructions: valgrind is not installed (apt-get install valgrind)", file=sys.stderr)
@@ -92,7 +93,7 @@ def row(load: Load, counted: float, before: float | None) -> str:
 
 
 def count(binary: Path, load: Load, keep: Path | None) -> float:
-    """Instructions for each `load.per`. `keep`: folder that gets the file for callgrind_annotate."""
+    """Instructions for each `load.per`. `keep`: folder for callgrind_annotate's file."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "callgrind.out"
         command = [
@@ -123,17 +124,9 @@ def total(text: str) -> int:
 
 
 def _build() -> Path:
-    command = [
-        "cargo",
-        "build",
-        "--release",
-        "--locked",
-        "--quiet",
-        "-p",
-        "pyrmq-broker",
-        "--example",
-        "instructions",
-    ]
+    command = (
+        "cargo build --release --locked --quiet -p pyrmq-broker --example instructions".split()
+    )
     subprocess.run(command, cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
     return target / "release" / "examples" / "instructions"
@@ -141,19 +134,12 @@ def _build() -> Path:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benches.instructions", description=__doc__)
-    parser.add_argument(
-        "--load",
-        action="append",
-        choices=[load.name for load in LOADS],
-        help="only this one (again for more)",
-    )
-    parser.add_argument(
-        "--save", type=Path, metavar="FILE", help="writes the counts, for --compare"
-    )
-    parser.add_argument("--compare", type=Path, metavar="FILE", help="shows ratios to these counts")
-    parser.add_argument(
-        "--keep", type=Path, metavar="DIR", help="keeps callgrind's files, for callgrind_annotate"
-    )
+    names = [load.name for load in LOADS]
+    add = parser.add_argument
+    add("--load", action="append", choices=names, help="only this one (again for more)")
+    add("--save", type=Path, metavar="FILE", help="writes the counts, for --compare")
+    add("--compare", type=Path, metavar="FILE", help="shows ratios to these counts")
+    add("--keep", type=Path, metavar="DIR", help="keeps the files for callgrind_annotate")
     return parser
 
 
