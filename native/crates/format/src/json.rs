@@ -41,9 +41,20 @@ impl Raw {
 }
 
 fn unescape(mut raw: &[u8], out: &mut Vec<u8>) -> JsonResult<()> {
-    while let Some(at) = memchr::memchr(b'\\', raw) {
+    out.reserve(raw.len());
+    loop {
+        let at = next(raw, 0, b'\\');
         out.extend_from_slice(&raw[..at]);
+        if at == raw.len() {
+            return Ok(());
+        }
         raw = &raw[at + 1..];
+        // The separators of properties, as JSON has them.
+        if let [b'u', b'0', b'0', b'0', digit @ b'0'..=b'9', rest @ ..] = raw {
+            out.push(digit - b'0');
+            raw = rest;
+            continue;
+        }
         let (&kind, rest) = raw.split_first().ok_or("text ends in an escape")?;
         raw = rest;
         match kind {
@@ -70,8 +81,6 @@ fn unescape(mut raw: &[u8], out: &mut Vec<u8>) -> JsonResult<()> {
             other => return Err(format!("unknown escape \\{}", other.escape_ascii())),
         }
     }
-    out.extend_from_slice(raw);
-    Ok(())
 }
 
 fn hex4(raw: &[u8]) -> JsonResult<u32> {
@@ -239,30 +248,53 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Position of the next `quote` or backslash from `at` on, or the text's end. Eight bytes at a time:
-/// the strings of a header are too short for a call into a vectorised search to pay.
+/// Position of the next `quote` or backslash from `at` on, or the text's end.
 #[inline]
-fn end_of_plain(text: &[u8], mut at: usize, quote: u8) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    let (quotes, slashes) = (ONES * quote as u64, ONES * b'\\' as u64);
-    while let Some(chunk) = text.get(at..at + 8) {
-        let word = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
-        let (q, s) = (word ^ quotes, word ^ slashes);
-        // The high bit of the lowest byte that is zero is exact; higher ones may be false hits.
-        let hits = ((q.wrapping_sub(ONES) & !q) | (s.wrapping_sub(ONES) & !s)) & HIGH;
+pub fn end_of_plain(text: &[u8], at: usize, quote: u8) -> usize {
+    next_of(text, at, quote, b'\\')
+}
+
+/// Position of the next `wanted` from `at` on, or the text's end.
+#[inline]
+pub fn next(text: &[u8], at: usize, wanted: u8) -> usize {
+    next_of(text, at, wanted, wanted)
+}
+
+/// Position of the next `a` or `b`. Sixteen bytes at a time, where it is called: the strings of a header
+/// are too short for a call into a vectorised search to pay.
+#[inline]
+fn next_of(text: &[u8], mut at: usize, a: u8, b: u8) -> usize {
+    while let Some(chunk) = text.get(at..).and_then(|t| t.first_chunk::<16>()) {
+        let hits = hits_16(chunk, a, b);
         if hits != 0 {
-            return at + hits.trailing_zeros() as usize / 8;
+            return at + hits.trailing_zeros() as usize;
         }
-        at += 8;
+        at += 16;
     }
-    while let Some(&b) = text.get(at) {
-        if b == quote || b == b'\\' {
-            break;
-        }
-        at += 1;
+    let rest = text.get(at..).unwrap_or_default();
+    let found = rest.iter().position(|&c| c == a || c == b);
+    found.map_or(at.max(text.len()), |n| at + n)
+}
+
+/// Which bytes are `a` or `b`, the first one in the lowest bit.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn hits_16(chunk: &[u8; 16], a: u8, b: u8) -> u32 {
+    use std::arch::x86_64::*;
+    // SAFETY: every x86-64 processor has SSE2, and the load is of 16 readable bytes that need no
+    // alignment.
+    unsafe {
+        let x = _mm_loadu_si128(chunk.as_ptr().cast());
+        let is = |b: u8| _mm_cmpeq_epi8(x, _mm_set1_epi8(b as i8));
+        _mm_movemask_epi8(_mm_or_si128(is(a), is(b))) as u32
     }
-    at
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+fn hits_16(chunk: &[u8; 16], a: u8, b: u8) -> u32 {
+    let bits = chunk.iter().enumerate();
+    bits.fold(0, |all, (i, &c)| all | ((c == a || c == b) as u32) << i)
 }
 
 /// A parsed value. Object keys are values, as fastjson writes objects as keys.
