@@ -124,9 +124,8 @@ def total(text: str) -> int:
 
 
 def _build() -> Path:
-    command = (
-        "cargo build --release --locked --quiet -p pyrmq-broker --example instructions".split()
-    )
+    command = ["cargo", "build", "--release", "--locked", "--quiet"]
+    command += ["-p", "pyrmq-broker", "--example", "instructions"]
     subprocess.run(command, cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
     return target / "release" / "examples" / "instructions"

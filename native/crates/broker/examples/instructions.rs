@@ -212,7 +212,7 @@ fn rounds(
     frame: impl Fn(&mut Vec<u8>, usize),
 ) -> (Vec<Vec<u8>>, usize) {
     assert!(
-        count % per_feed == 0,
+        count.is_multiple_of(per_feed),
         "COUNT must be a multiple of {per_feed}"
     );
     let warm = (count / 8).max(per_feed) / per_feed;
