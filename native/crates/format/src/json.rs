@@ -40,47 +40,75 @@ impl Raw {
     }
 }
 
+/// What is escaped is never longer than its escape. So there is room for it, and for copying sixteen
+/// bytes at a time, of which those behind an escape are written again.
 fn unescape(mut raw: &[u8], out: &mut Vec<u8>) -> JsonResult<()> {
-    out.reserve(raw.len());
-    loop {
-        let at = next(raw, 0, b'\\');
-        out.extend_from_slice(&raw[..at]);
-        if at == raw.len() {
-            return Ok(());
+    let mut at = out.len();
+    out.resize(at + raw.len() + 16, 0);
+    let done = loop {
+        let mut plain = 0;
+        while let Some(chunk) = raw[plain..].first_chunk::<16>() {
+            out[at..at + 16].copy_from_slice(chunk);
+            let hits = hits_16(chunk, b'\\', b'\\');
+            let n = (hits | 1 << 16).trailing_zeros() as usize;
+            (plain, at) = (plain + n, at + n);
+            if n < 16 {
+                break;
+            }
         }
-        raw = &raw[at + 1..];
+        while let Some(&b) = raw.get(plain).filter(|b| **b != b'\\') {
+            out[at] = b;
+            (plain, at) = (plain + 1, at + 1);
+        }
+        if plain == raw.len() {
+            break Ok(());
+        }
+        raw = &raw[plain + 1..];
         // The separators of properties, as JSON has them.
         if let [b'u', b'0', b'0', b'0', digit @ b'0'..=b'9', rest @ ..] = raw {
-            out.push(digit - b'0');
+            out[at] = digit - b'0';
+            at += 1;
             raw = rest;
             continue;
         }
-        let (&kind, rest) = raw.split_first().ok_or("text ends in an escape")?;
-        raw = rest;
-        match kind {
-            b'u' => {
-                let mut unit = hex4(raw)?;
-                raw = &raw[4..];
-                if (0xD800..0xDC00).contains(&unit) && raw.starts_with(b"\\u") {
-                    let low = hex4(&raw[2..])?;
-                    if (0xDC00..0xE000).contains(&low) {
-                        unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
-                        raw = &raw[6..];
-                    }
-                }
-                let c = char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER);
-                out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-            }
-            b'n' => out.push(b'\n'),
-            b't' => out.push(b'\t'),
-            b'r' => out.push(b'\r'),
-            b'b' => out.push(8),
-            b'f' => out.push(12),
-            b'v' => out.push(11),
-            b'"' | b'\\' | b'/' | b'\'' => out.push(kind),
-            other => return Err(format!("unknown escape \\{}", other.escape_ascii())),
+        match escape(&mut raw, &mut out[at..]) {
+            Ok(n) => at += n,
+            Err(e) => break Err(e),
         }
-    }
+    };
+    out.truncate(at);
+    done
+}
+
+/// Writes what an escape means to `out` and returns how many bytes that takes; `raw` is what follows the
+/// backslash, and then what follows the escape.
+fn escape(raw: &mut &[u8], out: &mut [u8]) -> JsonResult<usize> {
+    let (&kind, rest) = raw.split_first().ok_or("text ends in an escape")?;
+    *raw = rest;
+    out[0] = match kind {
+        b'u' => {
+            let mut unit = hex4(rest)?;
+            *raw = &rest[4..];
+            if (0xD800..0xDC00).contains(&unit) && raw.starts_with(b"\\u") {
+                let low = hex4(&raw[2..])?;
+                if (0xDC00..0xE000).contains(&low) {
+                    unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
+                    *raw = &raw[6..];
+                }
+            }
+            let c = char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER);
+            return Ok(c.encode_utf8(out).len());
+        }
+        b'n' => b'\n',
+        b't' => b'\t',
+        b'r' => b'\r',
+        b'b' => 8,
+        b'f' => 12,
+        b'v' => 11,
+        b'"' | b'\\' | b'/' | b'\'' => kind,
+        other => return Err(format!("unknown escape \\{}", other.escape_ascii())),
+    };
+    Ok(1)
 }
 
 fn hex4(raw: &[u8]) -> JsonResult<u32> {
@@ -501,6 +529,35 @@ mod tests {
         fn any_text_is_read_without_a_panic(b in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
             let _ = parse(&b, MAX_VALUES);
             let _ = Scanner::new(&b).skip(0);
+        }
+
+        /// Against one byte after the other.
+        #[test]
+        fn escapes(text in "([a-zäß€]{0,40}|\\\\\\\\u00[0-7][0-9a-f]|\\\\\\\\[nrtbf/\"x]|\\\\\\\\u[0-9a-fD]{2,4}){0,6}\\\\\\\\?") {
+            let raw = Raw { start: 0, end: text.len() as u32, escaped: true, quoted: true };
+            let mut out = b"before".to_vec();
+            let read = raw.unescape(text.as_bytes(), &mut out);
+            let mut expected = b"before".to_vec();
+            let mut rest = text.as_bytes();
+            let plain = loop {
+                match rest {
+                    [] => break Ok(()),
+                    [b'\\', after @ ..] => {
+                        let (mut place, mut after) = ([0; 4], after);
+                        match escape(&mut after, &mut place) {
+                            Ok(n) => expected.extend_from_slice(&place[..n]),
+                            Err(e) => break Err(e),
+                        }
+                        rest = after;
+                    }
+                    [b, after @ ..] => {
+                        expected.push(*b);
+                        rest = after;
+                    }
+                }
+            };
+            proptest::prop_assert_eq!(&read, &plain);
+            proptest::prop_assert_eq!(out, expected);
         }
 
         #[test]

@@ -13,21 +13,21 @@ pub struct Pairs<'a> {
     text: &'a [u8],
     /// Where the next pair starts.
     at: usize,
-    /// Separators of the bytes from `base` on, one bit each; a search of its own for each of them
-    /// would cost more than the reading.
+    /// Separators of the `BLOCK` bytes from `base` on, one bit each, but for those before `at`; a
+    /// search of its own for each of them would cost more than the reading.
     base: usize,
     names: u64,
     values: u64,
 }
 
+#[inline]
 pub fn pairs(text: &[u8]) -> Pairs<'_> {
-    let (names, values) = separators(text);
     Pairs {
         text,
         at: 0,
         base: 0,
-        names,
-        values,
+        names: 0,
+        values: 0,
     }
 }
 
@@ -78,22 +78,32 @@ fn separators_16(chunk: &[u8; 16]) -> (u16, u16) {
 }
 
 impl Pairs<'_> {
-    /// Position of the next separator from `from` on, of those that `which` selects.
+    /// Examines the block from `at` on. If no value ends in it: where the next one ends, and the end
+    /// of its name, if it has one.
     #[inline]
-    fn next_mark(&mut self, from: usize, which: impl Fn(u64, u64) -> u64) -> Option<usize> {
-        let mut from = from;
-        while from < self.text.len() {
-            if from >= self.base + BLOCK {
-                self.base = from;
-                (self.names, self.values) = separators(&self.text[from..]);
-            }
-            let marks = which(self.names, self.values) >> (from - self.base);
-            if marks != 0 {
-                return Some(from + marks.trailing_zeros() as usize);
-            }
-            from = self.base + BLOCK;
+    fn next_block(&mut self) -> Option<(Option<usize>, usize)> {
+        self.base = self.at;
+        (self.names, self.values) = separators(&self.text[self.at..]);
+        match self.values {
+            0 => Some(self.long()),
+            _ => None,
         }
-        None
+    }
+
+    /// The same where a pair is longer than a block, or the text ends without a separator.
+    fn long(&mut self) -> (Option<usize>, usize) {
+        let find = |from: usize, to: usize, wanted| {
+            let rest = self.text.get(from..to).unwrap_or_default();
+            memchr::memchr(wanted, rest).map(|n| from + n)
+        };
+        let len = self.text.len();
+        let end = find(self.base + BLOCK, len, VALUE_END).unwrap_or(len);
+        let mark = match self.names {
+            0 => find(self.base + BLOCK, end, NAME_END),
+            names => Some(self.base + names.trailing_zeros() as usize),
+        };
+        self.names = 0;
+        (mark, end)
     }
 }
 
@@ -102,21 +112,29 @@ impl<'a> Iterator for Pairs<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let start = self.at;
-            let mark = self.next_mark(start, |names, values| names | values)?;
-            if self.text[mark] == VALUE_END {
-                self.at = mark + 1;
-                continue; // a chunk without a name
-            }
-            let text = self.text;
-            let end = self.next_mark(mark + 1, |_, values| values);
-            let end = end.unwrap_or(text.len());
-            self.at = end + 1;
-            if mark > start && mark + 1 < end {
-                return Some((&text[start..mark], &text[mark + 1..end]));
+        while self.at < self.text.len() {
+            let long = match self.values {
+                0 => self.next_block(),
+                _ => None,
+            };
+            let (mark, end) = long.unwrap_or_else(|| {
+                let before = (self.values & self.values.wrapping_neg()) - 1;
+                let names = self.names & before;
+                let end = self.base + self.values.trailing_zeros() as usize;
+                self.values &= self.values - 1;
+                self.names &= !before;
+                let mark = (names != 0).then(|| self.base + names.trailing_zeros() as usize);
+                (mark, end)
+            });
+            let start = std::mem::replace(&mut self.at, end + 1);
+            if let Some(mark) = mark
+                && mark > start
+                && mark + 1 < end
+            {
+                return Some((&self.text[start..mark], &self.text[mark + 1..end]));
             }
         }
+        None
     }
 }
 

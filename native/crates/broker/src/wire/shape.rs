@@ -99,6 +99,8 @@ struct Piece {
 
 struct Shape {
     pieces: Box<[Piece]>,
+    /// How many of its holes are ext fields.
+    fields: usize,
     /// What all headers of this shape say; without remark and ext fields.
     common: Header,
 }
@@ -120,11 +122,31 @@ impl Piece {
     /// Whether `text` goes on with this one at `at`.
     #[inline]
     fn stands_at(&self, text: &[u8], at: usize) -> bool {
-        let Some(next) = text.get(at..).and_then(|t| t.first_chunk()) else {
-            return text.get(at..at + self.text.len()) == Some(&self.text);
+        let len = self.text.len();
+        let Some(next) = text.get(at..) else {
+            return false;
         };
-        (u64::from_le_bytes(*next) ^ self.first) & self.mask == 0
-            && (self.text.len() <= 8 || text.get(at..at + self.text.len()) == Some(&self.text))
+        match (next.first_chunk(), next.get(..len)) {
+            (Some(first), Some(next)) => {
+                (u64::from_le_bytes(*first) ^ self.first) & self.mask == 0
+                    && (len <= 8 || ends_alike(next, &self.text))
+            }
+            (None, Some(next)) => next == &*self.text,
+            (_, None) => false,
+        }
+    }
+}
+
+/// Whether two texts of one length, more than eight bytes, are the same behind the first eight.
+#[inline]
+fn ends_alike(a: &[u8], b: &[u8]) -> bool {
+    match a.len() {
+        ..=16 => a.last_chunk::<8>() == b.last_chunk::<8>(),
+        17..=24 => {
+            a[8..].first_chunk::<8>() == b[8..].first_chunk::<8>()
+                && a.last_chunk::<8>() == b.last_chunk::<8>()
+        }
+        _ => a[8..] == b[8..],
     }
 }
 
@@ -153,7 +175,9 @@ impl Shape {
             at = end;
         }
         pieces.push(Piece::new(&text[at..], Hole::End));
+        let is_field = |piece: &&Piece| matches!(piece.hole, Hole::Field { .. });
         let shape = Shape {
+            fields: pieces.iter().filter(is_field).count(),
             pieces: pieces.into(),
             common: Header {
                 remark: None,
@@ -170,7 +194,11 @@ impl Shape {
     fn read(&self, text: &[u8], header: &mut Header) -> bool {
         let Header { remark, ext, .. } = header;
         let (mut opaque, mut found) = (self.common.opaque, None);
-        ext.clear();
+        if ext.len() != self.fields {
+            ext.clear();
+            ext.resize(self.fields, Default::default());
+        }
+        let mut fields = ext.iter_mut();
         let mut at = START;
         for piece in &self.pieces {
             if !piece.stands_at(text, at) {
@@ -187,7 +215,10 @@ impl Shape {
                         end: at as u32 + name.end,
                         ..name
                     };
-                    ext.push((name, value));
+                    let Some(field) = fields.next() else {
+                        return false; // never: there is one for each
+                    };
+                    *field = (name, value);
                     at = value.end as usize;
                 }
                 Hole::Remark => {
