@@ -3,7 +3,7 @@
 //! A session of a store in a temporary folder is fed with frames as clients send them, in rounds as the
 //! ready loop has them: feed, write, release. Callgrind counts what happens in `measured`; the load
 //! `index` is what the indexing thread does meanwhile (`Indexer::index_some`). `benches/instructions`
-//! runs it and divides by COUNT.
+//! runs it and divides by COUNT. Without callgrind the time that is printed says what caches do.
 
 use pyrmq_broker::wire::frame::split;
 use pyrmq_broker::wire::header::Header;
@@ -13,7 +13,7 @@ use pyrmq_broker::{Broker, PullGrants};
 use pyrmq_format::host::Host;
 use pyrmq_store::{Content, Message, Store, StoreConfig, Topic, TopicSettings};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Frames of one feed, as of a connection with many requests in flight.
 const IN_FLIGHT: usize = 64;
@@ -27,7 +27,9 @@ const NOW: i64 = 1_764_000_000_000;
 /// All that callgrind counts, but for the load `index`.
 #[inline(never)]
 fn measured(work: &mut dyn FnMut()) {
+    let began = Instant::now();
     work();
+    println!("{} us", began.elapsed().as_micros());
 }
 
 /// How a client writes its headers.
@@ -269,7 +271,7 @@ fn batches(count: usize) {
 
 fn append(rig: &Rig, count: usize, per_guard: usize) {
     let topic = rig.topic("TopicTest00000");
-    let message = Message {
+    let mut message = Message {
         topic: &topic,
         queue_id: 0,
         sys_flag: 0,
@@ -290,6 +292,7 @@ fn append(rig: &Rig, count: usize, per_guard: usize) {
         let mut guard = rig.store.put().unwrap();
         for _ in 0..per_guard {
             guard.append(&message, &content).unwrap();
+            message.queue_id = (message.queue_id + 1) % QUEUES as u32;
         }
     }
 }
@@ -301,11 +304,12 @@ fn appends(count: usize) {
     rig.store.close().unwrap();
 }
 
-/// Pulls of 32 messages of 1 KiB that were granted, one in each feed.
+/// Pulls of 32 messages of 1 KiB that were granted, one in each feed; other queues have messages between.
 fn pulls(count: usize) {
+    const MESSAGES: usize = 100 << 10;
     let name = "TopicTest00000";
     let mut rig = Rig::new(&[name.to_owned()]);
-    append(&rig, 3200, 100);
+    append(&rig, MESSAGES, 128);
     while rig.store.barrier().confirmed() < rig.store.log().max_offset() {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -315,7 +319,11 @@ fn pulls(count: usize) {
     let grant = rig.grants.grant(name, "ConsumerGroup", 0, &[]).unwrap();
     rig.session.grant_pull(11, &alike, grant);
     let (all, warm) = rounds(count, 1, |out, n| {
-        push_frame(out, &pull_header(name, n * BATCH % 3200), b"")
+        push_frame(
+            out,
+            &pull_header(name, n * BATCH % (MESSAGES / QUEUES)),
+            b"",
+        )
     });
     rig.serve(&all, warm);
     rig.store.close().unwrap();

@@ -37,25 +37,37 @@ const BLOCK: usize = 64;
 /// Which of the first 64 bytes are `NAME_END` and which `VALUE_END`, first byte in the lowest bit.
 #[inline]
 fn separators(text: &[u8]) -> (u64, u64) {
-    let text = &text[..text.len().min(BLOCK)];
     #[cfg(target_arch = "x86_64")]
-    if let Some(last) = text.last_chunk::<16>() {
-        let mut found = (0, 0);
-        // The last 16 bytes overlap with those before them, which sets the same bits again.
-        let starts = text
-            .as_chunks::<16>()
-            .0
-            .iter()
-            .enumerate()
-            .map(|(i, c)| (16 * i, c));
-        for (at, chunk) in starts.chain([(text.len() - 16, last)]) {
+    {
+        let of = |chunk: &[u8; 16]| {
             // SAFETY: every x86-64 processor has SSE2.
             let (names, values) = unsafe { separators_16(chunk) };
-            found.0 |= (names as u64) << at;
-            found.1 |= (values as u64) << at;
+            (names as u64, values as u64)
+        };
+        if let Some(block) = text.first_chunk::<BLOCK>() {
+            let (chunks, _) = block.as_chunks::<16>();
+            let mut found = (0, 0);
+            for (i, chunk) in chunks.iter().enumerate() {
+                let (names, values) = of(chunk);
+                found.0 |= names << (16 * i);
+                found.1 |= values << (16 * i);
+            }
+            return found;
         }
-        return found;
+        if let Some(last) = text.last_chunk::<16>() {
+            // The last 16 bytes overlap with those before them, which sets the same bits again.
+            let at = text.len() - 16;
+            let (names, values) = of(last);
+            let mut found = (names << at, values << at);
+            for (i, chunk) in text.as_chunks::<16>().0.iter().enumerate() {
+                let (names, values) = of(chunk);
+                found.0 |= names << (16 * i);
+                found.1 |= values << (16 * i);
+            }
+            return found;
+        }
     }
+    let text = &text[..text.len().min(BLOCK)];
     let bits = |wanted| {
         let hits = text
             .iter()
