@@ -89,33 +89,27 @@ fn separators_16(chunk: &[u8; 16]) -> (u16, u16) {
     (bits(NAME_END), bits(VALUE_END))
 }
 
-impl Pairs<'_> {
-    /// Examines the block from `at` on. If no value ends in it: where the next one ends, and the end
-    /// of its name, if it has one.
-    #[inline]
-    fn next_block(&mut self) -> Option<(Option<usize>, usize)> {
-        self.base = self.at;
-        (self.names, self.values) = separators(&self.text[self.at..]);
-        match self.values {
-            0 => Some(self.long()),
-            _ => None,
-        }
+impl<'a> Pairs<'a> {
+    /// The pair from `start` to `end` whose name ends at `mark`.
+    #[inline(always)]
+    fn pair(&self, start: usize, mark: usize, end: usize) -> Option<(&'a [u8], &'a [u8])> {
+        let name = self.text.get(start..mark)?;
+        let value = self.text.get(mark + 1..end)?;
+        (!name.is_empty() && !value.is_empty()).then_some((name, value))
     }
 
-    /// The same where a pair is longer than a block, or the text ends without a separator.
-    fn long(&mut self) -> (Option<usize>, usize) {
+    /// The pair from `at` on, where no value ends in the block from there: it is longer than a block, or
+    /// the text ends without a separator.
+    #[cold]
+    fn long_pair(&mut self) -> Option<(&'a [u8], &'a [u8])> {
+        let (start, len) = (self.at, self.text.len());
         let find = |from: usize, to: usize, wanted| {
             let rest = self.text.get(from..to).unwrap_or_default();
             memchr::memchr(wanted, rest).map(|n| from + n)
         };
-        let len = self.text.len();
-        let end = find(self.base + BLOCK, len, VALUE_END).unwrap_or(len);
-        let mark = match self.names {
-            0 => find(self.base + BLOCK, end, NAME_END),
-            names => Some(self.base + names.trailing_zeros() as usize),
-        };
-        self.names = 0;
-        (mark, end)
+        let end = find(start + BLOCK, len, VALUE_END).unwrap_or(len);
+        self.at = end + 1;
+        self.pair(start, find(start, end, NAME_END)?, end)
     }
 }
 
@@ -124,29 +118,35 @@ impl<'a> Iterator for Pairs<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        while self.at < self.text.len() {
-            let long = match self.values {
-                0 => self.next_block(),
-                _ => None,
-            };
-            let (mark, end) = long.unwrap_or_else(|| {
-                let before = (self.values & self.values.wrapping_neg()) - 1;
-                let names = self.names & before;
-                let end = self.base + self.values.trailing_zeros() as usize;
-                self.values &= self.values - 1;
-                self.names &= !before;
-                let mark = (names != 0).then(|| self.base + names.trailing_zeros() as usize);
-                (mark, end)
-            });
+        loop {
+            if self.values == 0 {
+                if self.at >= self.text.len() {
+                    return None;
+                }
+                self.base = self.at;
+                (self.names, self.values) = separators(&self.text[self.at..]);
+                if self.values == 0 {
+                    let pair = self.long_pair();
+                    if pair.is_some() {
+                        return pair;
+                    }
+                    continue;
+                }
+            }
+            let names = self.names;
+            let end = self.base + self.values.trailing_zeros() as usize;
             let start = std::mem::replace(&mut self.at, end + 1);
-            if let Some(mark) = mark
-                && mark > start
-                && mark + 1 < end
-            {
-                return Some((&self.text[start..mark], &self.text[mark + 1..end]));
+            // The bits from the value's end on: names before it are of this pair.
+            let behind = self.values | self.values.wrapping_neg();
+            self.values &= self.values - 1;
+            self.names &= behind;
+            if names & !behind != 0 {
+                let mark = self.base + names.trailing_zeros() as usize;
+                if let Some(pair) = self.pair(start, mark, end) {
+                    return Some(pair);
+                }
             }
         }
-        None
     }
 }
 
