@@ -2,7 +2,6 @@
 
 use super::WireError;
 use super::frame::Codec;
-use super::shape::Shapes;
 use pyrmq_format::json::{JsonResult, Raw, Scanner};
 use pyrmq_format::{get_i16, get_i32, parse_i64};
 
@@ -61,26 +60,6 @@ impl Header {
                 .read_binary(text)
                 .map_err(|e| WireError::Header(e.into())),
         }
-    }
-
-    /// The same, sooner for headers that are written like earlier ones.
-    pub fn read_alike(
-        &mut self,
-        shapes: &mut Shapes,
-        codec: Codec,
-        frame: &[u8],
-        header_end: usize,
-    ) -> Result<(), WireError> {
-        if codec != Codec::Json {
-            return self.read(codec, frame, header_end);
-        }
-        let text = &frame[..header_end];
-        if shapes.read(text, self) {
-            return Ok(());
-        }
-        self.read(codec, frame, header_end)?;
-        shapes.learn(text, self);
-        Ok(())
     }
 
     fn read_json(&mut self, text: &[u8]) -> JsonResult<()> {

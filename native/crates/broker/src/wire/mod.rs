@@ -11,7 +11,7 @@ pub mod pull;
 pub mod reply;
 pub mod send_fields;
 mod session;
-mod shape;
+pub mod shape;
 mod unconfirmed;
 
 pub use session::{Budget, Command, Context, Session};

@@ -216,7 +216,7 @@ impl Session {
         parts: Parts,
     ) -> Result<(), WireError> {
         let Memory { header, shapes, .. } = &mut *feed.memory;
-        header.read_alike(shapes, parts.codec, frame, parts.header_end)?;
+        shapes.read_header(header, parts.codec, frame, parts.header_end)?;
         let handled = match header.code {
             _ if header.is_response() => false,
             SEND_MESSAGE | SEND_MESSAGE_V2 | SEND_BATCH_MESSAGE => {

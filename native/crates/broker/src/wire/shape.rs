@@ -7,6 +7,8 @@
 //! but for the holes. Whatever does not fit is left to `Header::read`, which stays the one definition of what
 //! a header means.
 
+use super::WireError;
+use super::frame::Codec;
 use super::header::Header;
 use pyrmq_format::json::{JsonResult, Raw, Scanner, end_of_plain};
 use pyrmq_format::parse_i64;
@@ -31,10 +33,30 @@ pub struct Shapes {
 }
 
 impl Shapes {
+    /// `Header::read`, sooner for headers that are written like earlier ones.
+    pub fn read_header(
+        &mut self,
+        header: &mut Header,
+        codec: Codec,
+        frame: &[u8],
+        header_end: usize,
+    ) -> Result<(), WireError> {
+        if codec != Codec::Json {
+            return header.read(codec, frame, header_end);
+        }
+        let text = &frame[..header_end];
+        if self.read(text, header) {
+            return Ok(());
+        }
+        header.read(codec, frame, header_end)?;
+        self.learn(text, header);
+        Ok(())
+    }
+
     /// Reads the header at `8..` of `text` if it has one of the shapes. False: `header` holds nothing
     /// of use.
     #[inline]
-    pub fn read(&mut self, text: &[u8], header: &mut Header) -> bool {
+    fn read(&mut self, text: &[u8], header: &mut Header) -> bool {
         if let Some(shape) = self.shapes.get(self.last)
             && shape.read(text, header)
         {
@@ -55,7 +77,7 @@ impl Shapes {
 
     /// Takes over the shape of a header that fitted none and was read. The longer none fits, the rarer:
     /// a peer that never writes two headers alike costs nearly nothing.
-    pub fn learn(&mut self, text: &[u8], header: &Header) {
+    fn learn(&mut self, text: &[u8], header: &Header) {
         self.misses = self.misses.saturating_add(1);
         if !self.misses.is_power_of_two() {
             return;

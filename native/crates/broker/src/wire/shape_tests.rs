@@ -1,6 +1,5 @@
 //! Shapes change nothing but the time: what is read with them is what `Header::read` reads.
 
-use super::super::frame::Codec;
 use super::*;
 use proptest::prelude::*;
 
@@ -21,7 +20,7 @@ fn alike(shapes: &mut Shapes, text: &[u8]) -> Result<Header, String> {
         remark: Some(Raw::default()),
         ext: vec![Default::default(); 3],
     };
-    let read = header.read_alike(shapes, Codec::Json, text, text.len());
+    let read = shapes.read_header(&mut header, Codec::Json, text, text.len());
     read.map(|()| header).map_err(|e| e.to_string())
 }
 
