@@ -25,7 +25,7 @@ SLICES := crash faults simulation memory interop spark python sanitize fuzz rand
 
 .DEFAULT_GOAL := help
 .PHONY: help setup engine run demo demo-ha demo-outbox quick test soak test-rust lint lint-style lint-python lint-rust docs format bench bench-loopback \
-	bench-client bench-transactions bench-spark bench-plot docs-plots wheel-check thorough $(SLICES:%=thorough-%) clean
+	bench-client bench-instructions bench-transactions bench-spark bench-plot docs-plots wheel-check thorough $(SLICES:%=thorough-%) clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -168,6 +168,10 @@ bench-loopback: $(STAMP) ## Measure a broker over loopback beside the least one 
 bench-client: $(STAMP) ## CPU of clients for each message, with the broker in another process
 	@mkdir -p build
 	$(BIN)/pytest benches/test_client.py --benchmark-only --benchmark-json=build/bench-client.json
+
+bench-instructions: $(STAMP) ## Count instructions a message, not noisy (SAVE=file, COMPARE=file, LOAD=name; needs valgrind)
+	$(BIN)/python -m benches.instructions $(if $(LOAD),--load $(LOAD)) $(if $(SAVE),--save $(SAVE)) \
+		$(if $(COMPARE),--compare $(COMPARE))
 
 bench-transactions: $(STAMP) ## Transactions beside Apache RocketMQ's, in turns (needs Java, Maven)
 	@mkdir -p build

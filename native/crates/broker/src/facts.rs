@@ -34,6 +34,7 @@ impl<'a> Facts<'a> {
         let mut facts = Facts::default();
         for (name, value) in properties::pairs(props) {
             match name {
+                b"KEYS" => {} // it is in nearly all messages
                 b"TAGS" => facts.tags = Some(value),
                 b"UNIQ_KEY" => facts.unique_key = Some(value),
                 b"WAIT" => facts.no_wait = value.eq_ignore_ascii_case(b"false"),

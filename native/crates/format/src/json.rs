@@ -40,38 +40,75 @@ impl Raw {
     }
 }
 
+/// What is escaped is never longer than its escape. So there is room for it, and for copying sixteen
+/// bytes at a time, of which those behind an escape are written again.
 fn unescape(mut raw: &[u8], out: &mut Vec<u8>) -> JsonResult<()> {
-    while let Some(at) = memchr::memchr(b'\\', raw) {
-        out.extend_from_slice(&raw[..at]);
-        raw = &raw[at + 1..];
-        let (&kind, rest) = raw.split_first().ok_or("text ends in an escape")?;
-        raw = rest;
-        match kind {
-            b'u' => {
-                let mut unit = hex4(raw)?;
-                raw = &raw[4..];
-                if (0xD800..0xDC00).contains(&unit) && raw.starts_with(b"\\u") {
-                    let low = hex4(&raw[2..])?;
-                    if (0xDC00..0xE000).contains(&low) {
-                        unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
-                        raw = &raw[6..];
-                    }
-                }
-                let c = char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER);
-                out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+    let mut at = out.len();
+    out.resize(at + raw.len() + 16, 0);
+    let done = loop {
+        let mut plain = 0;
+        while let Some(chunk) = raw[plain..].first_chunk::<16>() {
+            out[at..at + 16].copy_from_slice(chunk);
+            let hits = hits_16(chunk, b'\\', b'\\');
+            let n = (hits | 1 << 16).trailing_zeros() as usize;
+            (plain, at) = (plain + n, at + n);
+            if n < 16 {
+                break;
             }
-            b'n' => out.push(b'\n'),
-            b't' => out.push(b'\t'),
-            b'r' => out.push(b'\r'),
-            b'b' => out.push(8),
-            b'f' => out.push(12),
-            b'v' => out.push(11),
-            b'"' | b'\\' | b'/' | b'\'' => out.push(kind),
-            other => return Err(format!("unknown escape \\{}", other.escape_ascii())),
         }
-    }
-    out.extend_from_slice(raw);
-    Ok(())
+        while let Some(&b) = raw.get(plain).filter(|b| **b != b'\\') {
+            out[at] = b;
+            (plain, at) = (plain + 1, at + 1);
+        }
+        if plain == raw.len() {
+            break Ok(());
+        }
+        raw = &raw[plain + 1..];
+        // The separators of properties, as JSON has them.
+        if let [b'u', b'0', b'0', b'0', digit @ b'0'..=b'9', rest @ ..] = raw {
+            out[at] = digit - b'0';
+            at += 1;
+            raw = rest;
+            continue;
+        }
+        match escape(&mut raw, &mut out[at..]) {
+            Ok(n) => at += n,
+            Err(e) => break Err(e),
+        }
+    };
+    out.truncate(at);
+    done
+}
+
+/// Writes what an escape means to `out` and returns how many bytes that takes; `raw` is what follows the
+/// backslash, and then what follows the escape.
+fn escape(raw: &mut &[u8], out: &mut [u8]) -> JsonResult<usize> {
+    let (&kind, rest) = raw.split_first().ok_or("text ends in an escape")?;
+    *raw = rest;
+    out[0] = match kind {
+        b'u' => {
+            let mut unit = hex4(rest)?;
+            *raw = &rest[4..];
+            if (0xD800..0xDC00).contains(&unit) && raw.starts_with(b"\\u") {
+                let low = hex4(&raw[2..])?;
+                if (0xDC00..0xE000).contains(&low) {
+                    unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
+                    *raw = &raw[6..];
+                }
+            }
+            let c = char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER);
+            return Ok(c.encode_utf8(out).len());
+        }
+        b'n' => b'\n',
+        b't' => b'\t',
+        b'r' => b'\r',
+        b'b' => 8,
+        b'f' => 12,
+        b'v' => 11,
+        b'"' | b'\\' | b'/' | b'\'' => kind,
+        other => return Err(format!("unknown escape \\{}", other.escape_ascii())),
+    };
+    Ok(1)
 }
 
 fn hex4(raw: &[u8]) -> JsonResult<u32> {
@@ -239,30 +276,53 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Position of the next `quote` or backslash from `at` on, or the text's end. Eight bytes at a time:
-/// the strings of a header are too short for a call into a vectorised search to pay.
+/// Position of the next `quote` or backslash from `at` on, or the text's end.
 #[inline]
-fn end_of_plain(text: &[u8], mut at: usize, quote: u8) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    let (quotes, slashes) = (ONES * quote as u64, ONES * b'\\' as u64);
-    while let Some(chunk) = text.get(at..at + 8) {
-        let word = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
-        let (q, s) = (word ^ quotes, word ^ slashes);
-        // The high bit of the lowest byte that is zero is exact; higher ones may be false hits.
-        let hits = ((q.wrapping_sub(ONES) & !q) | (s.wrapping_sub(ONES) & !s)) & HIGH;
+pub fn end_of_plain(text: &[u8], at: usize, quote: u8) -> usize {
+    next_of(text, at, quote, b'\\')
+}
+
+/// Position of the next `wanted` from `at` on, or the text's end.
+#[inline]
+pub fn next(text: &[u8], at: usize, wanted: u8) -> usize {
+    next_of(text, at, wanted, wanted)
+}
+
+/// Position of the next `a` or `b`. Sixteen bytes at a time, where it is called: the strings of a header
+/// are too short for a call into a vectorised search to pay.
+#[inline]
+fn next_of(text: &[u8], mut at: usize, a: u8, b: u8) -> usize {
+    while let Some(chunk) = text.get(at..).and_then(|t| t.first_chunk::<16>()) {
+        let hits = hits_16(chunk, a, b);
         if hits != 0 {
-            return at + hits.trailing_zeros() as usize / 8;
+            return at + hits.trailing_zeros() as usize;
         }
-        at += 8;
+        at += 16;
     }
-    while let Some(&b) = text.get(at) {
-        if b == quote || b == b'\\' {
-            break;
-        }
-        at += 1;
+    let rest = text.get(at..).unwrap_or_default();
+    let found = rest.iter().position(|&c| c == a || c == b);
+    found.map_or(at.max(text.len()), |n| at + n)
+}
+
+/// Which bytes are `a` or `b`, the first one in the lowest bit.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn hits_16(chunk: &[u8; 16], a: u8, b: u8) -> u32 {
+    use std::arch::x86_64::*;
+    // SAFETY: every x86-64 processor has SSE2, and the load is of 16 readable bytes that need no
+    // alignment.
+    unsafe {
+        let x = _mm_loadu_si128(chunk.as_ptr().cast());
+        let is = |b: u8| _mm_cmpeq_epi8(x, _mm_set1_epi8(b as i8));
+        _mm_movemask_epi8(_mm_or_si128(is(a), is(b))) as u32
     }
-    at
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+fn hits_16(chunk: &[u8; 16], a: u8, b: u8) -> u32 {
+    let bits = chunk.iter().enumerate();
+    bits.fold(0, |all, (i, &c)| all | ((c == a || c == b) as u32) << i)
 }
 
 /// A parsed value. Object keys are values, as fastjson writes objects as keys.
@@ -469,6 +529,35 @@ mod tests {
         fn any_text_is_read_without_a_panic(b in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
             let _ = parse(&b, MAX_VALUES);
             let _ = Scanner::new(&b).skip(0);
+        }
+
+        /// Against one byte after the other.
+        #[test]
+        fn escapes(text in "([a-zäß€]{0,40}|\\\\\\\\u00[0-7][0-9a-f]|\\\\\\\\[nrtbf/\"x]|\\\\\\\\u[0-9a-fD]{2,4}){0,6}\\\\\\\\?") {
+            let raw = Raw { start: 0, end: text.len() as u32, escaped: true, quoted: true };
+            let mut out = b"before".to_vec();
+            let read = raw.unescape(text.as_bytes(), &mut out);
+            let mut expected = b"before".to_vec();
+            let mut rest = text.as_bytes();
+            let plain = loop {
+                match rest {
+                    [] => break Ok(()),
+                    [b'\\', after @ ..] => {
+                        let (mut place, mut after) = ([0; 4], after);
+                        match escape(&mut after, &mut place) {
+                            Ok(n) => expected.extend_from_slice(&place[..n]),
+                            Err(e) => break Err(e),
+                        }
+                        rest = after;
+                    }
+                    [b, after @ ..] => {
+                        expected.push(*b);
+                        rest = after;
+                    }
+                }
+            };
+            proptest::prop_assert_eq!(&read, &plain);
+            proptest::prop_assert_eq!(out, expected);
         }
 
         #[test]

@@ -73,20 +73,19 @@ pub fn parse_i64(b: &[u8]) -> Option<i64> {
     if digits.is_empty() || digits.len() > 19 {
         return None;
     }
-    let mut n: i64 = 0;
+    // Nineteen digits fit a u64.
+    let mut n: u64 = 0;
     for &d in digits {
-        if !d.is_ascii_digit() {
+        let d = d.wrapping_sub(b'0');
+        if d > 9 {
             return None;
         }
-        let d = (d - b'0') as i64;
-        n = n.checked_mul(10)?;
-        n = if negative {
-            n.checked_sub(d)?
-        } else {
-            n.checked_add(d)?
-        };
+        n = n * 10 + d as u64;
     }
-    Some(n)
+    match negative {
+        true => 0i64.checked_sub_unsigned(n),
+        false => i64::try_from(n).ok(),
+    }
 }
 
 #[cfg(test)]
@@ -105,7 +104,14 @@ mod tests {
     #[test]
     fn integers_are_read() {
         assert_eq!(parse_i64(b"-9223372036854775808"), Some(i64::MIN));
-        assert_eq!(parse_i64(b"9223372036854775808"), None);
+        assert_eq!(parse_i64(b"+9223372036854775807"), Some(i64::MAX));
+        for beyond in [
+            "9223372036854775808",
+            "-9223372036854775809",
+            "9999999999999999999",
+        ] {
+            assert_eq!(parse_i64(beyond.as_bytes()), None);
+        }
         for bad in [&b""[..], b"-", b"1.0", b" 1", b"0x1"] {
             assert_eq!(parse_i64(bad), None);
         }

@@ -13,21 +13,21 @@ pub struct Pairs<'a> {
     text: &'a [u8],
     /// Where the next pair starts.
     at: usize,
-    /// Separators of the bytes from `base` on, one bit each; a search of its own for each of them
-    /// would cost more than the reading.
+    /// Separators of the `BLOCK` bytes from `base` on, one bit each, but for those before `at`; a
+    /// search of its own for each of them would cost more than the reading.
     base: usize,
     names: u64,
     values: u64,
 }
 
+#[inline]
 pub fn pairs(text: &[u8]) -> Pairs<'_> {
-    let (names, values) = separators(text);
     Pairs {
         text,
         at: 0,
         base: 0,
-        names,
-        values,
+        names: 0,
+        values: 0,
     }
 }
 
@@ -37,25 +37,37 @@ const BLOCK: usize = 64;
 /// Which of the first 64 bytes are `NAME_END` and which `VALUE_END`, first byte in the lowest bit.
 #[inline]
 fn separators(text: &[u8]) -> (u64, u64) {
-    let text = &text[..text.len().min(BLOCK)];
     #[cfg(target_arch = "x86_64")]
-    if let Some(last) = text.last_chunk::<16>() {
-        let mut found = (0, 0);
-        // The last 16 bytes overlap with those before them, which sets the same bits again.
-        let starts = text
-            .as_chunks::<16>()
-            .0
-            .iter()
-            .enumerate()
-            .map(|(i, c)| (16 * i, c));
-        for (at, chunk) in starts.chain([(text.len() - 16, last)]) {
+    {
+        let of = |chunk: &[u8; 16]| {
             // SAFETY: every x86-64 processor has SSE2.
             let (names, values) = unsafe { separators_16(chunk) };
-            found.0 |= (names as u64) << at;
-            found.1 |= (values as u64) << at;
+            (names as u64, values as u64)
+        };
+        if let Some(block) = text.first_chunk::<BLOCK>() {
+            let (chunks, _) = block.as_chunks::<16>();
+            let mut found = (0, 0);
+            for (i, chunk) in chunks.iter().enumerate() {
+                let (names, values) = of(chunk);
+                found.0 |= names << (16 * i);
+                found.1 |= values << (16 * i);
+            }
+            return found;
         }
-        return found;
+        if let Some(last) = text.last_chunk::<16>() {
+            // The last 16 bytes overlap with those before them, which sets the same bits again.
+            let at = text.len() - 16;
+            let (names, values) = of(last);
+            let mut found = (names << at, values << at);
+            for (i, chunk) in text.as_chunks::<16>().0.iter().enumerate() {
+                let (names, values) = of(chunk);
+                found.0 |= names << (16 * i);
+                found.1 |= values << (16 * i);
+            }
+            return found;
+        }
     }
+    let text = &text[..text.len().min(BLOCK)];
     let bits = |wanted| {
         let hits = text
             .iter()
@@ -77,23 +89,27 @@ fn separators_16(chunk: &[u8; 16]) -> (u16, u16) {
     (bits(NAME_END), bits(VALUE_END))
 }
 
-impl Pairs<'_> {
-    /// Position of the next separator from `from` on, of those that `which` selects.
-    #[inline]
-    fn next_mark(&mut self, from: usize, which: impl Fn(u64, u64) -> u64) -> Option<usize> {
-        let mut from = from;
-        while from < self.text.len() {
-            if from >= self.base + BLOCK {
-                self.base = from;
-                (self.names, self.values) = separators(&self.text[from..]);
-            }
-            let marks = which(self.names, self.values) >> (from - self.base);
-            if marks != 0 {
-                return Some(from + marks.trailing_zeros() as usize);
-            }
-            from = self.base + BLOCK;
-        }
-        None
+impl<'a> Pairs<'a> {
+    /// The pair from `start` to `end` whose name ends at `mark`.
+    #[inline(always)]
+    fn pair(&self, start: usize, mark: usize, end: usize) -> Option<(&'a [u8], &'a [u8])> {
+        let name = self.text.get(start..mark)?;
+        let value = self.text.get(mark + 1..end)?;
+        (!name.is_empty() && !value.is_empty()).then_some((name, value))
+    }
+
+    /// The pair from `at` on, where no value ends in the block from there: it is longer than a block, or
+    /// the text ends without a separator.
+    #[cold]
+    fn long_pair(&mut self) -> Option<(&'a [u8], &'a [u8])> {
+        let (start, len) = (self.at, self.text.len());
+        let find = |from: usize, to: usize, wanted| {
+            let rest = self.text.get(from..to).unwrap_or_default();
+            memchr::memchr(wanted, rest).map(|n| from + n)
+        };
+        let end = find(start + BLOCK, len, VALUE_END).unwrap_or(len);
+        self.at = end + 1;
+        self.pair(start, find(start, end, NAME_END)?, end)
     }
 }
 
@@ -103,18 +119,32 @@ impl<'a> Iterator for Pairs<'a> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let start = self.at;
-            let mark = self.next_mark(start, |names, values| names | values)?;
-            if self.text[mark] == VALUE_END {
-                self.at = mark + 1;
-                continue; // a chunk without a name
+            if self.values == 0 {
+                if self.at >= self.text.len() {
+                    return None;
+                }
+                self.base = self.at;
+                (self.names, self.values) = separators(&self.text[self.at..]);
+                if self.values == 0 {
+                    let pair = self.long_pair();
+                    if pair.is_some() {
+                        return pair;
+                    }
+                    continue;
+                }
             }
-            let text = self.text;
-            let end = self.next_mark(mark + 1, |_, values| values);
-            let end = end.unwrap_or(text.len());
-            self.at = end + 1;
-            if mark > start && mark + 1 < end {
-                return Some((&text[start..mark], &text[mark + 1..end]));
+            let names = self.names;
+            let end = self.base + self.values.trailing_zeros() as usize;
+            let start = std::mem::replace(&mut self.at, end + 1);
+            // The bits from the value's end on: names before it are of this pair.
+            let behind = self.values | self.values.wrapping_neg();
+            self.values &= self.values - 1;
+            self.names &= behind;
+            if names & !behind != 0 {
+                let mark = self.base + names.trailing_zeros() as usize;
+                if let Some(pair) = self.pair(start, mark, end) {
+                    return Some(pair);
+                }
             }
         }
     }

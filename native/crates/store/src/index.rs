@@ -6,7 +6,7 @@ use super::error::{Result, StoreError};
 use super::guard::{create_dirs, remove_if_there, sync_dir};
 use super::index_file::IndexFile;
 use arc_swap::ArcSwap;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use pyrmq_format::index::{Shape, is_file_name, name_after};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,6 +32,49 @@ pub struct Index {
     /// End time of the newest full file that is on disk.
     finished_time: AtomicI64,
     lost_files: AtomicBool,
+}
+
+/// An entry that is to be put.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyEntry {
+    pub key_hash: i32,
+    /// Physical offset of the message, and its store time in ms.
+    pub phys: u64,
+    pub store_timestamp: i64,
+}
+
+/// The right to put entries.
+pub struct IndexWriter<'i> {
+    index: &'i Index,
+    writer: MutexGuard<'i, Writer>,
+    /// The file that is written.
+    file: Option<Arc<IndexFile>>,
+}
+
+impl IndexWriter<'_> {
+    /// The file that is written next, if there is one.
+    pub fn file(&self) -> Option<Arc<IndexFile>> {
+        self.file.clone()
+    }
+
+    /// Puts one entry. Messages come in the order of their offsets.
+    pub fn put(&mut self, entry: &KeyEntry) -> Result<()> {
+        let KeyEntry {
+            key_hash,
+            phys,
+            store_timestamp,
+        } = *entry;
+        let phys = phys as i64;
+        if let Some(file) = &self.file
+            && file.put(key_hash, phys, store_timestamp)?
+        {
+            return Ok(());
+        }
+        let file = self.index.roll(&mut self.writer)?;
+        let put = file.put(key_hash, phys, store_timestamp).map(drop);
+        self.file = Some(file);
+        put
+    }
 }
 
 struct Writer {
@@ -137,16 +180,21 @@ impl Index {
 
     /// Puts the entry of a message under one key. Messages come in the order of their offsets.
     pub fn put(&self, key_hash: i32, phys: u64, store_timestamp: i64) -> Result<()> {
-        let mut writer = self.writer.lock();
-        let phys = phys as i64;
-        if let Some(file) = self.files.load().last()
-            && file.put(key_hash, phys, store_timestamp)?
-        {
-            return Ok(());
+        self.writer().put(&KeyEntry {
+            key_hash,
+            phys,
+            store_timestamp,
+        })
+    }
+
+    /// For entries in a row. Nobody else puts meanwhile.
+    pub fn writer(&self) -> IndexWriter<'_> {
+        let writer = self.writer.lock();
+        IndexWriter {
+            index: self,
+            file: self.files.load().last().cloned(),
+            writer,
         }
-        self.roll(&mut writer)?
-            .put(key_hash, phys, store_timestamp)
-            .map(|_| ())
     }
 
     fn roll(&self, writer: &mut Writer) -> Result<Arc<IndexFile>> {

@@ -9,6 +9,7 @@
 //! in chunks, and faulted in, so that a full disk is an error of `put`. No descriptor is kept open.
 
 use super::error::{Result, StoreError};
+use super::prefetch::prefetch;
 use super::resident;
 use super::segment::{PAGE, fallocate, fallocate_only, populate};
 use memmap2::{Advice, MmapOptions, MmapRaw};
@@ -208,6 +209,12 @@ impl IndexFile {
             place.copy_from_slice(&word.to_ne_bytes());
         }
         Ok(Some(Entry::read(&bytes)))
+    }
+
+    /// Has the processor fetch the slot of a key.
+    #[inline]
+    pub fn prefetch(&self, key_hash: i32) {
+        prefetch(self.word(self.shape.slot_at(key_hash)).as_ptr().cast());
     }
 
     /// Appends an entry. False if the file is full. Only one thread at a time may call this.

@@ -36,6 +36,7 @@ mod left_out;
 mod log_dirs;
 mod log_flusher;
 mod maps;
+mod prefetch;
 mod prepare;
 mod put;
 mod query;

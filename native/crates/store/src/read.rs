@@ -6,6 +6,7 @@ use super::commit_log::CommitLog;
 use super::config::StoreConfig;
 use super::consume_queue::ConsumeQueue;
 use super::error::Result;
+use super::prefetch::prefetch;
 use super::queue_ext::Units;
 use super::resident::{self, LOOK_AHEAD, Resident, Wait};
 use super::segment::Segment;
@@ -14,6 +15,7 @@ use super::wanted::{PropertyFilter, Wanted};
 use pyrmq_format::cq_entry::{CqEntry, Entry, Layout};
 use pyrmq_format::properties;
 use pyrmq_format::record::{self, Found};
+use pyrmq_format::{get_i32, get_i64};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -59,6 +61,9 @@ pub struct GetResult {
 
 /// Bytes of the log that are looked at ahead for who comes back soon.
 const LEARN_AHEAD: usize = 4 * LOOK_AHEAD;
+
+/// So many entries before it is read a record is asked for.
+const AHEAD: usize = 4;
 
 /// Where an entry leads.
 enum Place {
@@ -240,6 +245,7 @@ impl Reader {
         // Where entries say by themselves that they are not wanted, many are skipped at once.
         let mut skips = layout == Layout::Simple
             && (!wanted.tags.0.is_empty() || wanted.bits.is_some() && units.is_some());
+        r.chunks.reserve(max_count.min(32)); // what most clients ask for
         let mut following = 0;
         while let Some(slot) = entries[following * unit..].get(..unit) {
             let i = following;
@@ -250,6 +256,12 @@ impl Reader {
                 Err(_) if r.count > 0 => break, // the next read says so
                 read => read?,
             };
+            if let Some(later) = entries[i * unit..].get(AHEAD * unit..)
+                && let Some(chunk) = r.chunks.last()
+                && !is_selective
+            {
+                expect(&chunk.segment, later);
+            }
             let entry = layout.read(slot, first + i as u64);
             if entry.base >= r.max {
                 break;
@@ -272,7 +284,9 @@ impl Reader {
             let place = if cq.phys < gone_below {
                 None
             } else {
-                match self.matching_place(queue, &entry, wanted, units.as_mut(), &mut of_log) {
+                let near = r.chunks.last().map(|chunk| &chunk.segment);
+                match self.matching_place(queue, &entry, wanted, units.as_mut(), &mut of_log, near)
+                {
                     Err(_) if r.count > 0 => break, // the next read says so
                     place => place?,
                 }
@@ -344,21 +358,24 @@ impl Reader {
         wanted: &Wanted<'_>,
         units: Option<&mut Units<'_>>,
         of_log: &mut Resident,
+        near: Option<&Arc<Segment>>,
     ) -> Result<Option<Place>> {
         if !wanted.may_take(&entry.cq, units)? {
             return Ok(None);
         }
-        self.place_of(queue, entry, of_log).map(Some)
+        self.place_of(queue, entry, of_log, near).map(Some)
     }
 
     /// Where the record of an entry lies, all of it in memory. An entry that points at anything but
-    /// its own record is damaged, and so is the record if it is not what the entry says.
+    /// its own record is damaged, and so is the record if it is not what the entry says. `near`: the file
+    /// that the record before it lies in.
     #[inline]
     fn place_of(
         &self,
         queue: &ConsumeQueue,
         entry: &Entry,
         of_log: &mut Resident,
+        near: Option<&Arc<Segment>>,
     ) -> Result<Place> {
         let cq = entry.cq;
         let size = cq.size as usize;
@@ -368,8 +385,10 @@ impl Reader {
         if cq.phys < 0 || cq.size < record::MIN_LEN as i32 {
             return Ok(Place::Damaged("it is no entry"));
         }
-        let Some((segment, at)) = self.log.locate(cq.phys as u64) else {
-            return Ok(if (cq.phys as u64) < self.log.min_offset() {
+        let phys = cq.phys as u64;
+        let place = near.and_then(|near| Some((near.clone(), near.place_of(phys)?)));
+        let Some((segment, at)) = place.or_else(|| self.log.locate(phys)) else {
+            return Ok(if phys < self.log.min_offset() {
                 Place::Gone
             } else {
                 Place::Damaged("it points behind the log")
@@ -431,7 +450,7 @@ impl Reader {
             return Ok(None);
         };
         let mut of_log = Resident::new(Wait::ForDisk);
-        Ok(match self.place_of(queue, &entry, &mut of_log)? {
+        Ok(match self.place_of(queue, &entry, &mut of_log, None)? {
             Place::Record(segment, at) => segment
                 .bytes(at, entry.cq.size as usize)
                 .and_then(record::peek_store_timestamp),
@@ -483,6 +502,22 @@ pub(super) fn is_multi_dispatched(bytes: &[u8]) -> bool {
             properties::find(&bytes[v.props.clone()], b"INNER_MULTI_DISPATCH").is_some()
         }
         _ => false,
+    }
+}
+
+/// Has the processor fetch what `place_of` reads of the record of a later entry, if it lies in this file:
+/// records of one queue lie apart, so that each of them would be waited for.
+#[inline]
+fn expect(segment: &Segment, slot: &[u8]) {
+    let Some(start) = slot.first_chunk::<12>() else {
+        return;
+    };
+    let (phys, size) = (get_i64(start, 0) as u64, get_i32(start, 8).max(0) as usize);
+    if let Some(at) = segment.place_of(phys)
+        && let Some(bytes) = segment.bytes(at, size)
+    {
+        prefetch(bytes.as_ptr());
+        prefetch(bytes.as_ptr().wrapping_add(64));
     }
 }
 

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// Bytes that are asked about at a time beyond what is needed, so that the next record is known too.
 pub const LOOK_AHEAD: usize = 64 << 10;
 /// Bytes that one call of mincore tells of, in pages.
-const PAGES: usize = 64;
+const PAGES: usize = 256;
 
 /// What to do where bytes are not in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -90,6 +90,13 @@ impl Segment {
         })
     }
 
+    /// Where a physical offset lies in this file; None if it lies in another.
+    #[inline]
+    pub fn place_of(&self, phys: u64) -> Option<usize> {
+        let at = usize::try_from(phys.checked_sub(self.base)?).ok()?;
+        (at < self.size()).then_some(at)
+    }
+
     pub fn base(&self) -> u64 {
         self.base
     }

@@ -25,7 +25,7 @@ pub fn language_name(code: u8) -> &'static [u8] {
 }
 
 /// A header as read; ext fields are places in the frame that was read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     pub code: i32,
     pub language: u8,

@@ -1,7 +1,7 @@
 //! Remoting frames: bytes in, typed requests out; typed answers in, bytes out.
 //!
 //! `session` is fed what arrived and says what to send; it knows no sockets. `frame` and `header`
-//! split and read, `send_fields` and `end_transaction` make requests for `broker`, `pull` finds pulls that
+//! split and read, `shape` reads headers that are like earlier ones, `send_fields` and `end_transaction` make requests for `broker`, `pull` finds pulls that
 //! were granted, `reply` writes answers, `unconfirmed` keeps those that have to wait.
 
 mod end_transaction;
@@ -11,6 +11,7 @@ pub mod pull;
 pub mod reply;
 pub mod send_fields;
 mod session;
+pub mod shape;
 mod unconfirmed;
 
 pub use session::{Budget, Command, Context, Session};

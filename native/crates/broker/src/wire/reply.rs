@@ -223,7 +223,9 @@ pub fn push_with_code(out: &mut Vec<u8>, codec: Codec, answer: &[u8], code: i32)
 /// Appends a JSON string; what is not UTF-8 becomes replacement characters.
 fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
-    if text.is_ascii() || std::str::from_utf8(text).is_ok() {
+    if is_plain(text) {
+        out.extend_from_slice(text);
+    } else if std::str::from_utf8(text).is_ok() {
         push_escaped(out, text);
     } else {
         push_escaped(out, String::from_utf8_lossy(text).as_bytes());
@@ -231,11 +233,14 @@ fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
+/// Whether a text is ASCII without what has to be escaped. All of it is looked at, which the compiler
+/// does for many bytes at a time.
+fn is_plain(text: &[u8]) -> bool {
+    let odd = |b: u8| !(0x20..0x80).contains(&b) | (b == b'"') | (b == b'\\');
+    !text.iter().fold(false, |any, &b| any | odd(b))
+}
+
 fn push_escaped(out: &mut Vec<u8>, text: &[u8]) {
-    if !text.iter().any(|&b| b < 0x20 || b == b'"' || b == b'\\') {
-        out.extend_from_slice(text);
-        return;
-    }
     for &b in text {
         match b {
             b'"' | b'\\' => out.extend_from_slice(&[b'\\', b]),

@@ -11,6 +11,7 @@ use super::header::Header;
 use super::pull::{ALIKE, Grants, LITE_PULL_MESSAGE, PULL_MESSAGE, PullMemory};
 use super::reply::{self, SendAnswer, To};
 use super::send_fields::{SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2, Texts, send_request};
+use super::shape::Shapes;
 use super::unconfirmed::Unconfirmed;
 use crate::{Appender, Broker, Decision, Ended, Grant, Refusal, Scratch, Sent, codes};
 use pyrmq_format::host::Host;
@@ -94,6 +95,7 @@ pub struct Session {
 #[derive(Default)]
 struct Memory {
     header: Header,
+    shapes: Shapes,
     texts: Texts,
     scratch: Scratch,
     pull: PullMemory,
@@ -213,8 +215,8 @@ impl Session {
         frame: &[u8],
         parts: Parts,
     ) -> Result<(), WireError> {
-        let header = &mut feed.memory.header;
-        header.read(parts.codec, frame, parts.header_end)?;
+        let Memory { header, shapes, .. } = &mut *feed.memory;
+        shapes.read_header(header, parts.codec, frame, parts.header_end)?;
         let handled = match header.code {
             _ if header.is_response() => false,
             SEND_MESSAGE | SEND_MESSAGE_V2 | SEND_BATCH_MESSAGE => {

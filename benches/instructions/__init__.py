@@ -1,0 +1,1 @@
+"""Instructions a message, counted by callgrind: the same on a busy machine."""
