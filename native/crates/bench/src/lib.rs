@@ -17,6 +17,7 @@ mod frame;
 mod hdr_log;
 mod ledger;
 mod names;
+mod plan;
 mod produce;
 pub mod report;
 mod run;

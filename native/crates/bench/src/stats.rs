@@ -118,6 +118,8 @@ pub struct Stats {
     pub gauges: Gauges,
     /// CPU time of the worker in the window, ns.
     pub cpu: u64,
+    /// When the last message of the window was counted.
+    pub last: u64,
 }
 
 /// Counts of the whole run.
@@ -198,6 +200,7 @@ impl Stats {
             whole: Whole::default(),
             gauges: Gauges::default(),
             cpu: 0,
+            last: 0,
         }
     }
 
