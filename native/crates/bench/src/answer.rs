@@ -100,7 +100,8 @@ impl Answer<'_> {
         }
         let mut key = [b'"'; 40];
         let end = name.len() + 4;
-        key.get_mut(1..name.len() + 1)?.copy_from_slice(name.as_bytes());
+        key.get_mut(1..name.len() + 1)?
+            .copy_from_slice(name.as_bytes());
         key.get_mut(name.len() + 2..end)?.copy_from_slice(b":\"");
         let from = memmem::find(self.header, &key[..end])? + end;
         let text = &self.header[from..];
@@ -199,7 +200,10 @@ mod tests {
             b"",
         );
         let a = r.read(&frame).unwrap();
-        assert_eq!((a.field("nextBeginOffset"), a.field("maxOffset")), (Some(64), None));
+        assert_eq!(
+            (a.field("nextBeginOffset"), a.field("maxOffset")),
+            (Some(64), None)
+        );
         assert_eq!((a.remark().as_str(), a.is_request()), ("disk full", false));
     }
 

@@ -121,7 +121,9 @@ impl Config {
             ("settle", self.settle),
         ] {
             if !(seconds > 0.0 && seconds <= 1e7) {
-                return Err(format!("{name} must be more than 0 and at most 10,000,000 s"));
+                return Err(format!(
+                    "{name} must be more than 0 and at most 10,000,000 s"
+                ));
             }
         }
         if !(0.0..=1e7).contains(&self.warmup) {
@@ -132,7 +134,9 @@ impl Config {
         }
         let connections: usize = self.roles.iter().map(|r| r.connections).sum();
         if connections > MOST_CONNECTIONS {
-            return Err(format!("{connections} connections: {MOST_CONNECTIONS} at most"));
+            return Err(format!(
+                "{connections} connections: {MOST_CONNECTIONS} at most"
+            ));
         }
         self.roles.iter().try_for_each(Role::check)
     }
@@ -175,7 +179,11 @@ impl Role {
                 "{messages} messages of up to {longest} bytes do not fit into a frame of 16 MiB"
             ));
         }
-        if self.tags.iter().any(|(_, weight)| !(*weight > 0.0 && weight.is_finite())) {
+        if self
+            .tags
+            .iter()
+            .any(|(_, weight)| !(*weight > 0.0 && weight.is_finite()))
+        {
             return bad("the weight of a tag must be more than 0");
         }
         Ok(())

@@ -10,6 +10,9 @@ const BUFFER: usize = 64 << 10;
 /// More output than this waits for the socket before anything is added.
 const MOST_OUTPUT: usize = 1 << 20;
 
+/// A frame, and where answers to it may be written.
+pub type Incoming<'a> = (&'a [u8], &'a mut Vec<u8>);
+
 pub struct Conn {
     stream: TcpStream,
     /// Received bytes not yet read: `input[start..end]`.
@@ -109,7 +112,7 @@ impl Conn {
     }
 
     /// The next whole frame that was received, and where answers to it may be written.
-    pub fn next_frame(&mut self) -> Result<Option<(&[u8], &mut Vec<u8>)>, String> {
+    pub fn next_frame(&mut self) -> Result<Option<Incoming<'_>>, String> {
         let Some(length) = frame::length(&self.input[self.start..self.end])? else {
             return Ok(None);
         };
@@ -167,7 +170,11 @@ mod tests {
         let (mut conn, mut peer) = pair();
         peer.write_all(b"HTTP/1.1 400 Bad Request").unwrap();
         read_until(&mut conn, 8);
-        assert!(conn.next_frame().unwrap_err().contains("no remoting server"));
+        assert!(
+            conn.next_frame()
+                .unwrap_err()
+                .contains("no remoting server")
+        );
         drop(peer);
         while let Ok(more) = conn.receive() {
             let _ = more;
@@ -179,9 +186,9 @@ mod tests {
     fn what_a_socket_does_not_take_waits() {
         let (mut conn, mut peer) = pair();
         conn.output = vec![7; 32 << 20];
+        assert!(!conn.has_room());
         let mut total = 0;
         while conn.flush().unwrap() {
-            assert!(!conn.has_room());
             let mut place = vec![0; 1 << 20];
             total += peer.read(&mut place).unwrap();
         }

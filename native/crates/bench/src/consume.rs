@@ -11,8 +11,8 @@ use crate::produce::{Desk, GREETING, greeting};
 use crate::slots::Slots;
 use crate::stamp::Stamp;
 use crate::stats::{Fault, Of};
-use pyrmq_format::record::{self, Found};
 use pyrmq_format::properties;
+use pyrmq_format::record::{self, Found};
 use rustc_hash::FxHashMap;
 
 const FOUND: i32 = 0;
@@ -65,7 +65,11 @@ impl Consumer {
         let placed = role.kind == Kind::Pull || role.from_start;
         let walks: Vec<Walk> = (0..many)
             .map(|i| Walk {
-                queue: (i + if role.kind == Kind::Pull { id as usize } else { 0 }) % targets.len().max(1),
+                queue: (i + if role.kind == Kind::Pull {
+                    id as usize
+                } else {
+                    0
+                }) % targets.len().max(1),
                 offset: 0,
                 placed,
                 not_before: 0,
@@ -140,10 +144,20 @@ impl Consumer {
         let binary = shared.config.binary;
         let (topic, queue) = (Text(&target.topic), Int(target.queue.into()));
         if stage == ASKING {
-            let fields = [("topic", topic), ("queueId", queue), ("committed", Text("true"))];
+            let fields = [
+                ("topic", topic),
+                ("queueId", queue),
+                ("committed", Text("true")),
+            ];
             let (code, fields) = (GET_MAX_OFFSET, &fields);
             let flag = 0;
-            Request { binary, code, flag, fields }.write(opaque, b"", out);
+            Request {
+                binary,
+                code,
+                flag,
+                fields,
+            }
+            .write(opaque, b"", out);
             return;
         }
         // 4: the subscription comes along, so no heartbeat is needed. 2: it may wait there.
@@ -164,7 +178,13 @@ impl Consumer {
         ];
         let (code, fields) = (PULL_MESSAGE, &fields);
         let flag = 0;
-        Request { binary, code, flag, fields }.write(opaque, b"", out);
+        Request {
+            binary,
+            code,
+            flag,
+            fields,
+        }
+        .write(opaque, b"", out);
     }
 
     /// The answer to the request in this slot.
@@ -194,12 +214,12 @@ impl Consumer {
                     walk.not_before = desk.now + PAUSE;
                     return;
                 };
+                let queue = self.targets[walk.queue];
                 walk.offset = next;
                 walk.barren = 0;
                 if !push && answer.field("maxOffset").is_some_and(|end| next >= end) {
                     (walk.queue, walk.offset) = ((walk.queue + 1) % self.targets.len(), 0);
                 }
-                let queue = self.targets[self.walks[index].queue];
                 self.records(desk, queue, answer.body);
                 if !push {
                     let measured = desk.shared.measured(slot.from);
@@ -208,7 +228,8 @@ impl Consumer {
             }
             NOT_FOUND | RETRY_IMMEDIATELY | OFFSET_MOVED => {
                 // 20 and 21 say where the queue goes on: the messages before were deleted, or not wanted.
-                let moved = answer.code != NOT_FOUND && next.is_some_and(|next| next != walk.offset);
+                let moved =
+                    answer.code != NOT_FOUND && next.is_some_and(|next| next != walk.offset);
                 if moved {
                     walk.offset = next.unwrap_or(walk.offset);
                 } else if push {
@@ -220,7 +241,9 @@ impl Consumer {
                     walk.barren += 1;
                     if walk.barren > 2 * self.targets.len() {
                         if !desk.shared.produces {
-                            desk.shared.fail("the topics have no messages to pull: send some first".into());
+                            desk.shared.fail(
+                                "the topics have no messages to pull: send some first".into(),
+                            );
                         }
                         walk.not_before = desk.now + SHORT_PAUSE;
                     }
@@ -233,9 +256,11 @@ impl Consumer {
     fn fault(&mut self, desk: &mut Desk, index: usize, answer: &Answer) {
         self.walks[index].not_before = desk.now + PAUSE;
         if answer.code == 0 {
-            desk.stats.fault(Fault::Protocol, || "no offset came".into());
+            desk.stats
+                .fault(Fault::Protocol, || "no offset came".into());
         } else {
-            desk.stats.fault(Fault::Code(answer.code), || answer.remark());
+            desk.stats
+                .fault(Fault::Code(answer.code), || answer.remark());
         }
     }
 
@@ -253,7 +278,10 @@ impl Consumer {
             messages += 1;
             bytes += view.body.len() as u64;
             let key = properties::find(&one[view.props], b"UNIQ_KEY");
-            match key.and_then(Stamp::read).filter(|s| s.run.boot == desk.shared.run.boot) {
+            match key
+                .and_then(Stamp::read)
+                .filter(|s| s.run.boot == desk.shared.run.boot)
+            {
                 Some(stamp) => self.stamped(desk, queue, &stamp),
                 None => desk.stats.whole.foreign += 1,
             }
@@ -273,7 +301,10 @@ impl Consumer {
             if let Some(ledger) = &desk.shared.ledger {
                 match ledger.received(stamp.producer, stamp.sequence) {
                     Delivery::First => {
-                        let last = self.order.entry((queue, stamp.producer)).or_insert(stamp.sequence);
+                        let last = self
+                            .order
+                            .entry((queue, stamp.producer))
+                            .or_insert(stamp.sequence);
                         if *last > stamp.sequence {
                             desk.stats.whole.out_of_order += 1;
                         }
@@ -296,14 +327,23 @@ impl Consumer {
         if let Some(age) = stamp.age(desk.now) {
             let measured = desk.shared.measured(desk.now.saturating_sub(age));
             match desk.shared.delay {
-                Some(delay) => desk.stats.latency(Of::Late, age.saturating_sub(delay), measured),
+                Some(delay) => desk
+                    .stats
+                    .latency(Of::Late, age.saturating_sub(delay), measured),
                 None => desk.stats.latency(Of::EndToEnd, age, measured),
             }
         }
     }
 
     /// The request in this slot has no answer any more.
-    pub fn gave_up(&mut self, desk: &mut Desk, slots: &mut Slots, index: usize, fault: Fault, why: &str) {
+    pub fn gave_up(
+        &mut self,
+        desk: &mut Desk,
+        slots: &mut Slots,
+        index: usize,
+        fault: Fault,
+        why: &str,
+    ) {
         slots.end(index);
         self.idle.push(index);
         desk.stats.fault(fault, || why.to_string());

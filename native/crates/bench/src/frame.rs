@@ -150,7 +150,9 @@ pub fn length(buf: &[u8]) -> Result<Option<usize>, String> {
     };
     let total = u32::from_be_bytes(*head) as usize;
     if !(4..=MAX_TOTAL).contains(&total) {
-        return Err(format!("a frame of length {total} came: no remoting server"));
+        return Err(format!(
+            "a frame of length {total} came: no remoting server"
+        ));
     }
     Ok(Some(4 + total))
 }

@@ -69,7 +69,10 @@ mod tests {
         let mut counts = Vec::new();
         for entry in IntervalLogIterator::new(&text) {
             if let LogEntry::Interval(line) = entry.unwrap() {
-                assert_eq!(line.tag().map(|t| t.as_str().to_string()), Some("request".into()));
+                assert_eq!(
+                    line.tag().map(|t| t.as_str().to_string()),
+                    Some("request".into())
+                );
                 // The log's text is base64 of the deflated histogram.
                 assert!(line.encoded_histogram().len() > 20);
                 counts.push(line.start_timestamp());

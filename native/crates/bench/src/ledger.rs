@@ -6,8 +6,13 @@ use std::collections::VecDeque;
 const PAGE: u64 = 4096;
 const WORDS: usize = PAGE as usize / 64;
 
-#[derive(Default)]
 struct Bits([u64; WORDS]);
+
+impl Default for Bits {
+    fn default() -> Self {
+        Bits([0; WORDS])
+    }
+}
 
 impl Bits {
     /// Whether it was not set before.
@@ -281,7 +286,10 @@ mod tests {
         // What comes again after its page was let go is known.
         assert_eq!(ledger.received(0, 5), Delivery::Again);
         let all = ledger.totals();
-        assert_eq!((all.sent, all.acknowledged, all.received), (many, many, many - 100));
+        assert_eq!(
+            (all.sent, all.acknowledged, all.received),
+            (many, many, many - 100)
+        );
         assert_eq!((all.twice, all.lost), (1, 100));
     }
 

@@ -26,6 +26,8 @@ mod slots;
 mod stamp;
 mod stats;
 mod template;
+#[cfg(test)]
+mod testing;
 mod usage;
 mod worker;
 

@@ -48,12 +48,19 @@ impl RolePlan {
         let names: Vec<Option<&str>> = if role.tags.is_empty() {
             vec![None]
         } else {
-            role.tags.iter().map(|(name, _)| Some(name.as_str())).collect()
+            role.tags
+                .iter()
+                .map(|(name, _)| Some(name.as_str()))
+                .collect()
         };
         let (mut headers, mut entries) = (Vec::new(), Vec::new());
         if role.produces() {
             for target in &role.targets {
-                headers.extend(names.iter().map(|tag| SendHeader::new(role, binary, target, *tag)));
+                headers.extend(
+                    names
+                        .iter()
+                        .map(|tag| SendHeader::new(role, binary, target, *tag)),
+                );
             }
             if matches!(role.kind, Kind::Batch { .. }) {
                 entries.extend(names.iter().map(|tag| Entry::new(role, *tag)));
@@ -80,7 +87,10 @@ impl RolePlan {
         }
         let place = n.wrapping_mul(SPREAD) as f64 / 2f64.powi(64);
         let last = self.tags.len() - 1;
-        self.tags.iter().position(|end| place < *end).unwrap_or(last)
+        self.tags
+            .iter()
+            .position(|end| place < *end)
+            .unwrap_or(last)
     }
 
     pub fn header(&self, target: u32, tag: usize) -> &SendHeader {
@@ -118,7 +128,9 @@ impl Shared {
         let consumed = roles.clone().any(|role| role.kind == Kind::Push);
         let produces = roles.clone().any(Role::produces);
         Shared {
-            roles: roles.map(|role| RolePlan::new(role, config.binary)).collect(),
+            roles: roles
+                .map(|role| RolePlan::new(role, config.binary))
+                .collect(),
             run: stamp::Run::new(),
             ledger: config.verify.then(|| Ledger::new(oneway, consumed)),
             delay: delays,
@@ -192,11 +204,11 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::template::role_for_tests;
+    use crate::testing::role;
 
     #[test]
     fn tags_come_by_their_weights() {
-        let mut role = role_for_tests(Kind::Send);
+        let mut role = role(Kind::Send);
         role.tags = vec![("A".into(), 6.0), ("B".into(), 3.0), ("C".into(), 1.0)];
         let plan = RolePlan::new(&role, false);
         let mut counts = [0; 3];

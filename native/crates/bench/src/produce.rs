@@ -91,11 +91,23 @@ impl Producer {
 
     /// What a client says to a broker first, and then every 30 s.
     pub fn greeting(&self, shared: &Shared, out: &mut Vec<u8>) {
-        greeting(shared, Some(&shared.roles[self.role].role.group), self.id.into(), GREETING, out);
+        greeting(
+            shared,
+            Some(&shared.roles[self.role].role.group),
+            self.id.into(),
+            GREETING,
+            out,
+        );
     }
 
     /// Sends what may be sent. `timer`: the time has come, and no answer.
-    pub fn fill(&mut self, desk: &mut Desk, slots: &mut Slots, conn: &mut Conn, timer: bool) -> Next {
+    pub fn fill(
+        &mut self,
+        desk: &mut Desk,
+        slots: &mut Slots,
+        conn: &mut Conn,
+        timer: bool,
+    ) -> Next {
         let shared = desk.shared;
         let plan = &shared.roles[self.role];
         let oneway = plan.role.kind == Kind::Oneway;
@@ -159,14 +171,24 @@ impl Producer {
             (slot.from, slot.sent) = (desk.now, desk.now);
             slot.deadline = desk.now + clock::ns(desk.shared.config.timeout);
             let group = &desk.shared.roles[self.role].role.group;
-            greeting(desk.shared, Some(group), self.id.into(), opaque, &mut conn.output);
+            greeting(
+                desk.shared,
+                Some(group),
+                self.id.into(),
+                opaque,
+                &mut conn.output,
+            );
         }
     }
 
     fn own(&self, desk: &Desk, role: &Role, sequence: u64, from: u64) -> Own {
         Own {
             stamp: Stamp::new(desk.shared.run, self.id, sequence, from),
-            keys: if role.keys > 0 { sequence % role.keys } else { 0 },
+            keys: if role.keys > 0 {
+                sequence % role.keys
+            } else {
+                0
+            },
         }
     }
 
@@ -191,9 +213,14 @@ impl Producer {
         let mut bytes = 0;
         if let Kind::Batch { messages } = role.kind {
             // A batch is of one topic; each of its messages may have a tag of its own.
-            let places = (first..first + u64::from(messages)).map(|n| (n, plan.entry(plan.tag(n)), payload(n)));
-            let length = places.clone().map(|(_, entry, body)| entry.len(body.len())).sum();
-            plan.header(target, 0).write(opaque, &own, born, length, out);
+            let places = (first..first + u64::from(messages))
+                .map(|n| (n, plan.entry(plan.tag(n)), payload(n)));
+            let length = places
+                .clone()
+                .map(|(_, entry, body)| entry.len(body.len()))
+                .sum();
+            plan.header(target, 0)
+                .write(opaque, &own, born, length, out);
             for (n, entry, body) in places {
                 entry.write(&self.own(desk, role, n, from), body, out);
                 bytes += body.len();
@@ -201,7 +228,8 @@ impl Producer {
         } else {
             let body = payload(turn);
             bytes = body.len();
-            plan.header(target, plan.tag(first)).write(opaque, &own, born, bytes, out);
+            plan.header(target, plan.tag(first))
+                .write(opaque, &own, born, bytes, out);
             out.extend_from_slice(body);
         }
         self.sequence += u64::from(many);
@@ -247,8 +275,16 @@ impl Producer {
         }
         let measured = shared.measured(slot.from);
         let stage = slot.stage;
-        let since = if stage == ENDING { slot.sent } else { slot.from };
-        let of = if stage == ENDING { Of::Commit } else { Of::Request };
+        let since = if stage == ENDING {
+            slot.sent
+        } else {
+            slot.from
+        };
+        let of = if stage == ENDING {
+            Of::Commit
+        } else {
+            Of::Request
+        };
         let took = desk.now.saturating_sub(since);
         desk.stats.latency(of, took, measured);
         if answer.code != 0 {
@@ -283,7 +319,8 @@ impl Producer {
 
     fn refused(&self, desk: &mut Desk, first: u64, messages: u32, answer: &Answer, stage: u8) {
         desk.stats.whole.failed += u64::from(messages);
-        desk.stats.fault(Fault::Code(answer.code), || answer.remark());
+        desk.stats
+            .fault(Fault::Code(answer.code), || answer.remark());
         // FLUSH_DISK_TIMEOUT, SLAVE_NOT_AVAILABLE, FLUSH_SLAVE_TIMEOUT: stored, and perhaps not safe.
         let stored = matches!(answer.code, 10..=12) || stage == ENDING;
         if let (Some(ledger), false) = (&desk.shared.ledger, stored) {
@@ -327,7 +364,14 @@ impl Producer {
     }
 
     /// The request in this slot has no answer any more: its messages may be stored or not.
-    pub fn gave_up(&mut self, desk: &mut Desk, slots: &mut Slots, index: usize, fault: Fault, why: &str) {
+    pub fn gave_up(
+        &mut self,
+        desk: &mut Desk,
+        slots: &mut Slots,
+        index: usize,
+        fault: Fault,
+        why: &str,
+    ) {
         let slot = *slots.get(index);
         slots.release(index);
         desk.stats.whole.failed += u64::from(slot.messages);
@@ -359,7 +403,9 @@ pub fn greeting(shared: &Shared, group: Option<&str>, id: u64, opaque: i32, out:
     push_int(&mut body, shared.run.run.into());
     body.push(b'-');
     push_int(&mut body, id as i64);
-    body.extend_from_slice(b"\",\"consumerDataSet\":[],\"heartbeatFingerprint\":0,\"producerDataSet\":[");
+    body.extend_from_slice(
+        b"\",\"consumerDataSet\":[],\"heartbeatFingerprint\":0,\"producerDataSet\":[",
+    );
     if let Some(group) = group {
         body.extend_from_slice(b"{\"groupName\":");
         crate::frame::quote(group, &mut body);

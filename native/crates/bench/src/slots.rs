@@ -88,7 +88,9 @@ impl Slots {
 
     /// Those whose deadline has passed.
     pub fn expired(&self, now: u64) -> Vec<usize> {
-        self.busy().filter(|&i| self.all[i].deadline <= now).collect()
+        self.busy()
+            .filter(|&i| self.all[i].deadline <= now)
+            .collect()
     }
 }
 

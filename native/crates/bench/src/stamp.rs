@@ -50,7 +50,7 @@ impl Stamp {
             run,
             producer,
             sequence: sequence & MASK,
-            due: due_ns / 1000 & MASK,
+            due: (due_ns / 1000) & MASK,
         }
     }
 

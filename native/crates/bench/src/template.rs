@@ -93,7 +93,11 @@ impl SendHeader {
         let oneway = role.kind == Kind::Oneway;
         let request = Request {
             binary,
-            code: if batch { SEND_BATCH_MESSAGE } else { SEND_MESSAGE_V2 },
+            code: if batch {
+                SEND_BATCH_MESSAGE
+            } else {
+                SEND_MESSAGE_V2
+            },
             flag: if oneway { frame::ONEWAY } else { 0 },
             fields: &fields,
         };
@@ -129,10 +133,14 @@ impl SendHeader {
         if self.binary {
             header[5..9].copy_from_slice(&opaque.to_be_bytes());
         } else {
-            put_decimal(opaque as u64, &mut header[self.opaque_at..self.opaque_at + 10]);
+            put_decimal(
+                opaque as u64,
+                &mut header[self.opaque_at..self.opaque_at + 10],
+            );
         }
         put_decimal(born, &mut header[self.born_at..self.born_at + BORN_DIGITS]);
-        own.stamp.write(&mut header[self.key_at..self.key_at + DIGITS]);
+        own.stamp
+            .write(&mut header[self.key_at..self.key_at + DIGITS]);
         if let Some(at) = self.keys_at {
             put_decimal(own.keys, &mut header[at..at + KEYS_DIGITS]);
         }
@@ -170,7 +178,8 @@ impl Entry {
         let base = out.len();
         out.extend_from_slice(&self.properties);
         let text = &mut out[base..];
-        own.stamp.write(&mut text[self.key_at..self.key_at + DIGITS]);
+        own.stamp
+            .write(&mut text[self.key_at..self.key_at + DIGITS]);
         if let Some(at) = self.keys_at {
             put_decimal(own.keys, &mut text[at..at + KEYS_DIGITS]);
         }
@@ -190,40 +199,13 @@ fn put_decimal(value: u64, out: &mut [u8]) {
 mod tests {
     use super::*;
     use crate::stamp::Run;
-
-    pub fn role(kind: Kind) -> Role {
-        Role {
-            kind,
-            connections: 1,
-            in_flight: 1,
-            rate: None,
-            payloads: vec![b"hello".to_vec()],
-            compressed: false,
-            wait: true,
-            tags: vec![("A".into(), 1.0)],
-            keys: 5,
-            properties: vec![("region".into(), "\"eu\"".into())],
-            group: "G".into(),
-            targets: vec![target()],
-            max_msgs: 32,
-            subscription: "*".into(),
-            expression: "TAG".into(),
-            from_start: false,
-            held: false,
-        }
-    }
-
-    fn target() -> Target {
-        Target {
-            topic: "T".into(),
-            broker: "broker-a".into(),
-            addr: ([127, 0, 0, 1], 10911).into(),
-            queue: 12,
-        }
-    }
+    use crate::testing::{role, target};
 
     fn own() -> Own {
-        let run = Run { boot: 0x8001, run: 0xBEEF };
+        let run = Run {
+            boot: 0x8001,
+            run: 0xBEEF,
+        };
         Own {
             stamp: Stamp::new(run, 7, 0x1234, 5_000),
             keys: 3,
@@ -267,8 +249,17 @@ mod tests {
     #[test]
     fn kinds_have_their_properties() {
         for (kind, part) in [
-            (Kind::Transaction, r#"TRAN_MSG\u0001true\u0002PGROUP\u0001G\u0002"#),
-            (Kind::Delay { level: 3, ms: 10_000 }, r#"DELAY\u00013\u0002"#),
+            (
+                Kind::Transaction,
+                r#"TRAN_MSG\u0001true\u0002PGROUP\u0001G\u0002"#,
+            ),
+            (
+                Kind::Delay {
+                    level: 3,
+                    ms: 10_000,
+                },
+                r#"DELAY\u00013\u0002"#,
+            ),
         ] {
             let header = SendHeader::new(&role(kind), false, &target(), None);
             let text = String::from_utf8_lossy(&header.bytes).into_owned();
@@ -290,6 +281,3 @@ mod tests {
         assert!(text.starts_with(&format!("UNIQ_KEY\u{1}{KEY}\u{2}WAIT\u{1}true\u{2}")));
     }
 }
-
-#[cfg(test)]
-pub use tests::role as role_for_tests;

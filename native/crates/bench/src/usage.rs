@@ -111,10 +111,7 @@ mod tests {
     #[test]
     fn a_process_that_ends_keeps_its_last_look() {
         assert!(Watched::new(u32::MAX).is_err());
-        let mut child = Command::new("cat")
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let mut watched = Watched::new(child.id()).unwrap();
         watched.begin();
         let before = watched.last;
@@ -127,7 +124,8 @@ mod tests {
 
     #[test]
     fn names_with_brackets_are_read() {
-        let line = "12 (a) b (c) S 1 12 12 0 -1 4194560 1 0 0 0 150 50 0 0 20 0 1 0 777 1000 33 9 0";
+        let line =
+            "12 (a) b (c) S 1 12 12 0 -1 4194560 1 0 0 0 150 50 0 0 20 0 1 0 777 1000 33 9 0";
         let look = stat(line).unwrap();
         assert_eq!(look.started, 777);
         assert!(look.cpu_seconds > 0.0 && look.rss >= 33 * 4096);
