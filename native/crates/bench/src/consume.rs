@@ -324,8 +324,9 @@ impl Consumer {
         if role.kind != Kind::Push || role.held || !first {
             return; // read later than it came
         }
+        // A stamp has whole µs: rounded up again, so that the first message of a window is in it.
         if let Some(age) = stamp.age(desk.now) {
-            let measured = desk.shared.measured(desk.now.saturating_sub(age));
+            let measured = desk.shared.measured(desk.now.saturating_sub(age) + 999);
             match desk.shared.delay {
                 Some(delay) => desk
                     .stats

@@ -7,7 +7,7 @@ use crate::hdr_log::{self, Second};
 use crate::plan::{Phase, Shared};
 use crate::produce::Producer;
 use crate::report::{IntervalRow, Latency, Report, Server, Verified, error_rows};
-use crate::stats::{Counts, Faults, Gauges, Interval, KINDS, Of, Stats, Whole, histogram};
+use crate::stats::{Counts, Faults, Gauges, Interval, KINDS, Stats, Whole, histogram};
 use crate::usage::Watched;
 use crate::worker::{Job, Link, Worker};
 use parking_lot::{Condvar, Mutex};
@@ -533,10 +533,7 @@ impl Coordinator {
             foreign: sum.whole.foreign,
             consumed: roles.iter().any(|r| r.kind == Kind::Push),
         });
-        let rows = KINDS
-            .iter()
-            .zip(&latency)
-            .filter(|((of, _), h)| !h.is_empty() || *of == Of::Request && self.shared.produces);
+        let rows = KINDS.iter().zip(&latency).filter(|(_, h)| !h.is_empty());
         let server = |w: &Watched| Server {
             pid: w.pid,
             name: w.name.clone(),
