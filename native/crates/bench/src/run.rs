@@ -332,7 +332,8 @@ impl Coordinator {
                 self.servers.iter_mut().for_each(Watched::begin);
             }
             let sum = self.sum();
-            if now >= self.last + SECOND {
+            // The last second of the window is not cut into one and a rest.
+            if now >= self.last + SECOND && closes.saturating_sub(now) > SECOND / 10 {
                 self.servers.iter_mut().for_each(Watched::look);
                 self.interval(now, &sum);
             }
