@@ -32,6 +32,7 @@ PYTHON_LAYERS = [
     {"oms", "server"},
     {"testing"},
     {"demo", "demo_ha", "pytest_plugin"},
+    {"bench"},
     {"cli"},
 ]
 # The crates in native/crates, and which of them each may depend on.
