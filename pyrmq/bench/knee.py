@@ -17,12 +17,14 @@ class Limits:
     """What a rate has to keep to hold.
 
     p99_us: at most so many microseconds, from the time a message was due.
-    behind: at least this part of the messages that were due is answered in the window.
+    reach: at least this part of the rate is reached.
+    backlog: at the end of the window at most so many seconds' worth of messages wait.
     errors: at most this part of the messages fails.
     """
 
     p99_us: float = 50_000.0
-    behind: float = 0.98
+    reach: float = 0.98
+    backlog: float = 0.5
     errors: float = 0.0
 
 
@@ -40,7 +42,9 @@ class Step:
     errors: float = 0.0
     """Part of the messages that failed, 0 to 1."""
     backlog: float = 0.0
-    """Messages that were due in the window and not answered at its end."""
+    """Messages that waited at the end of the window: due and not yet sent, or not yet received."""
+    generator_limit: bool = False
+    """Whether the load generator was probably the limit, and not the broker."""
 
 
 def broken(step: Step, limits: Limits) -> str:
@@ -48,9 +52,13 @@ def broken(step: Step, limits: Limits) -> str:
     why = []
     if step.errors > limits.errors:
         why.append(f"{step.errors:.2%} of the messages failed (limit {limits.errors:.2%})")
-    if step.reached < limits.behind * step.rate:
+    if step.reached < limits.reach * step.rate:
         share = step.reached / step.rate
-        why.append(f"only {share:.1%} of the rate was reached (limit {limits.behind:.1%})")
+        why.append(f"only {share:.1%} of the rate was reached (limit {limits.reach:.1%})")
+    if step.backlog > limits.backlog * step.rate:
+        worth = step.backlog / step.rate
+        why.append(f"{step.backlog:,.0f} messages waited at the end, {worth:.2g} s of the rate "
+                   f"(limit {limits.backlog:g} s)")
     if not step.p99_us <= limits.p99_us:  # also if it is not a number
         why.append(f"p99 is {step.p99_us:,.0f} us (limit {limits.p99_us:,.0f} us)")
     return "; ".join(why)
@@ -83,7 +91,9 @@ class Search:
             text = f"No rate broke up to {self.held:,.0f}/s"
         else:
             text += f": {self.broke:,.0f}/s broke: {self.why}"
-        return f"{text}. {self.ended}".rstrip() if self.ended else f"{text}."
+        if any(s.generator_limit for s in self.steps if self.broke and s.rate == self.broke):
+            text += ". The load generator was probably the limit there, and not the broker"
+        return f"{text}. {self.ended}".rstrip()
 
 
 Measure = Callable[[float], Step]
