@@ -13,8 +13,11 @@ from pyrmq.bench.svg import number
 from pyrmq.escape import escape
 
 WHERE = frozenset(
-    "namesrv addr address broker server pid json hdr histogram progress quiet embedded store "
-    "directory dir topic group seed name_server access_key secret_key payload_file".split()
+    {
+        *("namesrv", "addr", "address", "broker", "server", "pid", "embedded", "store"),
+        *("directory", "dir", "json", "hdr", "histogram", "progress", "quiet", "topic", "group"),
+        *("seed", "name_server", "access_key", "secret_key", "payload_file"),
+    }
 )
 """Settings that say where a load goes and what is kept of it, and not what it is."""
 MACHINE = ("cpu", "cores", "memory_bytes", "kernel", "disk", "flush", "broker_role", "virtual")
@@ -68,18 +71,17 @@ def _figures(runs: Sequence[Result]) -> Iterator[tuple[str, str, bool, Callable[
     kinds = list(dict.fromkeys(kind for run in runs for kind in run.latency))
     for kind in kinds:
         for name, field in (("p50", "p50"), ("p99", "p99"), ("p99.9", "p999")):
-            yield (
-                f"{name} {kind.replace('_', ' ')}",
-                "us",
-                False,
-                lambda run, kind=kind, field=field: (
-                    getattr(run.latency[kind], field)
-                    if kind in run.latency and run.latency[kind].count
-                    else None
-                ),
-            )
+            yield f"{name} {kind.replace('_', ' ')}", "us", False, _latency(kind, field)
     yield "server CPU", "us/message", False, _server_cpu
     yield "generator CPU", "us/message", False, _generator_cpu
+
+
+def _latency(kind: str, field: str) -> Callable[[Result], float | None]:
+    def read(run: Result) -> float | None:
+        found = run.latency.get(kind)
+        return getattr(found, field) if found is not None and found.count else None
+
+    return read
 
 
 def _server_cpu(run: Result) -> float | None:
@@ -130,12 +132,14 @@ def compare(a: Sequence[Result], b: Sequence[Result], names: tuple[str, str]) ->
 def table(found: Comparison) -> str:
     """For people, as aligned text."""
     heads = ("figure", "a", "b", "b / a", "range", "is it a difference?")
-    rows = [heads]
+    rows: list[tuple[str, ...]] = [heads]
     for line in found.lines:
         r = line.ratio
         if r is None:
             sides = [number(sorted(v)[len(v) // 2]) if v else "-" for v in (line.a, line.b)]
-            rows.append((f"{line.name}, {line.unit}", *sides, "-", "", "no ratio: a value is missing or 0"))
+            rows.append(
+                (f"{line.name}, {line.unit}", *sides, "-", "", "no ratio: a value is missing or 0")
+            )
             continue
         span = "" if r.spread is None else f"{r.low:.3g} to {r.high:.3g}"
         judged = r.judged(line.higher_is_better)
@@ -148,7 +152,10 @@ def table(found: Comparison) -> str:
         "",
     ]
     for row in rows:
-        cells = [row[0].ljust(wide[0]), *(c.rjust(w) for c, w in zip(row[1:4], wide[1:4], strict=True))]
+        cells = [
+            row[0].ljust(wide[0]),
+            *(c.rjust(w) for c, w in zip(row[1:4], wide[1:4], strict=True)),
+        ]
         text.append("  ".join([*cells, row[4].ljust(wide[4]), row[5]]).rstrip())
     return "\n".join([*text, *(f"note: {note}" for note in found.notes)])
 

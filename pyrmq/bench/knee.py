@@ -57,8 +57,10 @@ def broken(step: Step, limits: Limits) -> str:
         why.append(f"only {share:.1%} of the rate was reached (limit {limits.reach:.1%})")
     if step.backlog > limits.backlog * step.rate:
         worth = step.backlog / step.rate
-        why.append(f"{step.backlog:,.0f} messages waited at the end, {worth:.2g} s of the rate "
-                   f"(limit {limits.backlog:g} s)")
+        why.append(
+            f"{step.backlog:,.0f} messages waited at the end, {worth:.2g} s of the rate "
+            f"(limit {limits.backlog:g} s)"
+        )
     if not step.p99_us <= limits.p99_us:  # also if it is not a number
         why.append(f"p99 is {step.p99_us:,.0f} us (limit {limits.p99_us:,.0f} us)")
     return "; ".join(why)

@@ -1,4 +1,4 @@
-"""Ratios of repeated measurements: the median, the range, and whether the spread hides the difference."""
+"""Ratios of repeated measurements: median, range, and whether the spread hides the difference."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ class Ratio:
         if self.spread is None:
             return "not known: one run on a side has no spread"
         if self.hidden:
-            return f"no: the spread ({self.spread:.0%}) is larger than the difference ({self.difference:.0%})"
+            return (
+                f"no: the spread ({self.spread:.0%}) is larger than the difference "
+                f"({self.difference:.0%})"
+            )
         if self.value == 1:
             return "same"
         return "better" if (self.value > 1) == higher_is_better else "worse"

@@ -1,4 +1,4 @@
-"""Draws plots as SVG: lines over an axis, and bars in groups. No package is needed to draw or to read one.
+"""Draws plots as SVG: lines over an axis, and bars in groups. No package is needed for it.
 
 Colours follow the reader's light or dark mode. A series also has its own marker or place, so that
 a plot can be read without colours. Texts are escaped.

@@ -1,4 +1,4 @@
-"""A sweep: the same load at rising rates, until p99 or the backlog breaks. Its file and its plot."""
+"""A sweep: the same load at rising rates until p99 or the backlog breaks; its file and plot."""
 
 from __future__ import annotations
 
@@ -113,4 +113,6 @@ def plot(found: Sweep) -> str:
     title = f"Latency over rate: {' '.join([found.load, *found.arguments])}"
     if len(title) > 96:
         title = f"{title[:93]}…"
-    return lines(title, "rate asked for, messages/s", "latency, ms", series, marks, log_x=True, log_y=True)
+    return lines(
+        title, "rate asked for, messages/s", "latency, ms", series, marks, log_x=True, log_y=True
+    )
