@@ -16,35 +16,20 @@ _UNITS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 FAILED = 1
 
 
-class _Time(click.ParamType):
-    """50ms, 800us, 1.5s: microseconds as a float."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        if isinstance(value, float):
-            return value
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)(us|ms|s)", str(value))
-        if match is None or not float(match[1]):
-            self.fail(f"{value!r} is no time above 0: write it as 50ms, 800us or 1.5s", param, ctx)
-        return float(match[1]) * _UNITS[match[2]]
+def _time(ctx: click.Context, param: click.Parameter, value: str) -> float:
+    """50ms, 800us, 1.5s: microseconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(us|ms|s)", value)
+    if match is None or not float(match[1]):
+        raise click.BadParameter(f"{value!r} is no time above 0: write it as 50ms, 800us or 1.5s")
+    return float(match[1]) * _UNITS[match[2]]
 
 
-class _Rates(click.ParamType):
-    """1000,2000,5000: rates in messages a second."""
-
-    name = "rates"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, ...]:
-        if isinstance(value, tuple):
-            return value
-        words = str(value).split(",")
-        if not all(re.fullmatch(r"\d+(\.\d+)?", word.strip()) for word in words):
-            self.fail(f"{value!r} is no list of rates: write it as 1000,2000,5000", param, ctx)
-        rates = tuple(float(word) for word in words)
-        if min(rates) <= 0:
-            self.fail("each rate must be above 0", param, ctx)
-        return rates
+def _rates(ctx: click.Context, param: click.Parameter, value: str) -> tuple[float, ...]:
+    """1000,2000,5000: messages a second."""
+    words = [word.strip() for word in value.split(",")] if value else []
+    if not all(re.fullmatch(r"\d+(\.\d+)?", word) and float(word) for word in words):
+        raise click.BadParameter(f"{value!r} is no list of rates: write it as 1000,2000,5000")
+    return tuple(map(float, words))
 
 
 def _say(text: str) -> None:
@@ -59,8 +44,8 @@ def _say(text: str) -> None:
 def compare(a: Path, b: Path) -> None:
     """Compare two results of one load: what B has in times of A.
 
-    A and B are files of `--json`, or folders of such files with repeated runs. With two or more runs
-    on each side the spread is known, and it is said where it is larger than the difference.
+    A and B are files of `--json`, or folders of such files with repeated runs. With two or more
+    runs on each side the spread is known; a spread larger than the difference is said.
     """
     from pyrmq.bench.compare import compare as compared
     from pyrmq.bench.compare import table
@@ -104,10 +89,17 @@ def compare(a: Path, b: Path) -> None:
     show_default=True,
     help="End when the knee is known so well.",
 )
-@click.option("--rates", type=_Rates(), default=(), help="Measure these rates, as 1000,2000,5000.")
+@click.option(
+    "--rates",
+    callback=_rates,
+    default="",
+    metavar="LIST",
+    help="Measure these rates, as 1000,2000,5000.",
+)
 @click.option(
     "--p99",
-    type=_Time(),
+    callback=_time,
+    metavar="TIME",
     default="50ms",
     show_default=True,
     help="A rate breaks if p99 is above this: 50ms, 800us, 1s.",
@@ -121,7 +113,8 @@ def compare(a: Path, b: Path) -> None:
 )
 @click.option(
     "--backlog",
-    type=_Time(),
+    callback=_time,
+    metavar="TIME",
     default="500ms",
     show_default=True,
     help="A rate breaks if more messages wait at the end than it has in this time.",

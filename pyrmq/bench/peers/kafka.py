@@ -92,10 +92,8 @@ class Kafka:
             words = ["format", "-t", identity.split()[-1], "-c", str(conf)]
             output_of([self._script("kafka-storage.sh"), *words], 120.0)
             start = [self._script("kafka-server-start.sh"), str(conf)]
-            with process(start, "Kafka Server started", home / "log", environment, home) as (
-                server,
-                _,
-            ):
+            # What it prints depends on how its logs are configured.
+            with process(start, port, home / "log", environment, home) as (server, _):
                 yield Serving(
                     f"127.0.0.1:{port}",
                     server.pid,

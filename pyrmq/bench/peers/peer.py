@@ -140,33 +140,37 @@ class Peer(Protocol):
 @contextmanager
 def process(
     words: Sequence[str],
-    ready: str,
+    ready: str | int,
     log: Path,
     environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     to_stderr: bool = False,
 ) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """A server: started, waited for until it prints `ready`, stopped by SIGTERM. With the text that
-    it printed so far. `to_stderr`: it prints that there."""
+    """A server: started, waited for until it prints `ready` (a text) or listens there (a port),
+    stopped by SIGTERM. With the text that it printed so far. `to_stderr`: it prints that there."""
     with log.open("ab") as file:
-        pipe, other = (
-            ("stderr", {"stderr": subprocess.PIPE, "stdout": file})
-            if to_stderr
-            else ("stdout", {"stdout": subprocess.PIPE, "stderr": file})
-        )
+        out, err = (file, subprocess.PIPE) if to_stderr else (subprocess.PIPE, file)
+        if isinstance(ready, int):
+            out = err = file
         try:
             server = subprocess.Popen(
                 list(words),
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, **(environment or {})},
                 cwd=cwd,
-                **other,  # type: ignore[call-overload]
+                stdout=out,
+                stderr=err,
             )
         except OSError as e:
             raise BenchError(f"{escape(words[0])} cannot be started: {e}") from None
-    stream = getattr(server, pipe)
+    stream = server.stdout or server.stderr
     try:
-        yield server, _await(server, stream.fileno(), ready, log)
+        if isinstance(ready, int):
+            _await_port(server, ready, log)
+            yield server, ""
+        else:
+            assert stream is not None
+            yield server, _await(server, stream.fileno(), ready, log)
     finally:
         # What it prints meanwhile is read by nobody: close the pipe only when it has ended.
         if server.poll() is None:
@@ -176,7 +180,8 @@ def process(
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
-        stream.close()
+        if stream is not None:
+            stream.close()
 
 
 def _await(server: subprocess.Popen[bytes], fd: int, ready: str, log: Path) -> str:
@@ -186,11 +191,31 @@ def _await(server: subprocess.Popen[bytes], fd: int, ready: str, log: Path) -> s
         readable = left > 0 and select.select([fd], [], [], left)[0]
         piece = os.read(fd, 4096) if readable else b""
         if not piece:
-            tail = (text + log.read_bytes())[-1500:].decode(errors="replace")
-            why = f"did not print {ready!r} within {START_SECONDS:g} s" if left <= 0 else "ended"
-            raise BenchError(f"{escape(str(server.args)[:200])} {why}: {escape(tail)}")
+            late = f"did not print {ready!r} within {START_SECONDS:g} s"
+            raise _not_started(server, late if left <= 0 else "ended", text, log)
         text = (text + piece)[-KEPT:]
     return text.decode(errors="replace")
+
+
+def _await_port(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    end = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 5.0).close()
+            return
+        except OSError:
+            if server.poll() is not None:
+                raise _not_started(server, "ended", b"", log) from None
+            if time.monotonic() > end:
+                why = f"did not listen on port {port} within {START_SECONDS:g} s"
+                raise _not_started(server, why, b"", log) from None
+            time.sleep(0.1)
+
+
+def _not_started(server: subprocess.Popen[bytes], why: str, text: bytes, log: Path) -> BenchError:
+    words = server.args if isinstance(server.args, list) else [str(server.args)]
+    tail = (text + log.read_bytes())[-600:].decode(errors="replace").strip()
+    return BenchError(f"{escape(str(words[0]))} {why}: {escape(tail) or 'it said nothing'}")
 
 
 def free_ports(*offsets: int) -> int:
@@ -241,6 +266,6 @@ def output_of(words: Sequence[str], seconds: float) -> str:
     except OSError as e:
         raise BenchError(f"{escape(words[0])} cannot be started: {e}") from None
     if done.returncode != 0:
-        said = escape(done.stdout.strip()[-1500:])
+        said = escape(done.stdout.strip()[-300:])
         raise BenchError(f"{escape(words[0])} failed ({done.returncode}): {said}")
     return done.stdout
