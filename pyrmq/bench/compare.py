@@ -13,13 +13,11 @@ from pyrmq.bench.svg import number
 from pyrmq.escape import escape
 
 WHERE = frozenset(
-    {
-        *("namesrv", "addr", "address", "broker", "server", "pid", "embedded", "store"),
-        *("directory", "dir", "json", "hdr", "histogram", "progress", "quiet", "topic", "group"),
-        *("seed", "name_server", "access_key", "secret_key", "payload_file"),
-    }
+    {"namesrv", "address", "cluster", "embedded", "flush", "topic", "group", "pid", "hdr", "json"}
 )
 """Settings that say where a load goes and what is kept of it, and not what it is."""
+LENGTH = frozenset({"duration", "count", "warmup", "settle", "timeout"})
+"""Settings that may differ: rates and latencies can still be compared, with a note."""
 MACHINE = ("cpu", "cores", "memory_bytes", "kernel", "disk", "flush", "broker_role", "virtual")
 """What should be the same where only the broker is compared."""
 
@@ -48,7 +46,7 @@ class Comparison:
 
 def _shape(run: Result) -> dict[str, Any]:
     """What makes two runs the same load."""
-    kept = {k: v for k, v in run.settings.items() if k not in WHERE}
+    kept = {k: v for k, v in run.settings.items() if k not in WHERE | LENGTH}
     return {"load": run.load, "loop": run.loop, **kept}
 
 
@@ -122,6 +120,10 @@ def compare(a: Sequence[Result], b: Sequence[Result], names: tuple[str, str]) ->
         if one or other:
             lines.append(Line(name, unit, more, ratio(one, other), one, other))
     notes = [note for name, runs in zip(names, (a, b), strict=True) for note in _notes(name, runs)]
+    for key in sorted(LENGTH):
+        one_length, other_length = a[0].settings.get(key), b[0].settings.get(key)
+        if one_length != other_length:
+            notes.append(f"{key} differs: {_shown(one_length)} and {_shown(other_length)}")
     for key in MACHINE:
         x, y = getattr(a[0].environment, key), getattr(b[0].environment, key)
         if x != y:

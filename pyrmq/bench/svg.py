@@ -51,6 +51,8 @@ class Bar:
     high: float
     text: str = ""
     """What stands beside it; default: the value."""
+    colour: int | None = None
+    """Which of COLOURS; default: by the order of names in the plot."""
 
 
 def number(value: float) -> str:
@@ -225,7 +227,8 @@ def bars(title: str, unit: str, groups: Sequence[tuple[str, Sequence[Bar]]]) -> 
             yield _text(12, place + 14, group, extra=' font-weight="600"')
             place += head
             for bar in found:
-                colour = COLOURS[names.index(bar.name) % len(COLOURS)]
+                index = names.index(bar.name) if bar.colour is None else bar.colour
+                colour = COLOURS[index % len(COLOURS)]
                 middle = place + row / 2
                 shown = bar.text or number(bar.value)
                 tip = f"{group}, {bar.name}: {shown} ({number(bar.low)} to {number(bar.high)})"

@@ -154,7 +154,12 @@ def sweep(
     from pyrmq.bench.sweep import plot
     from pyrmq.bench.sweep import sweep as swept
 
-    for own, why in (("--rate", "the sweep chooses it"), ("--json", "put it before the load")):
+    refused = (
+        ("--rate", "the sweep chooses it"),
+        ("-r", "the sweep chooses it"),
+        ("--json", "put it before the load"),
+    )
+    for own, why in refused:
         if any(word == own or word.startswith(f"{own}=") for word in arguments):
             raise click.UsageError(f"{own} cannot be given to the load of a sweep: {why}")
     if load.startswith("-"):

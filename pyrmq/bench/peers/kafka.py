@@ -156,7 +156,10 @@ def read_output(
     rate = sum(total[1] for total in totals)
     if rate <= 0:
         raise BenchError("kafka-producer-perf-test.sh had a rate of 0")
-    notes = ["its producer batches by itself; its percentiles are whole milliseconds"]
+    notes = [
+        "its producer makes batches by itself, and sends as fast as it can: its latency, in whole "
+        "milliseconds, is mostly the time in the producer's own buffer"
+    ]
     if len(totals) > 1:
         notes.append("rates of its clients are added, percentiles are those of the slowest")
     return Measured(

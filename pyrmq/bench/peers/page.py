@@ -21,9 +21,10 @@ max-width:64rem;margin:0 auto;padding:1rem}
 h1{line-height:1.2}h2{margin-top:2.5rem;border-bottom:1px solid var(--grid)}
 p.soft{color:var(--soft)}.wide{overflow-x:auto}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92rem}
+td{white-space:nowrap}
 th,td{border:1px solid var(--grid);padding:.3rem .6rem;text-align:right;vertical-align:top}
 th{background:var(--head)}th:first-child,td:first-child{text-align:left}
-table.pairs td{text-align:left}
+table.pairs td,table.pairs th{text-align:left;white-space:normal}
 code,pre{font:.85rem/1.4 ui-monospace,'DejaVu Sans Mono',monospace}
 pre{background:var(--head);padding:.6rem;white-space:pre-wrap;overflow-wrap:anywhere}
 svg.plot{max-width:100%;height:auto}nav a{margin-right:1rem}a{color:inherit}
@@ -48,9 +49,17 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") 
 def plot(report: Report, column: Column) -> str:
     """Bars of one figure, a group a load; "" if no peer has it."""
     groups: dict[str, list[Bar]] = {}
+    colours = [peer.key for peer in report.peers]
     for load, peer, values in report.figures(column.name):
         middle = statistics.median(values)
-        bar = Bar(report.title(peer), middle, min(values), max(values), column.text(middle))
+        bar = Bar(
+            report.title(peer),
+            middle,
+            min(values),
+            max(values),
+            column.text(middle),
+            colours.index(peer),
+        )
         groups.setdefault(load.text, []).append(bar)
     if not groups:
         return ""

@@ -14,7 +14,7 @@ def arguments(serving: Serving, load: Load, seconds: float, warmup: float) -> li
     words = ["--address", serving.address, "--pid", str(serving.pid)]
     words += ["--topic", f"{TOPIC}{load.mode.capitalize()}", "--size", str(load.size)]
     words += ["--connections", str(load.connections), "--in-flight", str(load.in_flight)]
-    words += ["--duration", f"{seconds:g}", "--warmup", f"{warmup:g}"]
+    words += ["--duration", f"{seconds:g}s", "--warmup", f"{warmup:g}s"]
     if load.mode == "batch":
         words += ["--batch", str(load.batch)]
     return words
