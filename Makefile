@@ -19,7 +19,8 @@ SOURCES := pyproject.toml requirements-dev.lock Cargo.toml Cargo.lock pyrmq/engi
 	-not -path 'native/fuzz/*')
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist loadfile
 LONG := PYRMQ_THOROUGH=1 $(BIN)/pytest
-QUICK := unit client faces session store segments support simulation
+QUICK := $(addsuffix /unit,model config net namesrv broker client transactions store segments admin cli portals house) \
+	portals/e2e segments/e2e system/simulation support
 SLICES := crash faults simulation memory interop spark python sanitize fuzz random
 
 .DEFAULT_GOAL := help
@@ -72,7 +73,7 @@ test: $(STAMP) $(COMPILED) test-rust ## Test all behaviour (interop and Spark wh
 	$(PYTEST) --durations=25
 
 soak: $(STAMP) ## All kinds of load for 10 minutes, with stops and kills (MINUTES=, SEED=, FLUSH=SYNC_FLUSH)
-	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(FLUSH),--flush $(FLUSH))
+	$(BIN)/python -m tests.system.soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(FLUSH),--flush $(FLUSH))
 
 lint: lint-style lint-python lint-rust ## Check style, types, layers and pages made from the code
 
@@ -107,25 +108,25 @@ wheel-check: ## Build an sdist and a wheel and try them outside the checkout
 thorough: $(SLICES:%=thorough-%) ## All the long forms below, one after the other (hours)
 
 thorough-crash: $(STAMP) ## Kill a loaded broker 300 times per variant and read everything back
-	$(LONG) tests/crash tests/outbox/test_killed_service.py -s
+	$(LONG) tests/system/crash tests/outbox/e2e/test_killed_service.py -s
 
 thorough-faults: $(STAMP) ## Tear, flip and fail: every torn image, 20,000 flips, every failing call, servers that lie
-	$(LONG) tests/faults tests/admin/bad_servers tests/hostile/requests
+	$(LONG) tests/system/faults tests/admin/e2e/bad_servers tests/system/hostile/requests
 
 thorough-simulation: $(STAMP) ## Run 10,000 seeds of transactions and of replication: kills, losses, clock jumps
-	$(LONG) tests/simulation -s
+	$(LONG) tests/system/simulation -s
 	PYRMQ_HA_SEEDS=10000 cargo test --locked --quiet -p pyrmq-store -- ha::simulation
 
 thorough-memory: $(STAMP) ## Send and consume a million messages: the client's memory is flat
-	$(LONG) tests/soak/test_client_memory.py -s
+	$(LONG) tests/system/soak/test_client_memory.py -s
 
 thorough-interop: $(STAMP) ## Run all Java clients, and all tests with each Apache RocketMQ
-	$(LONG) tests/interop
-	PYRMQ_PEER=5.3.3 $(LONG) tests/interop
+	$(LONG) tests/system/interop
+	PYRMQ_PEER=5.3.3 $(LONG) tests/system/interop
 
 thorough-spark: $(STAMP) ## Run the long Spark tests, and what depends on it with each PySpark
 	$(LONG) tests/spark
-	PYRMQ_PEER=5.3.3 $(LONG) -m "not slow" tests/spark/proof tests/spark/test_apache_broker.py
+	PYRMQ_PEER=5.3.3 $(LONG) -m "not slow" tests/spark/e2e/proof tests/spark/e2e/test_apache_broker.py
 	scripts/spark_versions.sh
 
 thorough-python: ## Build and try wheels for each Python found (3.11 to 3.14, and 3.15), as released
@@ -183,4 +184,4 @@ bench-transactions: $(STAMP) ## Transactions beside Apache RocketMQ's, in turns 
 	$(BIN)/python -m benches.loopback.compare --json build/bench-transactions.json
 
 clean: ## Remove everything that was built
-	rm -rf $(VENV) target build dist pyrmq/*.so tests/interop/.build benches/loadgen/target
+	rm -rf $(VENV) target build dist pyrmq/*.so tests/system/interop/.build benches/loadgen/target

@@ -19,8 +19,8 @@ from benches.client import loads
 from benches.client.imports import import_seconds
 from benches.client.loads import Measured
 from benches.loopback.harness import server
-from tests.interop import toolchain
-from tests.interop.drivers import Driver
+from tests.system.interop import toolchain
+from tests.system.interop.drivers import Driver
 
 FULL = os.environ.get("PYRMQ_BENCH_FULL") == "1"
 COUNT = 200_000 if FULL else 20_000

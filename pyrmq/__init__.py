@@ -71,7 +71,8 @@ _NAMES = {
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 if TYPE_CHECKING:
-    # The same for type checkers and editors; tests/unit/test_exports.py holds the two together.
+    # The same for type checkers and editors; tests/house/unit/test_exports.py holds the two
+    # together.
     from pyrmq import aio as aio
     from pyrmq import errors as errors
     from pyrmq import oms as oms

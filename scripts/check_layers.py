@@ -44,6 +44,7 @@ CRATES: dict[str, set[str]] = {
     "capi": {"format", "store", "broker", "server"},
     "arrow": {"format"},
     "offline": {"format"},
+    "bench": {"format"},
 }
 # The folders of a crate's src in their order; ROOT stands for the files beside lib.rs.
 ROOT = "."

@@ -1,8 +1,8 @@
 """The bounds of broker and name server, for docs/limits.md: where each stands in the code, what
 happens beyond it, and the test that shows it. The rows are in limits.txt.
 
-Values come from the code. `tests/docs/test_limits.py` fails for a bound of the code that is in no
-row, and for a test that does not exist.
+Values come from the code. `tests/docs/unit/test_limits.py` fails for a bound of the code that is
+in no row, and for a test that does not exist.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 `path` is a read of segments, `nameServer` without it a read through a broker; a write is always
 through a broker. What belongs to one of them is loaded only for it. No reader here defines
 `pushFilters`: up to Spark 4.3 it gives wrong rows once a loaded frame is queried twice
-(tests/spark/test_api_facts.py fails when that changes), so selection is by options, which belong
-to one load."""
+(tests/spark/e2e/test_api_facts.py fails when that changes), so selection is by options, which
+belong to one load."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from tests.interop.store.peer import NameServer
 from tests.support.client import Client
+from tests.system.interop.store.peer import NameServer
 
 from .harness import Broker, HarnessError, await_ready, build_loadgen, generate, stop
 from .peer import JavaBroker

@@ -1,8 +1,8 @@
 """Apache RocketMQ as the broker to measure, set up as its own start script does it.
 
-Jars come from Maven Central (tests/interop/store/peer.py says how). Of the script's JVM options the
-heap is smaller, for machines that the broker does not have to itself; broker settings are the
-defaults but for folders, ports and the flush mode.
+Jars come from Maven Central (tests/system/interop/store/peer.py says how). Of the script's JVM
+options the heap is smaller, for machines that the broker does not have to itself; broker settings
+are the defaults but for folders, ports and the flush mode.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-from tests.interop import toolchain
-from tests.interop.store import peer
+from tests.system.interop import toolchain
+from tests.system.interop.store import peer
 
 from .harness import Broker, HarnessError
 

@@ -1,8 +1,8 @@
 """The result of a run, and its JSON: schema `pyrmq-bench/1`.
 
-Rates are per second, latencies µs, sizes bytes, times s unless a field says otherwise. A reader takes
-no other schema, refuses a value of another type with its place, and ignores keys that it does not know:
-a later release may add keys to this schema, never change one.
+Rates are per second, latencies µs, sizes bytes, times s unless a field says otherwise. A reader
+takes no other schema, refuses a value of another type with its place, and ignores keys that it does
+not know: a later release may add keys to this schema, never change one.
 """
 
 from __future__ import annotations
@@ -156,7 +156,8 @@ class Interval:
     measured: bool
     """Whether it lies in the measured window; the warm-up does not."""
     backlog: int = 0
-    """Messages that are due and not yet sent (open loop), or sent and not yet received (latency)."""
+    """Requests that are due and not yet sent (open loop), and messages that are acknowledged
+    and not yet received (latency)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +176,7 @@ class Environment:
     disk: str
     """File system and device of `disk_path`."""
     disk_path: str
-    """The store's folder where it is known (`--embedded`), else "": the server's disk is unknown."""
+    """The store's folder where it is known (`--embedded`), else "": the disk is unknown."""
     load_average: float
     """Of one minute, when the run began: others that use the machine."""
     broker_version: str
@@ -191,12 +192,12 @@ class Result:
     """One run of one load."""
 
     load: str
-    """send, batch, oneway, pull, push, latency, transaction, delay, mixed."""
+    """send, batch, oneway, pull, push, latency, transaction, delay or mixed."""
     loop: str
     """`open`: at a rate; `closed`: each connection sends as answers come."""
     settings: dict[str, Any]
     """Every option by its long name with underscores, defaults included: connections, in_flight,
-    size, rate (messages/s, None: closed loop), threads, topics, queues, duration, count, warmup, …"""
+    size, rate (messages/s, None: closed loop), threads, topics, queues, duration, count, …"""
     command: list[str]
     started: str
     """ISO 8601, UTC."""
@@ -274,7 +275,8 @@ def check_schema(value: Any, schema: str, where: str) -> None:
     if found != schema:
         said = "none" if found is None else escape(str(found)[:80])
         raise ResultFormatError(
-            f"{where}: its schema is {said}; this pyrmq reads {schema}: write it again with this release"
+            f"{where}: its schema is {said}; this pyrmq reads {schema}: "
+            "write it again with this release"
         )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine
 
-from tests.interop.toolchain import required
+from tests.system.interop.toolchain import required
 
 from . import postgres
 from .shop import Database

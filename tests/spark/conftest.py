@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.interop import toolchain
 from tests.spark import shared_classes
 from tests.spark.worker_python import worker_python
 from tests.support.thorough import THOROUGH
+from tests.system.interop import toolchain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

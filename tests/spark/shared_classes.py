@@ -10,8 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.interop import toolchain
 from tests.spark.worker_python import worker_python
+from tests.system.interop import toolchain
 
 SOME_OF_ALL = """
 import sys

@@ -33,7 +33,7 @@ from tests.support.thorough import THOROUGH
 
 ROOT = Path(__file__).parents[2]
 START = (sys.executable, "-m")
-MODULES = ("pyrmq", "tests.crash.dying_server", "tests.interop.python_driver")
+MODULES = ("pyrmq", "tests.system.crash.dying_server", "tests.system.interop.python_driver")
 """What can be run in a fork."""
 AT_START = ("PYTHON", "LD_", "MALLOC_", "GLIBC_", "LC_", "LANG", "TZ", "ASAN", "TSAN")
 """Beginnings of the names of variables that count when a process starts."""

@@ -1,0 +1,39 @@
+"""A broker in the state of the table of mqadmin's commands, behind a door that may lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.admin.e2e.bad_servers.between import Between, honest
+from tests.admin.e2e.bad_servers.commands import Behind
+from tests.system.interop.table.case import Who
+from tests.system.interop.table.state import prepared, servers
+
+
+@pytest.fixture(scope="module")
+def _behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behind]:
+    folder = tmp_path_factory.mktemp("bad")
+    files = folder / "files"
+    files.mkdir()
+    with servers(Who.OURS, folder) as (namesrv, broker):
+        host, _, port = namesrv.rpartition(":")
+        names = host, int(port)
+        with (
+            prepared(namesrv, broker, files) as places,
+            Between(names, broker) as door,
+        ):
+            through = {"namesrv": door.address_of(names), "broker": door.address_of(broker)}
+            yield Behind(door, names, broker, {**places, **through}, files)
+
+
+@pytest.fixture
+def behind(_behind: Behind, monkeypatch: pytest.MonkeyPatch) -> Iterator[Behind]:
+    """Honest at first, and again afterwards."""
+    monkeypatch.chdir(_behind.files)
+    door = _behind.door
+    door.passes, door.silent = honest, set()
+    yield _behind
+    door.passes, door.silent = honest, set()
+    door.hang_up()

@@ -1,0 +1,1 @@
+"""The broker: its requests, tables, replication and figures."""

@@ -1,1 +1,0 @@
-"""End-to-end tests through the interfaces that users have: client, wire, command line."""

@@ -1,0 +1,1 @@
+"""The project itself: layers, names, pages made from the code, types, the build."""

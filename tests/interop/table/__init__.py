@@ -1,5 +1,0 @@
-"""mqadmin's commands, the original and ours, each on Apache RocketMQ's servers and on ours.
-
-python -m tests.interop.table            # runs all, writes docs/mqadmin-table.md
-python -m tests.interop.table --again    # compares what the last run has kept, runs nothing
-"""

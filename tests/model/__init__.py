@@ -1,0 +1,1 @@
+"""Names, messages, records, routes: what all parts speak of."""

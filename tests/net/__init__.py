@@ -1,0 +1,1 @@
+"""Connections: frames, the server's and the client's ends."""
