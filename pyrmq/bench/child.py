@@ -5,6 +5,7 @@ So each window has a generator without a past, and a sweep or a comparison canno
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -24,8 +25,7 @@ def command(load: str, arguments: Sequence[str]) -> list[str]:
 
 
 def run(load: str, arguments: Sequence[str], quiet: bool = False) -> Result:
-    """BenchError with what it said if it gave no result. After Ctrl-C it may give what it has so
-    far: KeyboardInterrupt is raised all the same.
+    """BenchError with what it said if it gave no result. KeyboardInterrupt ends it.
 
     quiet: its progress is not shown.
     """
@@ -49,14 +49,17 @@ def run(load: str, arguments: Sequence[str], quiet: bool = False) -> Result:
                     sys.stderr.write(escape(line.rstrip("\r\n")) + "\n")
             process.wait()
         except KeyboardInterrupt:
-            _stop(process)
+            # A terminal told it too, and a second signal would be one too many.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(5.0)
             raise
         finally:
             _stop(process)
             assert process.stderr is not None
             process.stderr.close()
         if not file.is_file():
-            why = escape("".join(said).strip()[-2000:]) or f"exit code {process.returncode}"
+            text = "".join(said).strip()[-2000:].rpartition("Error: ")[2]
+            why = escape(text) or f"exit code {process.returncode}"
             raise BenchError(f"`pyrmq bench {escape(load)}` gave no result: {why}")
         return read_result(file)
 

@@ -147,7 +147,7 @@ def lines(
 ) -> str:
     """An SVG document. Points that an axis cannot show (not finite; 0 on a logarithmic one) are
     left out. ValueError if nothing is left."""
-    width, height, left, right, top, bottom = 760.0, 420.0, 78.0, 20.0, 64.0, 52.0
+    width, height, left, right, top, bottom = 760.0, 420.0, 78.0, 44.0, 64.0, 52.0
 
     def fits(x: float, y: float) -> bool:
         finite = math.isfinite(x) and math.isfinite(y)

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from pyrmq.cli.bench_loads import LOADS, SENDERS
+
 _NEW_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -166,6 +168,10 @@ def sweep(
         raise click.UsageError(
             f"no such option of sweep: {load}. Options of the load stand behind it"
         )
+    if load not in LOADS:
+        raise click.UsageError(f"no load {load!r}: one of {', '.join(sorted(SENDERS))}")
+    if load not in SENDERS:
+        raise click.UsageError(f"{load} knows no rate, so it has no knee")
     if how["most"] < how["start"]:
         raise click.UsageError(f"--to {how['most']:g} is below --from {how['start']:g}")
 

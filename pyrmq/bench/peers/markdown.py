@@ -33,8 +33,6 @@ def settings(report: Report) -> list[tuple[str, str]]:
 def machine(report: Report) -> list[tuple[str, str]]:
     """Where it ran; what is not known is left out."""
     e = report.environment
-    if e is None:
-        return []
     pairs = [
         ("processor", f"{e.cpu} ({e.machine}), {e.cores} cores"),
         ("memory", f"{e.memory_bytes / 2**30:.1f} GiB" if e.memory_bytes else ""),

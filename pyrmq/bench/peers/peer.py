@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from pyrmq.bench.result import BenchError, Environment
+from pyrmq.bench.result import BenchError
 from pyrmq.escape import escape
 
 FLUSH = ("ASYNC_FLUSH", "SYNC_FLUSH")
@@ -116,7 +116,6 @@ class Measured:
     client: str
     command: list[str]
     notes: list[str] = field(default_factory=list)
-    environment: Environment | None = None
 
 
 class Peer(Protocol):

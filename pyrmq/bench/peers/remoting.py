@@ -45,5 +45,4 @@ def measured(result: Result, command: list[str]) -> Measured:
         client="pyrmq bench",
         command=command,
         notes=list(result.warnings),
-        environment=result.environment,
     )

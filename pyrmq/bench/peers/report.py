@@ -57,7 +57,7 @@ class Report:
     peers: list[Entry]
     windows: list[Window]
     failures: list[Failure]
-    environment: Environment | None
+    environment: Environment
     interrupted: bool = False
     schema: str = SCHEMA
 

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import datetime
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
+from pyrmq.bench.environment import environment
 from pyrmq.bench.peers.peer import Load, Measured, Peer, Plan, Serving, Unavailable, Window
 from pyrmq.bench.peers.report import Entry, Failure, Report
-from pyrmq.bench.result import BenchError, Environment
+from pyrmq.bench.result import BenchError
 
 LOADS = (
     Load("1x1", "send", 1, 1, 1024),
@@ -34,6 +37,7 @@ def run(
     """A peer that is missing, or that fails, is said in the report; the others go on. Ctrl-C gives
     what was measured so far. BenchError if no peer can be started."""
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    where = environment({}, plan.directory or Path(tempfile.gettempdir()))
     turns = _Turns(plan, say)
     interrupted = False
     try:
@@ -58,7 +62,7 @@ def run(
         peers=turns.entries,
         windows=turns.windows,
         failures=turns.failures,
-        environment=turns.environment,
+        environment=where,
         interrupted=interrupted,
     )
 
@@ -71,7 +75,6 @@ class _Turns:
         self.entries: list[Entry] = []
         self.windows: list[Window] = []
         self.failures: list[Failure] = []
-        self.environment: Environment | None = None
 
     def start(self, peers: Sequence[Peer], stack: ExitStack) -> None:
         for peer in peers:
@@ -129,7 +132,6 @@ class _Turns:
             return None
 
     def _keep(self, peer: Peer, load: Load, number: int, found: Measured) -> None:
-        self.environment = self.environment or found.environment
         window = Window(
             peer=peer.key,
             load=load.name,

@@ -20,7 +20,7 @@ from pyrmq.bench.spread import ratio
 from pyrmq.bench.svg import Bar, Mark, Series, bars, lines
 from pyrmq.bench.sweep import plot, step_of, sweep
 from pyrmq.cli import main
-from tests.bench.canned import latency, parsed, result, texts
+from tests.bench.unit.canned import latency, parsed, result, texts
 
 NAMES = ("a.json", "b.json")
 
@@ -316,6 +316,8 @@ def test_the_command_measures_given_rates(monkeypatch: pytest.MonkeyPatch) -> No
         (["send", "--rate=5"], "--rate cannot be given to the load"),
         (["send", "-r", "5"], "-r cannot be given to the load"),
         (["send", "--json", "x"], "put it before the load"),
+        (["pull"], "pull knows no rate, so it has no knee"),
+        (["nonsense"], "no load 'nonsense': one of"),
         (["--size", "5", "send"], "no such option of sweep: --size"),
         (["--from", "10", "--to", "5", "send"], "is below --from"),
         (["--p99", "50", "send"], "write it as 50ms"),

@@ -31,7 +31,7 @@ from pyrmq.bench.peers.peer import (
 from pyrmq.bench.peers.report import Report, read_report, write_report
 from pyrmq.bench.result import BenchError
 from pyrmq.cli import main
-from tests.bench.canned import ENVIRONMENT, parsed, result, texts
+from tests.bench.unit.canned import parsed, result, texts
 
 LOADS = (Load("1x64", "send", 1, 64, 1024), Load("64x1", "send", 64, 1, 1024))
 NASTY = "<script>alert(1)</script> \x1b[31m & |"
@@ -67,7 +67,6 @@ class Made:
         return Measured(
             *(rate, 100, 1.0, 100.0, 2000.0, None, 4.0, 0, "a client", [self.key]),
             notes=[NASTY],
-            environment=ENVIRONMENT,
         )
 
 
@@ -87,7 +86,7 @@ def test_peers_have_their_windows_in_turns() -> None:
     found = report.beside("1x64", "pyrmq", "floor")
     assert found is not None
     assert (found.value, found.low, found.high) == (0.625, 0.5, 0.75)
-    assert report.environment == ENVIRONMENT
+    assert report.environment.cores >= 1
     assert not floor.running
     assert not ours.running
 
@@ -143,7 +142,7 @@ def test_the_page_is_whole_and_asks_for_nothing() -> None:
     shown = texts(root)
     assert "At a glance" in shown
     assert "1 x 64, 1024 B" in shown
-    assert "A processor (x86_64), 2 cores" in shown
+    assert {"processor", "kernel", "disk", "load average at the start"} <= set(shown)
     assert any("pyrmq bench peers" in piece for piece in shown)
 
 
