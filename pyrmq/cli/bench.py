@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pyrmq.cli import bench_loads
+from pyrmq.cli import bench_loads, bench_tools
 
 
 @click.group()
@@ -17,5 +17,10 @@ def bench() -> None:
     """
 
 
-for _command in bench_loads.commands():
+for _command in (
+    *bench_loads.commands(),
+    bench_tools.compare,
+    bench_tools.sweep,
+    bench_tools.peers,
+):
     bench.add_command(_command)
