@@ -277,11 +277,7 @@ impl Consumer {
             rest = others;
             messages += 1;
             bytes += view.body.len() as u64;
-            let key = properties::find(&one[view.props], b"UNIQ_KEY");
-            match key
-                .and_then(Stamp::read)
-                .filter(|s| s.run.boot == desk.shared.run.boot)
-            {
+            match stamp_of(&one[view.props]).filter(|s| s.run.boot == desk.shared.run.boot) {
                 Some(stamp) => self.stamped(desk, queue, &stamp),
                 None => desk.stats.whole.foreign += 1,
             }
@@ -348,5 +344,33 @@ impl Consumer {
         slots.end(index);
         self.idle.push(index);
         desk.stats.fault(fault, || why.to_string());
+    }
+}
+
+/// Who sent a message, by its properties. Of a batch Apache RocketMQ's broker appends the properties of
+/// the batch to those of each message, a UNIQ_KEY among them: the first is the message's own.
+fn stamp_of(text: &[u8]) -> Option<Stamp> {
+    let mut pairs = properties::pairs(text);
+    let (_, key) = pairs.find(|(name, _)| *name == b"UNIQ_KEY")?;
+    Stamp::read(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stamp::Run;
+
+    #[test]
+    fn the_key_of_a_message_stands_before_that_of_its_batch() {
+        let run = Run::new();
+        let (own, batch) = (Stamp::new(run, 1, 2, 3_000), Stamp::new(run, 1, 0, 3_000));
+        let mut text = Vec::new();
+        properties::push(&mut text, b"TAGS", b"A");
+        properties::push(&mut text, b"UNIQ_KEY", &own.text());
+        properties::push(&mut text, b"WAIT", b"true");
+        properties::push(&mut text, b"UNIQ_KEY", &batch.text());
+        assert_eq!(stamp_of(&text), Some(own));
+        assert_eq!(stamp_of(b"UNIQ_KEY\x01AC11\x02"), None);
+        assert_eq!(stamp_of(b""), None);
     }
 }
