@@ -19,13 +19,13 @@ SOURCES := pyproject.toml requirements-dev.lock Cargo.toml Cargo.lock pyrmq/engi
 	-not -path 'native/fuzz/*')
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist loadfile
 LONG := PYRMQ_THOROUGH=1 $(BIN)/pytest
-QUICK := $(addsuffix /unit,model config net namesrv broker client transactions store segments admin cli portals house) \
+QUICK := $(addsuffix /unit,bench model config net namesrv broker client transactions store segments admin cli portals house) \
 	portals/e2e segments/e2e system/simulation support
 SLICES := crash faults simulation memory interop spark python sanitize fuzz random
 
 .DEFAULT_GOAL := help
 .PHONY: help setup engine run demo demo-ha demo-outbox quick test soak test-rust lint lint-style lint-python lint-rust docs format bench bench-loopback \
-	bench-client bench-instructions bench-transactions bench-spark bench-plot docs-plots wheel-check thorough $(SLICES:%=thorough-%) clean
+	bench-client bench-instructions bench-transactions bench-spark bench-plot bench-save bench-compare profile docs-plots wheel-check thorough $(SLICES:%=thorough-%) clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -145,6 +145,16 @@ thorough-random: $(STAMP) ## Run all tests with random values with seeds that no
 bench: $(STAMP) ## Run the micro benchmarks, each beside its yardstick (PYRMQ_BENCH_FULL=1: full sizes)
 	@mkdir -p build
 	$(BIN)/pytest benches --benchmark-only --benchmark-group-by=group --benchmark-json=build/bench.json
+
+bench-save: bench ## The same, kept for this commit (.benchmarks/COMMIT.json)
+	$(BIN)/python -m benches.saved save build/bench.json
+
+bench-compare: $(STAMP) ## This commit's figures beside another's (REV=main), with their spread
+	@test -n "$(REV)" || { echo "make bench-compare: name a commit, as REV=main"; exit 2; }
+	$(BIN)/python -m benches.saved compare $(REV)
+
+profile: $(STAMP) ## A flame graph of a loaded broker, Rust and Python (SCENARIO=send-8x128, TOOL=py-spy or perf)
+	$(BIN)/python -m benches.profile $(or $(SCENARIO),send-8x128) $(if $(TOOL),--tool $(TOOL))
 
 bench-spark: $(STAMP) ## Spark on segments beside Parquet and others, in turns (needs Java, 8 GiB of memory)
 	@mkdir -p build

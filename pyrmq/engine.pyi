@@ -41,6 +41,21 @@ def key_places(
     """
 
 @final
+class BenchRun:
+    """A run of the load generator: `pyrmq.bench.run` makes its configuration, reads its result."""
+
+    def __new__(cls, config: dict[str, Any]) -> Self: ...
+    def snapshot(self) -> dict[str, Any]:
+        """`state` (connecting, warm-up, measuring, ending, ended); of the last second `seconds`
+        since the start, `produced_rate` and `consumed_rate` in messages/s, `latency`: by kind p50,
+        p99 and maximum in µs; of the whole run `produced`, `consumed`, `errors`; now `behind` and
+        `unreceived`."""
+
+    def stop(self) -> None: ...
+    def ended(self) -> bool: ...
+    def finish(self) -> dict[str, Any]: ...
+
+@final
 class Verifier:
     def __new__(
         cls,

@@ -32,6 +32,7 @@ PYTHON_LAYERS = [
     {"oms", "processes", "server"},
     {"testing"},
     {"demo", "demo_ha", "pytest_plugin"},
+    {"bench"},
     {"cli"},
 ]
 # The crates in native/crates, and which of them each may depend on.
@@ -43,6 +44,7 @@ CRATES: dict[str, set[str]] = {
     "capi": {"format", "store", "broker", "server"},
     "arrow": {"format"},
     "offline": {"format"},
+    "bench": {"format"},
 }
 # The folders of a crate's src in their order; ROOT stands for the files beside lib.rs.
 ROOT = "."

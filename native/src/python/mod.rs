@@ -2,6 +2,7 @@
 //! Nothing outside this folder knows Python.
 
 mod arrow;
+mod bench;
 mod delays;
 mod encode;
 mod error;
@@ -41,6 +42,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(ha::newest_record, m)?)?;
     m.add_class::<listener::Listener>()?;
     m.add_class::<pulls::PullGrants>()?;
+    m.add_class::<bench::BenchRun>()?;
     m.add("PULL_ALIKE", pulls::alike())?;
     m.add_class::<encode::SendRows>()?;
     m.add_class::<encode::SendRequest>()?;

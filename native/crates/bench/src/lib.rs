@@ -1,0 +1,36 @@
+//! The load generator of `pyrmq bench`: connections of RocketMQ's remoting protocol under load.
+//!
+//! A run has *roles* (see `config`): groups of connections that do the same, as producers or as
+//! consumers. Each worker thread has an epoll and its share of the connections of every role. It
+//! shares a machine with the broker it measures, so it has to cost far less: frames are laid out once
+//! and patched, and every wake-up reads all answers that arrived and sends all new requests with one
+//! system call each. Every answer is checked all the same.
+//!
+//! All times are nanoseconds of CLOCK_MONOTONIC: a step of the wall clock changes nothing.
+
+mod answer;
+mod clock;
+pub mod config;
+mod conn;
+mod consume;
+mod frame;
+mod hdr_log;
+mod ledger;
+mod names;
+mod plan;
+mod produce;
+pub mod report;
+mod run;
+mod schedule;
+mod slots;
+mod stamp;
+mod stats;
+mod template;
+#[cfg(test)]
+mod testing;
+mod usage;
+mod worker;
+
+pub use config::{Config, Kind, Role, Target};
+pub use report::Report;
+pub use run::{Run, Snapshot};

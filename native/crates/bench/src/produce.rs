@@ -1,0 +1,432 @@
+//! A producer: one connection that sends, in an open or a closed loop.
+
+use crate::answer::Answer;
+use crate::clock;
+use crate::config::{Kind, Role};
+use crate::conn::Conn;
+use crate::frame::Value::{Int, Text};
+use crate::frame::{END_TRANSACTION, FIRST_OPAQUE, HEART_BEAT, Request};
+use crate::plan::{Phase, Shared};
+use crate::schedule::Schedule;
+use crate::slots::Slots;
+use crate::stamp::Stamp;
+use crate::stats::{Fault, Of, Stats};
+use crate::template::Own;
+use pyrmq_format::push_int;
+
+/// Stages of a request.
+const SENT: u8 = 0;
+/// END_TRANSACTION is under way.
+const ENDING: u8 = 1;
+/// A request behind one-way ones: its answer says that the broker has read them all.
+const BARRIER: u8 = 2;
+
+/// Opaque of heartbeats that nobody waits for; below those of windows.
+pub const GREETING: i32 = FIRST_OPAQUE - 1;
+/// One-way requests at once, before other connections have their turn.
+const BURST: usize = 64;
+
+/// What a producer waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// An answer, or that the socket takes more.
+    Answer,
+    /// The next request is due then.
+    Due(u64),
+    /// Nothing: it may go on once others had their turn.
+    Turn,
+    /// It has sent all it will.
+    Done,
+}
+
+pub struct Producer {
+    id: u16,
+    role: usize,
+    schedule: Option<Schedule>,
+    /// Its place among the connections of the role, which are so many.
+    place: (usize, usize),
+    sequence: u64,
+    turn: u64,
+    /// Queues on its broker, as indexes of the role's targets.
+    targets: Vec<u32>,
+    barrier: bool,
+    pub done: bool,
+}
+
+/// What the handling of a connection needs besides it.
+pub struct Desk<'a> {
+    pub shared: &'a Shared,
+    pub stats: &'a mut Stats,
+    pub now: u64,
+}
+
+fn messages_of(role: &Role) -> u32 {
+    match role.kind {
+        Kind::Batch { messages } => messages,
+        _ => 1,
+    }
+}
+
+impl Producer {
+    pub fn new(id: u16, role: usize, place: (usize, usize), targets: Vec<u32>) -> Producer {
+        Producer {
+            id,
+            role,
+            schedule: None,
+            place,
+            sequence: 0,
+            // So that connections do not all begin with the same queue.
+            turn: place.0 as u64,
+            targets,
+            barrier: false,
+            done: false,
+        }
+    }
+
+    /// Requests that are due and not sent.
+    pub fn behind(&self, now: u64) -> u64 {
+        let behind = self.schedule.as_ref().map_or(0, |s| s.behind(now));
+        if self.done { 0 } else { behind }
+    }
+
+    /// What a client says to a broker first, and then every 30 s.
+    pub fn greeting(&self, shared: &Shared, out: &mut Vec<u8>) {
+        greeting(
+            shared,
+            Some(&shared.roles[self.role].role.group),
+            self.id.into(),
+            GREETING,
+            out,
+        );
+    }
+
+    /// Sends what may be sent. `timer`: the time has come, and no answer.
+    pub fn fill(
+        &mut self,
+        desk: &mut Desk,
+        slots: &mut Slots,
+        conn: &mut Conn,
+        timer: bool,
+    ) -> Next {
+        let shared = desk.shared;
+        let plan = &shared.roles[self.role];
+        let oneway = plan.role.kind == Kind::Oneway;
+        match shared.phase() {
+            Phase::Connect => return Next::Answer,
+            Phase::Run if !self.done => {}
+            _ => {
+                self.done = true;
+                if oneway && !self.barrier && self.sequence > 0 {
+                    self.set_barrier(desk, slots, conn);
+                }
+                return Next::Done;
+            }
+        }
+        if let (Some(rate), None) = (plan.role.rate, &self.schedule) {
+            let requests = rate / f64::from(messages_of(&plan.role));
+            let (index, of) = self.place;
+            self.schedule = Some(Schedule::new(shared.start(), requests, index, of));
+        }
+        for _ in 0..BURST {
+            let due = self.schedule.as_ref().map(Schedule::due);
+            let from = due.unwrap_or(desk.now);
+            if from >= shared.closes() {
+                return self.end(desk, slots, conn, oneway);
+            }
+            if from > desk.now {
+                return Next::Due(from);
+            }
+            if !conn.has_room() || !(oneway || slots.any_free()) {
+                return Next::Answer;
+            }
+            let messages = messages_of(&plan.role);
+            if from >= shared.opens() && !shared.take(messages) {
+                return self.end(desk, slots, conn, oneway);
+            }
+            if let Some(schedule) = &mut self.schedule {
+                schedule.advance();
+                if timer && shared.measured(from) {
+                    let late = clock::now().saturating_sub(from);
+                    desk.stats.lateness.saturating_record(late);
+                }
+            }
+            self.send(desk, slots, conn, from, messages);
+        }
+        Next::Turn
+    }
+
+    fn end(&mut self, desk: &mut Desk, slots: &mut Slots, conn: &mut Conn, oneway: bool) -> Next {
+        self.done = true;
+        if oneway {
+            self.set_barrier(desk, slots, conn);
+        }
+        Next::Done
+    }
+
+    fn set_barrier(&mut self, desk: &mut Desk, slots: &mut Slots, conn: &mut Conn) {
+        self.barrier = true;
+        if let Some((index, opaque)) = slots.take() {
+            let slot = slots.get(index);
+            (slot.stage, slot.messages, slot.bytes) = (BARRIER, 0, 0);
+            (slot.from, slot.sent) = (desk.now, desk.now);
+            slot.deadline = desk.now + clock::ns(desk.shared.config.timeout);
+            let group = &desk.shared.roles[self.role].role.group;
+            greeting(
+                desk.shared,
+                Some(group),
+                self.id.into(),
+                opaque,
+                &mut conn.output,
+            );
+        }
+    }
+
+    fn own(&self, desk: &Desk, role: &Role, sequence: u64, from: u64) -> Own {
+        Own {
+            stamp: Stamp::new(desk.shared.run, self.id, sequence, from),
+            keys: if role.keys > 0 {
+                sequence % role.keys
+            } else {
+                0
+            },
+        }
+    }
+
+    fn send(&mut self, desk: &mut Desk, slots: &mut Slots, conn: &mut Conn, from: u64, many: u32) {
+        let plan = &desk.shared.roles[self.role];
+        let role = &plan.role;
+        let turn = self.turn;
+        self.turn += 1;
+        let target = self.targets[(turn % self.targets.len() as u64) as usize];
+        let (mut index, mut opaque) = (usize::MAX, FIRST_OPAQUE);
+        if role.kind != Kind::Oneway {
+            match slots.take() {
+                Some(taken) => (index, opaque) = taken,
+                None => return,
+            }
+        }
+        let first = self.sequence;
+        let own = self.own(desk, role, first, from);
+        let born = clock::wall_ms();
+        let payload = |n: u64| &role.payloads[(n % role.payloads.len() as u64) as usize];
+        let out = &mut conn.output;
+        let mut bytes = 0;
+        if let Kind::Batch { messages } = role.kind {
+            // A batch is of one topic; each of its messages may have a tag of its own.
+            let places = (first..first + u64::from(messages))
+                .map(|n| (n, plan.entry(plan.tag(n)), payload(n)));
+            let length = places
+                .clone()
+                .map(|(_, entry, body)| entry.len(body.len()))
+                .sum();
+            plan.header(target, 0)
+                .write(opaque, &own, born, length, out);
+            for (n, entry, body) in places {
+                entry.write(&self.own(desk, role, n, from), body, out);
+                bytes += body.len();
+            }
+        } else {
+            let body = payload(turn);
+            bytes = body.len();
+            plan.header(target, plan.tag(first))
+                .write(opaque, &own, born, bytes, out);
+            out.extend_from_slice(body);
+        }
+        self.sequence += u64::from(many);
+        if let Some(ledger) = &desk.shared.ledger {
+            (first..self.sequence).for_each(|n| ledger.sent(self.id, n));
+        }
+        desk.stats.whole.sent += u64::from(many);
+        if index == usize::MAX {
+            self.counted(desk, from, many.into(), bytes as u64);
+            return;
+        }
+        let slot = slots.get(index);
+        (slot.stage, slot.from, slot.sent) = (SENT, from, desk.now);
+        slot.deadline = desk.now + clock::ns(desk.shared.config.timeout);
+        (slot.first, slot.messages) = (first, many);
+        (slot.bytes, slot.target) = (bytes as u32, target);
+    }
+
+    /// These messages are done.
+    fn counted(&self, desk: &mut Desk, from: u64, messages: u64, bytes: u64) {
+        desk.stats.whole.acknowledged += messages;
+        desk.stats.now.produced += messages;
+        if desk.shared.measured(from) && desk.now < desk.shared.closes() {
+            desk.stats.produced.add(messages, bytes);
+            desk.stats.last = desk.now;
+        }
+    }
+
+    /// The answer to the request in this slot.
+    pub fn answer(
+        &mut self,
+        desk: &mut Desk,
+        slots: &mut Slots,
+        index: usize,
+        answer: &Answer,
+        out: &mut Vec<u8>,
+    ) {
+        let shared = desk.shared;
+        let slot = *slots.get(index);
+        if slot.stage == BARRIER {
+            slots.release(index);
+            return;
+        }
+        let measured = shared.measured(slot.from);
+        let stage = slot.stage;
+        let since = if stage == ENDING {
+            slot.sent
+        } else {
+            slot.from
+        };
+        let of = if stage == ENDING {
+            Of::Commit
+        } else {
+            Of::Request
+        };
+        let took = desk.now.saturating_sub(since);
+        desk.stats.latency(of, took, measured);
+        if answer.code != 0 {
+            slots.release(index);
+            self.refused(desk, slot.first, slot.messages, answer, stage);
+            return;
+        }
+        let transaction = shared.roles[self.role].role.kind == Kind::Transaction;
+        if transaction && stage == SENT {
+            let Some(half) = Half::read(answer) else {
+                slots.release(index);
+                desk.stats.whole.failed += 1;
+                let text = || "a half was answered without msgId or queueOffset".into();
+                desk.stats.fault(Fault::Protocol, text);
+                return;
+            };
+            let opaque = slots.use_again(index);
+            let slot = slots.get(index);
+            (slot.stage, slot.sent) = (ENDING, desk.now);
+            slot.deadline = desk.now + clock::ns(shared.config.timeout);
+            let stamp = Stamp::new(shared.run, self.id, slot.first, slot.from);
+            self.commit(desk, &half, slot.target, &stamp, opaque, out);
+            return;
+        }
+        slots.release(index);
+        if let Some(ledger) = &shared.ledger {
+            let end = slot.first + u64::from(slot.messages);
+            (slot.first..end).for_each(|n| ledger.acknowledged(self.id, n));
+        }
+        self.counted(desk, slot.from, slot.messages.into(), slot.bytes.into());
+    }
+
+    fn refused(&self, desk: &mut Desk, first: u64, messages: u32, answer: &Answer, stage: u8) {
+        desk.stats.whole.failed += u64::from(messages);
+        desk.stats
+            .fault(Fault::Code(answer.code), || answer.remark());
+        // FLUSH_DISK_TIMEOUT, SLAVE_NOT_AVAILABLE, FLUSH_SLAVE_TIMEOUT: stored, and perhaps not safe.
+        let stored = matches!(answer.code, 10..=12) || stage == ENDING;
+        if let (Some(ledger), false) = (&desk.shared.ledger, stored) {
+            let end = first + u64::from(messages);
+            (first..end).for_each(|n| ledger.refused(self.id, n));
+        }
+    }
+
+    fn commit(
+        &self,
+        desk: &Desk,
+        half: &Half,
+        target: u32,
+        stamp: &Stamp,
+        opaque: i32,
+        out: &mut Vec<u8>,
+    ) {
+        const COMMIT: i64 = 8;
+        let role = &desk.shared.roles[self.role].role;
+        let target = &role.targets[target as usize];
+        let key = stamp.text();
+        let key = std::str::from_utf8(&key).unwrap_or_default();
+        let fields = [
+            ("topic", Text(&target.topic)),
+            ("producerGroup", Text(&role.group)),
+            ("tranStateTableOffset", Int(half.queue_offset)),
+            ("commitLogOffset", Int(half.log_offset)),
+            ("commitOrRollback", Int(COMMIT)),
+            ("fromTransactionCheck", Text("false")),
+            ("msgId", Text(key)),
+            ("transactionId", Text(key)),
+            ("bname", Text(&target.broker)),
+        ];
+        let request = Request {
+            binary: desk.shared.config.binary,
+            code: END_TRANSACTION,
+            flag: 0,
+            fields: &fields,
+        };
+        request.write(opaque, b"", out);
+    }
+
+    /// The request in this slot has no answer any more: its messages may be stored or not.
+    pub fn gave_up(
+        &mut self,
+        desk: &mut Desk,
+        slots: &mut Slots,
+        index: usize,
+        fault: Fault,
+        why: &str,
+    ) {
+        let slot = *slots.get(index);
+        slots.release(index);
+        if fault == Fault::Timeout && slot.stage != BARRIER {
+            // It took at least so long: without it the percentiles would lack the slowest.
+            let (since, of) = match slot.stage {
+                ENDING => (slot.sent, Of::Commit),
+                _ => (slot.from, Of::Request),
+            };
+            let measured = desk.shared.measured(slot.from);
+            let took = desk.now.saturating_sub(since);
+            desk.stats.latency(of, took, measured);
+        }
+        desk.stats.whole.failed += u64::from(slot.messages);
+        desk.stats.fault(fault, || why.to_string());
+    }
+}
+
+/// A half that was acknowledged.
+struct Half {
+    queue_offset: i64,
+    log_offset: i64,
+}
+
+impl Half {
+    /// msgId is host and physical offset, in hex digits.
+    fn read(answer: &Answer) -> Option<Half> {
+        let id = answer.text("msgId")?;
+        let digits = std::str::from_utf8(id.get(id.len().checked_sub(16)?..)?).ok()?;
+        Some(Half {
+            queue_offset: answer.field("queueOffset")?,
+            log_offset: i64::from_str_radix(digits, 16).ok()?,
+        })
+    }
+}
+
+/// A HEART_BEAT of a client with this producer group, or with none.
+pub fn greeting(shared: &Shared, group: Option<&str>, id: u64, opaque: i32, out: &mut Vec<u8>) {
+    let mut body = b"{\"clientID\":\"127.0.0.1@pyrmq-bench-".to_vec();
+    push_int(&mut body, shared.run.run.into());
+    body.push(b'-');
+    push_int(&mut body, id as i64);
+    body.extend_from_slice(
+        b"\",\"consumerDataSet\":[],\"heartbeatFingerprint\":0,\"producerDataSet\":[",
+    );
+    if let Some(group) = group {
+        body.extend_from_slice(b"{\"groupName\":");
+        crate::frame::quote(group, &mut body);
+        body.push(b'}');
+    }
+    body.extend_from_slice(b"],\"withoutSub\":false}");
+    let request = Request {
+        binary: shared.config.binary,
+        code: HEART_BEAT,
+        flag: 0,
+        fields: &[],
+    };
+    request.write(opaque, &body, out);
+}

@@ -1,0 +1,1 @@
+"""The benchmark harness: `pyrmq bench …`, a load generator for any broker that speaks remoting."""

@@ -1,0 +1,104 @@
+"""What the engine's connections do for each load."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pyrmq.bench.bodies import bodies
+from pyrmq.bench.options import DELAY_LEVELS, OptionError, Options, parse_time
+from pyrmq.bench.where import Places
+
+Role = dict[str, Any]
+"""A role as the engine wants it: see native/crates/bench/src/config.rs."""
+
+
+def producer(options: Options, places: Places, topics: list[str]) -> Role:
+    kind = options.load if options.load in KINDS else "send"
+    return {
+        **_common(options, options.connections),
+        "kind": kind,
+        "delay": (options.delay_level, _delay_ms(options, places)),
+        "rate": options.rate,
+        "payloads": bodies(options.size, options.payload_files, options.compression),
+        "targets": [target for topic in topics for target in places.write[topic]],
+    }
+
+
+def consumer(
+    options: Options, places: Places, topics: list[str], connections: int, *, held: bool = False
+) -> Role:
+    return {
+        **_common(options, connections),
+        "kind": "pull" if options.load == "pull" else "push",
+        "targets": [target for topic in topics for target in places.read[topic]],
+        "from_start": options.from_start,
+        "held": held,
+    }
+
+
+KINDS = {"batch", "oneway", "transaction", "delay"}
+
+
+def _common(options: Options, connections: int) -> Role:
+    return {
+        "batch": options.batch,
+        "delay": (0, 0),
+        "connections": connections,
+        "in_flight": options.in_flight,
+        "rate": None,
+        "payloads": [],
+        "compressed": options.compression != "none",
+        "wait": options.flush_wait,
+        "tags": options.tags,
+        "keys": options.keys,
+        "properties": options.properties,
+        "group": options.group,
+        "max_msgs": options.max_msgs,
+        "subscription": options.sql or options.subscription,
+        "expression": "SQL92" if options.sql else "TAG",
+        "from_start": False,
+        "held": False,
+    }
+
+
+def _delay_ms(options: Options, places: Places) -> int:
+    if options.load != "delay":
+        return 0
+    levels = (places.facts.get("messageDelayLevel") or DELAY_LEVELS).split()
+    if options.delay_level > len(levels):
+        raise OptionError(f"--delay-level {options.delay_level}: the broker has {len(levels)}")
+    text = re.sub(r"d$", "", levels[options.delay_level - 1])
+    days = 24.0 if text != levels[options.delay_level - 1] else 1.0
+    return round(parse_time(f"{text}h" if days > 1 else text) * days * 1000)
+
+
+def roles(options: Options, places: Places) -> list[Role]:
+    """Of every load but `mixed`."""
+    topics = options.topic_names()
+    if options.load in ("pull", "push"):
+        return [consumer(options, places, topics, options.connections)]
+    found = [producer(options, places, topics)]
+    if options.load in ("latency", "delay"):
+        found.append(consumer(options, places, topics, options.consumers))
+    elif options.verify:
+        found.append(consumer(options, places, topics, options.consumers, held=True))
+    return found
+
+
+def config(options: Options, found: list[Role]) -> dict[str, Any]:
+    """What the engine runs."""
+    return {
+        "roles": found,
+        "threads": options.threads,
+        "duration": options.duration,
+        "count": options.count,
+        "warmup": options.warmup,
+        "timeout": options.timeout,
+        "settle": options.settle,
+        "go_on": options.on_error == "go-on",
+        "binary": options.serialize == "rocketmq",
+        "verify": options.verify,
+        "pids": options.pids,
+        "hdr": options.hdr,
+    }

@@ -1,0 +1,200 @@
+"""What a load does: its options, checked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from pyrmq.bench.result import BenchError
+from pyrmq.escape import escape
+from pyrmq.model.names import check_consumer_group, check_topic
+
+LOADS = {
+    "send": "One message a request, each answered.",
+    "batch": "Many messages a request.",
+    "oneway": "One message a request, without an answer.",
+    "pull": "Read what is stored, from the first message on, again and again.",
+    "push": "Receive what others send, by pulls that wait at the broker.",
+    "latency": "Send at a rate and receive: how long from the time due until it is received.",
+    "transaction": "A half, and END_TRANSACTION that commits it.",
+    "delay": "Send with a delay level and receive: how late messages come.",
+    "mixed": "Producers and consumers that a file describes.",
+}
+"""Loads and what they do."""
+
+RECEIVING = {"pull", "push", "latency"}
+"""Loads whose `messages` are those received."""
+READ_ONLY = {"pull", "push"}
+"""Loads that send nothing: the topics exist already."""
+FIRST_RATE = 1000.0
+"""Messages a second of `latency` and `delay` where no rate is given."""
+DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+"""messageDelayLevel, as brokers have it without a configuration."""
+_NAMES = {"pids": "pid", "payload_files": "payload_file"}
+"""Settings that are named as their option."""
+_UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20}
+
+
+class OptionError(BenchError):
+    """An option is invalid, or two of them do not fit."""
+
+
+def parse_time(text: str) -> float:
+    """Seconds: `10`, `500ms`, `1.5s`, `2m`, `1h`. OptionError."""
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h|)", text.strip())
+    if match is None:
+        raise OptionError(f"{escape(text[:40])!r} is no time: write it as 10s, 500ms or 2m")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes: `1024`, `64k`, `1m`. OptionError."""
+    match = re.fullmatch(r"(\d{1,9})([kKmM]?)", text.strip())
+    if match is None:
+        raise OptionError(f"{escape(text[:40])!r} is no size: write it as 1024, 64k or 1m")
+    return int(match[1]) * _SIZES[match[2].lower()]
+
+
+def parse_tags(text: str) -> list[tuple[str, float]]:
+    """`A,B` or with weights `A=7,B=3`. OptionError."""
+    found = []
+    for part in text.split(","):
+        name, equals, weight = part.strip().partition("=")
+        try:
+            number = float(weight) if equals else 1.0
+        except ValueError:
+            number = 0.0
+        if not name or not 0 < number < 1e9 or re.search(r"[|\x00-\x1f]", name):
+            raise OptionError(
+                f"{escape(text[:80])!r} is no list of tags: write it as TagA,TagB or TagA=7,TagB=3"
+            )
+        found.append((name, number))
+    return found
+
+
+@dataclass(slots=True)
+class Options:
+    """One load. Times are seconds, sizes bytes. `check` before anything else uses it."""
+
+    load: str
+    namesrv: str = ""
+    """Name servers, `host:port;host:port`."""
+    address: str = ""
+    """A broker's `host:port`, instead of name servers."""
+    embedded: bool = False
+    """pyrmq's own broker, started for this run on a temporary folder."""
+    flush: str = "ASYNC_FLUSH"
+    """flushDiskType of the embedded broker."""
+    cluster: str = ""
+    """Which one, where the name server knows several."""
+    topic: str = "PyrmqBench"
+    topics: int = 1
+    """More than one: NAME-0, NAME-1, and so on."""
+    queues: int = 4
+    """Queues on each broker of a topic that is made."""
+    group: str = "pyrmq-bench"
+    connections: int = 4
+    consumers: int = 1
+    """Connections that receive, where the load sends and receives."""
+    in_flight: int = 16
+    threads: int = 1
+    rate: float | None = None
+    """Messages a second of all connections; None: a closed loop."""
+    duration: float | None = None
+    count: int | None = None
+    warmup: float = 0.0
+    size: str = "1024"
+    payload_files: list[Path] = field(default_factory=list)
+    compression: str = "none"
+    flush_wait: bool = True
+    batch: int = 32
+    max_msgs: int = 32
+    tags: list[tuple[str, float]] = field(default_factory=list)
+    keys: int = 0
+    properties: list[tuple[str, str]] = field(default_factory=list)
+    subscription: str = "*"
+    """Tags that a consumer wants, `A || B`."""
+    sql: str = ""
+    """An SQL92 expression instead."""
+    from_start: bool = False
+    delay_level: int = 1
+    file: Path | None = None
+    """Of `mixed`."""
+    serialize: str = "json"
+    timeout: float = 3.0
+    settle: float = 10.0
+    on_error: str = "go-on"
+    verify: bool = False
+    pids: list[int] = field(default_factory=list)
+    hdr: Path | None = None
+    command: list[str] = field(default_factory=list)
+    """The command line, for the result."""
+
+    def check(self) -> None:
+        """OptionError, or InvalidParameterError of a name. Sets the defaults that depend on the
+        load."""
+        if self.load not in LOADS:
+            raise OptionError(f"no load {escape(self.load)}: one of {', '.join(LOADS)}")
+        self._check_where()
+        if self.topics > 1:
+            check_topic(f"{self.topic}-{self.topics - 1}")
+        check_topic(self.topic)
+        check_consumer_group(self.group)
+        _within("topics", self.topics, 1, 100_000)
+        _within("queues", self.queues, 1, 65_536)
+        _within("connections", self.connections, 1, 60_000)
+        _within("consumers", self.consumers, 1, 60_000)
+        _within("in-flight", self.in_flight, 1, 65_536)
+        _within("threads", self.threads, 1, 256)
+        _within("batch", self.batch, 1, 32_767)
+        _within("max-msgs", self.max_msgs, 1, 1024)
+        _within("keys", self.keys, 0, 9_999_999_999)
+        _within("delay-level", self.delay_level, 1, 18)
+        if self.duration is None and self.count is None:
+            self.duration = 10.0
+        if self.load in ("latency", "delay") and self.rate is None:
+            self.rate = FIRST_RATE
+        if self.load in READ_ONLY and self.rate is not None:
+            raise OptionError(f"--rate is for loads that send; {self.load} takes what there is")
+        if self.verify and self.load in READ_ONLY:
+            raise OptionError("--verify needs to know what was sent: use it with a load that sends")
+        if (self.load == "mixed") != (self.file is not None):
+            raise OptionError("mixed needs a file that describes it, and no other load takes one")
+        if self.sql and self.subscription != "*":
+            raise OptionError("give --subscription or --sql, not both")
+
+    def _check_where(self) -> None:
+        given = [bool(self.namesrv), bool(self.address), self.embedded]
+        if sum(given) > 1:
+            raise OptionError("give one of --namesrv, --address and --embedded")
+        if not any(given):
+            raise OptionError("say what to measure: --namesrv, --address or --embedded")
+
+    def topic_names(self) -> list[str]:
+        if self.topics == 1:
+            return [self.topic]
+        return [f"{self.topic}-{n}" for n in range(self.topics)]
+
+    def settings(self) -> dict[str, Any]:
+        """For the result: every option by its name."""
+        out: dict[str, Any] = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.name in ("load", "command", "hdr"):
+                continue
+            if isinstance(value, Path):
+                value = str(value)
+            if one.name == "payload_files":
+                value = [str(path) for path in value]
+            if one.name in ("tags", "properties"):
+                value = dict(value)
+            out[_NAMES.get(one.name, one.name)] = value
+        return out
+
+
+def _within(name: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise OptionError(f"--{name} must be {low} to {high}, not {value}")

@@ -1,0 +1,1 @@
+"""`pyrmq bench peers`: several message brokers on one machine, measured in turns."""

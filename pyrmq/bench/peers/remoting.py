@@ -1,0 +1,48 @@
+"""Loads a peer that speaks RocketMQ's remoting with `pyrmq bench`, whoever made it."""
+
+from __future__ import annotations
+
+from pyrmq.bench import child
+from pyrmq.bench.peers.peer import Load, Measured, Serving
+from pyrmq.bench.result import BenchError, Result
+
+TOPIC = "BenchPeers"
+
+
+def arguments(serving: Serving, load: Load, seconds: float, warmup: float) -> list[str]:
+    """Options of `pyrmq bench MODE`."""
+    words = ["--address", serving.address, "--pid", str(serving.pid)]
+    words += ["--topic", f"{TOPIC}{load.mode.capitalize()}", "--size", str(load.size)]
+    words += ["--connections", str(load.connections), "--in-flight", str(load.in_flight)]
+    words += ["--duration", f"{seconds:g}s", "--warmup", f"{warmup:g}s"]
+    if load.mode == "batch":
+        words += ["--batch", str(load.batch)]
+    return words
+
+
+def measure(serving: Serving, load: Load, seconds: float, warmup: float) -> Measured:
+    """BenchError if not one message got through."""
+    words = arguments(serving, load, seconds, warmup)
+    result = child.run(load.mode, words, quiet=True)
+    return measured(result, ["pyrmq", "bench", load.mode, *words])
+
+
+def measured(result: Result, command: list[str]) -> Measured:
+    if not result.messages:
+        why = result.why or next((error.first for error in result.errors), "no answer")
+        raise BenchError(f"not one message got through: {why}")
+    latency = result.main_latency
+    server = result.servers[0].cpu_us_per_message if result.servers else None
+    return Measured(
+        rate=result.rate,
+        messages=result.messages,
+        seconds=result.seconds,
+        p50_us=latency.p50 if latency else None,
+        p99_us=latency.p99 if latency else None,
+        p999_us=latency.p999 if latency else None,
+        server_cpu_us=server,
+        errors=sum(error.count for error in result.errors),
+        client="pyrmq bench",
+        command=command,
+        notes=list(result.warnings),
+    )
