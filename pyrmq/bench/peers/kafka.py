@@ -1,6 +1,7 @@
 """Apache Kafka, loaded by its own client, kafka-producer-perf-test.sh.
 
-A window of it is a number of records: what it did in the window before says how many. Its producer
+A window of it is a number of records: what it did in the window before says how many. Its client is
+a new JVM for each window, so a window is LEAST_SECONDS long or longer. Its producer
 makes batches by itself (batch.size, linger.ms: defaults), so its requests are not ours: compare
 rates of messages, not of requests. Its latency begins when a record is given to the producer.
 """
@@ -33,7 +34,10 @@ from pyrmq.bench.result import BenchError
 from pyrmq.escape import escape
 
 FIRST = 20_000
-MOST = 5_000_000
+"""Records of a first try."""
+MOST = 20_000_000
+LEAST_SECONDS = 10.0
+"""A shorter run of a client would mostly measure its start."""
 MOST_PRODUCERS = 8
 """Each is a JVM of its own."""
 ADVICE = (
@@ -115,15 +119,21 @@ class Kafka:
                 f"{MOST_PRODUCERS}"
             )
         if load.name not in self._rates:
-            self._rates[load.name] = self._run(serving, load, FIRST).rate
-        if warmup > 0:
-            self._rates[load.name] = self._run(serving, load, self._count(load, warmup)).rate
-        found = self._run(serving, load, self._count(load, seconds))
+            self._rates[load.name] = self._first_rate(serving, load)
+        # A client of its own is warm only within its run: `warmup` is a part of that.
+        length = max(seconds + warmup, LEAST_SECONDS)
+        found = self._run(serving, load, min(MOST, round(self._rates[load.name] * length)))
         self._rates[load.name] = found.rate
         return found
 
-    def _count(self, load: Load, seconds: float) -> int:
-        return max(FIRST, min(MOST, round(self._rates[load.name] * seconds)))
+    def _first_rate(self, serving: Serving, load: Load) -> float:
+        """Of a run that is long enough to tell it."""
+        count = FIRST
+        while True:
+            found = self._run(serving, load, count)
+            if found.seconds >= LEAST_SECONDS / 3 or count * 4 > MOST:
+                return found.rate
+            count *= 4
 
     def _run(self, serving: Serving, load: Load, count: int) -> Measured:
         each = max(1, count // load.connections)
