@@ -12,11 +12,12 @@ from typing import Any
 
 import trio
 
+from pyrmq.bench.bodies import bodies
 from pyrmq.bench.embedded import embedded
 from pyrmq.bench.environment import environment
 from pyrmq.bench.loads import Role, config, roles
 from pyrmq.bench.mixed import Mixed
-from pyrmq.bench.options import RECEIVING, OptionError, Options
+from pyrmq.bench.options import READ_ONLY, RECEIVING, OptionError, Options
 from pyrmq.bench.result import (
     BenchError,
     Connections,
@@ -46,11 +47,13 @@ Progress = Callable[[dict[str, Any]], None]
 
 def run(options: Options, progress: Progress | None = None) -> Result:
     """Starts what is to be started, finds the queues, loads them. KeyboardInterrupt while it
-    measures ends the run: the result says so. OptionError, ConnectError, ResponseError or BenchError if it
-    does not come to that."""
+    measures ends the run: the result says so. OptionError, ConnectError, ResponseError or
+    BenchError if it does not come to that."""
     options = replace(options, pids=list(options.pids))
     options.check()
     mixed = Mixed.read(options.file, options.topic) if options.file else None
+    if options.load not in READ_ONLY:
+        bodies(options.size, options.payload_files)  # what is wrong with them is told at once
     with ExitStack() as stack:
         settings = options.settings()
         store: Path | None = None

@@ -11,8 +11,8 @@ import trio
 
 from pyrmq.bench.options import READ_ONLY, OptionError, Options
 from pyrmq.bench.result import BenchError
-from pyrmq.config.table import ConfigError
-from pyrmq.errors import ConnectError, PyrmqError, ResponseError
+from pyrmq.engine import Command
+from pyrmq.errors import ConfigError, ConnectError, PyrmqError, ResponseError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import AUTO_CREATE_TOPIC
@@ -21,7 +21,6 @@ from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_address, parse_addresses
 from pyrmq.net.client.channel import Channels
 from pyrmq.net.client.protocol import Ext
-from pyrmq.net.command import Command
 
 TIMEOUT = 5.0
 """Seconds for a request."""
@@ -214,9 +213,11 @@ async def _at_broker(asker: _Asker, places: Places, topic: str, make: bool) -> N
     if answer.code == ResponseCode.SUCCESS:
         config = fastjson.loads_object(answer.body)
         write, read = (int(config.get(f"{k}QueueNums", write)) for k in ("write", "read"))
-    elif answer.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED and make:
+    elif answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+        pass
+    elif make:
         await asker.create(master, topic)
-    elif not make:
+    else:
         raise BenchError(
             f"topic {escape(topic)} does not exist: send to it first, with `pyrmq bench send`"
         )

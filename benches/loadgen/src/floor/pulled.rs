@@ -6,6 +6,9 @@ use super::answer::{self, Form};
 const COUNT: usize = 32;
 /// Bytes of a record: a body of 1 KiB, and what a broker keeps with it.
 const RECORD: usize = 1200;
+const BODY: usize = 1024;
+const TOPIC: usize = 5;
+const MAGIC: u32 = 0xDAA3_20A7;
 /// Answers after which the log begins again; larger than the caches of a processor.
 const ANSWERS: usize = 3000;
 
@@ -39,6 +42,14 @@ fn made() -> Vec<u8> {
     let mut log = vec![b'x'; ANSWERS * COUNT * RECORD];
     for record in log.chunks_exact_mut(RECORD) {
         record[..4].copy_from_slice(&(RECORD as u32).to_be_bytes());
+        record[4..8].copy_from_slice(&MAGIC.to_be_bytes());
+        record[8..84].fill(0); // CRC to prepared offset
+        record[84..88].copy_from_slice(&(BODY as u32).to_be_bytes());
+        let topic = 88 + BODY;
+        record[topic] = TOPIC as u8;
+        let properties = topic + 1 + TOPIC;
+        let length = (RECORD - properties - 2) as u16;
+        record[properties..properties + 2].copy_from_slice(&length.to_be_bytes());
     }
     log
 }

@@ -34,6 +34,3 @@ mod worker;
 pub use config::{Config, Kind, Role, Target};
 pub use report::Report;
 pub use run::{Run, Snapshot};
-
-#[cfg(test)]
-mod run_tests;

@@ -409,6 +409,10 @@ impl Coordinator {
         {
             return;
         }
+        let roles = &self.shared.config.roles;
+        if matches!(close, Close::Count) && !roles.iter().any(|r| r.held) {
+            return; // it was waited for
+        }
         self.shared.enter(Phase::ReadBack);
         let (mut seen, mut since) = (0, clock::now());
         let delay = self.shared.delay.unwrap_or(0);

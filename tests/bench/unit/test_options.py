@@ -1,0 +1,108 @@
+"""Options, sizes and files of mixed loads, and what is wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyrmq.bench.bodies import bodies, sizes
+from pyrmq.bench.mixed import Mixed
+from pyrmq.bench.options import OptionError, Options, parse_bytes, parse_tags, parse_time
+from pyrmq.errors import PyrmqError
+
+
+def test_times_sizes_and_tags() -> None:
+    texts = ("10", "500ms", "1.5s", "2m", "1h")
+    assert [parse_time(t) for t in texts] == [10.0, 0.5, 1.5, 120.0, 3600.0]
+    assert [parse_bytes(t) for t in ("1", "64k", "1M")] == [1, 65_536, 1 << 20]
+    assert parse_tags("A, B=3") == [("A", 1.0), ("B", 3.0)]
+    for function, text in [
+        (parse_time, "soon"),
+        (parse_time, "-1"),
+        (parse_bytes, "1.5"),
+        (parse_bytes, "1g"),
+        (parse_tags, "A=0"),
+        (parse_tags, "A,,B"),
+        (parse_tags, "A||B"),
+    ]:
+        with pytest.raises(OptionError, match="write it as"):
+            function(text)
+
+
+def test_sizes_of_bodies() -> None:
+    assert sizes("0") == [0]
+    assert sizes("1k") == [1024]
+    even = sizes("100-200")
+    assert (min(even) >= 100, max(even) <= 200, len(set(even)) > 50) == (True, True, True)
+    assert even == sizes("100-200")
+    mean = sizes("exp:1000")
+    assert 700 < sum(mean) / len(mean) < 1300
+    assert [len(b) for b in bodies("100-200")] == even
+    assert len(bodies("1024", compression="zlib")[0]) < 1024
+    for text in ("big", "200-100", "exp:0", "5m", "1-2-3"):
+        with pytest.raises(OptionError):
+            sizes(text)
+
+
+def test_bodies_of_files(tmp_path: Path) -> None:
+    one, empty = tmp_path / "one", tmp_path / "empty"
+    one.write_bytes(b"\x00body")
+    empty.write_bytes(b"")
+    assert bodies("7", [one, one]) == [b"\x00body"] * 2
+    with pytest.raises(OptionError, match="is empty"):
+        bodies("7", [empty])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"load": "fly"}, "no load fly"),
+        ({"address": ""}, "say what to measure"),
+        ({"embedded": True}, "give one of"),
+        ({"topic": "no topic"}, "illegal"),
+        ({"group": "é"}, "illegal"),
+        ({"connections": 0}, "--connections must be 1 to 60000"),
+        ({"queues": 70_000}, "--queues must be"),
+        ({"load": "pull", "rate": 5.0}, "--rate is for loads that send"),
+        ({"load": "pull", "verify": True}, "--verify needs to know"),
+        ({"load": "mixed"}, "mixed needs a file"),
+        ({"delay_level": 19}, "--delay-level must be 1 to 18"),
+    ],
+)
+def test_options_that_do_not_fit(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(PyrmqError, match=said):
+        Options(**{"load": "send", "address": "127.0.0.1:1", **options}).check()
+
+
+def mixed(tmp_path: Path, text: str) -> Mixed:
+    path = tmp_path / "load.toml"
+    path.write_text(text)
+    return Mixed.read(path, "T")
+
+
+def test_the_topics_of_a_mixed_load(tmp_path: Path) -> None:
+    text = '[[producer]]\ntopics = 2\n[[producer]]\ntopic = "U"\n[[consumer]]\ntopic = "U"\n'
+    assert mixed(tmp_path, text).topics() == ["T-0", "T-1", "U"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "neither a"),
+        ("x = ", "no TOML"),
+        ("[producer]\nsize = 5", "write it as"),
+        ("[[people]]", "people is unknown"),
+        ("[[producer]]\nspeed = 5", "producer 1: speed is unknown: topic"),
+        ("[[producer]]\nrate = 'fast'", "rate: str is the wrong type"),
+        ("[[producer]]\nrate = 0", "rate must be above 0"),
+        ("[[producer]]\nconnections = true", "bool is the wrong type"),
+        ("[[consumer]]\n[[consumer]]\nkind = 'pop'", "consumer 2: kind is one of push, pull"),
+        ("[[producer]]\ntags = {A = 0}", "the weight of tag A"),
+        ("[[producer]]\ntopic = 'a b'", "illegal"),
+    ],
+)
+def test_files_that_are_wrong(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(PyrmqError, match=said):
+        mixed(tmp_path, text)
