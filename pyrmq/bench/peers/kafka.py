@@ -8,6 +8,7 @@ rates of messages, not of requests. Its latency begins when a record is given to
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import time
@@ -38,8 +39,6 @@ FIRST = 20_000
 MOST = 20_000_000
 LEAST_SECONDS = 10.0
 """A shorter run of a client would mostly measure its start."""
-MOST_PRODUCERS = 8
-"""Each is a JVM of its own."""
 ADVICE = (
     "unpack a binary release of kafka.apache.org/downloads (kafka_2.13-….tgz) and give its folder "
     "with --kafka-home"
@@ -113,10 +112,11 @@ class Kafka:
         return match[1] if match else ""
 
     def load(self, serving: Serving, load: Load, seconds: float, warmup: float) -> Measured:
-        if load.connections > MOST_PRODUCERS:
+        cores = len(os.sched_getaffinity(0))
+        if load.connections > cores:
             raise Unavailable(
-                f"{load.connections} connections would be as many JVMs: it has loads of up to "
-                f"{MOST_PRODUCERS}"
+                f"{load.connections} connections would be as many JVMs on {cores} cores: their "
+                "start would be most of what is measured"
             )
         if load.name not in self._rates:
             self._rates[load.name] = self._first_rate(serving, load)
