@@ -196,6 +196,12 @@ def _warnings(made: Result, report: dict[str, Any], produced: float) -> list[str
             f"The rate of {made.target_rate:,.0f} messages/s was not reached: it was "
             f"{produced:,.0f}. {report['behind']:,} requests were due and not sent at the end."
         )
+    unopened = any(error.kind == "connect-failed" for error in made.errors)
+    if made.verify and made.verify.lost and unopened:
+        found.append(
+            "Connections could not be opened: messages that count as lost may be stored, and could "
+            "not be read back."
+        )
     for server in made.servers:
         if server.ended:
             found.append(

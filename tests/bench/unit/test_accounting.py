@@ -38,6 +38,9 @@ def test_what_is_lost_repeated_reordered_refused_and_unanswered_is_told() -> Non
     errors = {(e.kind, e.name): (e.code, e.count) for e in found.errors}
     assert errors == {("code", "SYSTEM_BUSY"): (2, 3), ("timeout", "timed out"): (None, 2)}
     assert found.errors[0].first == "too busy"
+    # Those that timed out count with the time they were waited for.
+    assert found.latency["request"].count == 100
+    assert found.latency["request"].max >= 1e6
 
 
 def test_a_broker_that_dies_in_the_middle_and_comes_back() -> None:

@@ -374,6 +374,16 @@ impl Producer {
     ) {
         let slot = *slots.get(index);
         slots.release(index);
+        if fault == Fault::Timeout && slot.stage != BARRIER {
+            // It took at least so long: without it the percentiles would lack the slowest.
+            let (since, of) = match slot.stage {
+                ENDING => (slot.sent, Of::Commit),
+                _ => (slot.from, Of::Request),
+            };
+            let measured = desk.shared.measured(slot.from);
+            let took = desk.now.saturating_sub(since);
+            desk.stats.latency(of, took, measured);
+        }
         desk.stats.whole.failed += u64::from(slot.messages);
         desk.stats.fault(fault, || why.to_string());
     }
