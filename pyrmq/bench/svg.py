@@ -201,9 +201,12 @@ def lines(
     return _document(width, height, title, parts())
 
 
-def bars(title: str, unit: str, groups: Sequence[tuple[str, Sequence[Bar]]]) -> str:
+def bars(
+    title: str, unit: str, groups: Sequence[tuple[str, Sequence[Bar]]], *, log: bool = False
+) -> str:
     """Horizontal bars in groups, each with its range as a thin line. A name has the same colour in
-    all groups. ValueError if there is no bar."""
+    all groups. A logarithmic axis is used only if all values are above 0. ValueError if there is
+    no bar."""
     all_bars = [bar for _, found in groups for bar in found]
     if not all_bars:
         raise ValueError("no bar can be drawn")
@@ -214,7 +217,9 @@ def bars(title: str, unit: str, groups: Sequence[tuple[str, Sequence[Bar]]]) -> 
     width, row, head = 760.0, 20.0, 26.0
     height = 58 + sum(head + row * len(found) for _, found in groups) + 34
     most = [max(bar.value, bar.high) for bar in all_bars]
-    x = Scale([*most, 0.0], left, width - label - 20, log=False)
+    least = [min(bar.value, bar.low) for bar in all_bars]
+    log = log and min(least) > 0
+    x = Scale([*most, *least] if log else [*most, 0.0], left, width - label - 20, log)
 
     def parts() -> Iterator[str]:
         yield _text(12, 20, title, extra=' font-size="15" font-weight="600"')

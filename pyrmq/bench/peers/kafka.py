@@ -1,12 +1,14 @@
 """Apache Kafka, loaded by its own client, kafka-producer-perf-test.sh.
 
-A window of it is a number of records: what it did in the window before says how many. Its producer
+A window of it is a number of records: what it did in the window before says how many. Its client is
+a new JVM for each window, so a window is LEAST_SECONDS long or longer. Its producer
 makes batches by itself (batch.size, linger.ms: defaults), so its requests are not ours: compare
 rates of messages, not of requests. Its latency begins when a record is given to the producer.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import time
@@ -33,9 +35,10 @@ from pyrmq.bench.result import BenchError
 from pyrmq.escape import escape
 
 FIRST = 20_000
-MOST = 5_000_000
-MOST_PRODUCERS = 8
-"""Each is a JVM of its own."""
+"""Records of a first try."""
+MOST = 20_000_000
+LEAST_SECONDS = 10.0
+"""A shorter run of a client would mostly measure its start."""
 ADVICE = (
     "unpack a binary release of kafka.apache.org/downloads (kafka_2.13-….tgz) and give its folder "
     "with --kafka-home"
@@ -109,21 +112,28 @@ class Kafka:
         return match[1] if match else ""
 
     def load(self, serving: Serving, load: Load, seconds: float, warmup: float) -> Measured:
-        if load.connections > MOST_PRODUCERS:
+        cores = len(os.sched_getaffinity(0))
+        if load.connections > cores:
             raise Unavailable(
-                f"{load.connections} connections would be as many JVMs: it has loads of up to "
-                f"{MOST_PRODUCERS}"
+                f"{load.connections} connections would be as many JVMs on {cores} cores: their "
+                "start would be most of what is measured"
             )
         if load.name not in self._rates:
-            self._rates[load.name] = self._run(serving, load, FIRST).rate
-        if warmup > 0:
-            self._rates[load.name] = self._run(serving, load, self._count(load, warmup)).rate
-        found = self._run(serving, load, self._count(load, seconds))
+            self._rates[load.name] = self._first_rate(serving, load)
+        # A client of its own is warm only within its run: `warmup` is a part of that.
+        length = max(seconds + warmup, LEAST_SECONDS)
+        found = self._run(serving, load, min(MOST, round(self._rates[load.name] * length)))
         self._rates[load.name] = found.rate
         return found
 
-    def _count(self, load: Load, seconds: float) -> int:
-        return max(FIRST, min(MOST, round(self._rates[load.name] * seconds)))
+    def _first_rate(self, serving: Serving, load: Load) -> float:
+        """Of a run that is long enough to tell it."""
+        count = FIRST
+        while True:
+            found = self._run(serving, load, count)
+            if found.seconds >= LEAST_SECONDS / 3 or count * 4 > MOST:
+                return found.rate
+            count *= 4
 
     def _run(self, serving: Serving, load: Load, count: int) -> Measured:
         each = max(1, count // load.connections)

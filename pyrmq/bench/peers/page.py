@@ -64,7 +64,9 @@ def plot(report: Report, column: Column) -> str:
     if not groups:
         return ""
     better = "more is better" if column.name == "rate" else "less is better"
-    return bars(f"{column.title} ({better})", column.unit, list(groups.items()))
+    # Latencies of these brokers differ by powers of ten.
+    log = column.name == "p99_us"
+    return bars(f"{column.title} ({better})", column.unit, list(groups.items()), log=log)
 
 
 def _sections(report: Report) -> Iterator[tuple[str, str, str]]:

@@ -359,10 +359,12 @@ def test_points_that_no_axis_shows_are_left_out() -> None:
 
 @pytest.mark.parametrize("value", [0.0, 1e-9, 1.0, 1e12])
 def test_bars_of_any_size_fit(value: float) -> None:
-    root = parsed(bars("t", "us", [("g", [Bar("one", value, value / 2, value * 2)])]))
-    width = float(root.attrib["width"])
-    for rect in root.iter("{http://www.w3.org/2000/svg}rect"):
-        assert float(rect.attrib["x"]) + float(rect.attrib["width"]) <= width
+    for log in (False, True):
+        one = Bar("one", value, value / 2, value * 2)
+        root = parsed(bars("t", "us", [("g", [one])], log=log))
+        width = float(root.attrib["width"])
+        for rect in root.iter("{http://www.w3.org/2000/svg}rect"):
+            assert float(rect.attrib["x"]) + float(rect.attrib["width"]) <= width
 
 
 def test_a_sweep_of_one_rate_can_be_drawn() -> None:
