@@ -11,7 +11,7 @@ import logging
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -72,7 +72,7 @@ class SeenFile:
         before = {s.place: s for s in self._of_servers(tables)}
         for one in expected.seen:
             forgotten = one.place in self._kept and one.place not in before
-            if forgotten and one.at < max(s.at for s in expected.seen):
+            if forgotten and one.place not in expected.there:
                 expected.drop(one.place)
         seen = expected.seen
         if not (len(before) == len(seen) and all(_is_kept(one, before) for one in seen)):
@@ -285,6 +285,8 @@ class Expected:
         self._now = now
         self.on_changed = on_changed
         self._seen: dict[Place, Seen] = {}
+        self.there: Set[Place] = frozenset()
+        """The brokers of the ClusterInfo that was noted last."""
         self.take(seen)
 
     @property
@@ -316,6 +318,7 @@ class Expected:
                 del self._seen[place]
         for place, address in there.items():
             self._seen[place] = Seen(*place, address, now)
+        self.there = there.keys()
         self._limit()
         if there and self.on_changed is not None:
             self.on_changed()

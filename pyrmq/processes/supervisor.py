@@ -125,7 +125,7 @@ class Supervisor:
             log.error(
                 "broker %s %s; it is started again in %.1f s (%d in a row)",
                 escape(name),
-                _how(code),
+                escape(_how(code)),
                 pause,
                 kept.backoff.failed,
             )
