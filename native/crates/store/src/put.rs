@@ -19,6 +19,7 @@ use super::expressions::Expressions;
 use super::indexer::Indexer;
 use super::late_writer::LateWriter;
 use super::log_flusher::LogFlusher;
+use super::message::{Appended, Content, Message};
 use super::prepare::Preparer;
 use super::queue_flusher::QueueFlusher;
 use super::segment::Segment;
@@ -42,53 +43,6 @@ const RETRY: Duration = Duration::from_millis(100);
 
 /// How long one waits for the put lock while another thread writes to a slow disk.
 const WAIT_FOR_LATE: Duration = Duration::from_millis(100);
-
-/// What a client sent, as far as all messages of one request share it.
-#[derive(Clone, Copy)]
-pub struct Message<'a> {
-    pub topic: &'a Arc<Topic>,
-    pub queue_id: u32,
-    pub sys_flag: i32,
-    pub born_timestamp: i64,
-    pub born_host: Host,
-    pub reconsume_times: i32,
-    pub prepared_transaction_offset: i64,
-}
-
-/// The part that each message has for itself; properties come in parts, stored one behind the other.
-#[derive(Clone, Copy)]
-pub struct Content<'a> {
-    pub flag: i32,
-    pub body: &'a [u8],
-    pub props: [&'a [u8]; 4],
-    pub tags_code: i64,
-    /// How many messages the body holds: 1, or those of an inner batch.
-    pub count: i16,
-}
-
-impl Content<'_> {
-    /// Bytes of the properties as they are stored.
-    #[inline]
-    pub fn props_len(&self) -> usize {
-        self.props.iter().map(|p| p.len()).sum()
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Appended {
-    /// Physical offset and size of the record.
-    pub phys: u64,
-    pub size: usize,
-    pub queue_offset: i64,
-    pub store_timestamp: i64,
-}
-
-impl Appended {
-    /// What must be confirmed before this is acknowledged.
-    pub fn end(&self) -> u64 {
-        self.phys + self.size as u64
-    }
-}
 
 /// Who is on the event loop waits so long for the put lock.
 const MOMENT: Duration = Duration::from_millis(5);

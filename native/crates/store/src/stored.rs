@@ -1,7 +1,7 @@
 //! A record of the log, read to be stored once more: a half, a delayed message, one that comes back.
 
 use super::error::Result;
-use super::put::{Content, Message};
+use super::message::{Content, Message};
 use super::resident::{Resident, Wait};
 use super::segment::Segment;
 use super::store_impl::Store;

@@ -1,7 +1,8 @@
 //! What tests of the store share.
 
 use super::error::Result;
-use super::put::{Appended, Content, Message, PutGuard};
+use super::message::{Appended, Content, Message};
+use super::put::PutGuard;
 
 use super::resident::Wait;
 use super::topics::Topic;
