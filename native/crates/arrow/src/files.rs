@@ -169,6 +169,9 @@ enum Source {
     Map(Arc<Mmap>),
 }
 
+/// A file that is mapped, and a place in it.
+pub type InMap = (Arc<Mmap>, usize);
+
 /// Bytes of one file at a time, read in steps that grow with what is asked for.
 pub struct Window {
     file_set: FileSet,

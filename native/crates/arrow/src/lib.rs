@@ -2,7 +2,8 @@
 //!
 //! `files` is the set of segments and how their bytes are read, `walk` goes from record to record,
 //! `end` finds how far the log reaches, `select` says which messages are wanted, `inflate` unpacks
-//! bodies, `columns` are the columns there are, `build` fills them, `reader` ties them into batches.
+//! bodies, `columns` are the columns there are, `build` fills them, `source` says which records come next and
+//! `sink` makes rows of them, `reader` ties these into batches.
 //!
 //! The other way round, `encode` makes send requests of a batch's rows: `send_rows` are their columns,
 //! `send_props` their properties.
@@ -18,18 +19,23 @@ mod error;
 mod files;
 mod inflate;
 mod reader;
+#[cfg(test)]
+mod reader_tests;
 mod select;
 mod send_props;
 pub mod send_rows;
+mod sink;
+mod source;
+#[cfg(test)]
+mod testing;
 mod walk;
+#[cfg(test)]
+mod walk_tests;
 
 pub use columns::{ALL, Column, DEFAULT, PropertiesForm};
 pub use end::{Advance, advance, find_end, first_times};
 pub use error::{EncodeError, Result, ScanError};
 pub use files::{FileSet, LogFile, Open, OpenLocal, ReadAt};
-pub use reader::{Damage, Reader, RecordSource, Settings, Stats, Verify};
+pub use reader::{Damage, Reader, Settings, Stats, Verify};
 pub use select::{Selection, TopicRule, TopicRules};
-
-#[cfg(test)]
-#[path = "tests.rs"]
-mod tests;
+pub use source::RecordSource;

@@ -8,6 +8,8 @@
 //! codes. [SendMessageProcessor, EndTransactionProcessor]
 
 mod appender;
+#[cfg(test)]
+mod appender_tests;
 pub mod codes;
 mod context;
 pub mod delay;
@@ -20,6 +22,8 @@ mod request;
 mod room;
 #[cfg(test)]
 mod send_tests;
+#[cfg(test)]
+mod testing;
 pub mod txn;
 pub mod wire;
 
