@@ -39,6 +39,10 @@ class StoreDamagedError(PyrmqError):
     """A store file has invalid content."""
 
     hint = "docs/store.md says what to do about damage"
+    path: str | None = None
+    """The file or folder, where a store names one. Reads of segments name it in the text only."""
+    configured_size: int | None = None
+    """The configured file size, where the size or the name of `path` does not fit it."""
     next_record: int | None = None
     """Physical offset of the next whole record, where a read of segments found one."""
 

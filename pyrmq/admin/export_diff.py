@@ -104,10 +104,9 @@ def _bytes(path: Path) -> bytes:
 def parse(name: str, raw: bytes) -> Export:
     """The export that a file holds. ClientError."""
     try:
-        found = fastjson.loads_object(raw, MAX_VALUES)
+        found = fastjson.loads_object(raw, MAX_VALUES, "it")
     except (ProtocolError, RecursionError) as e:
-        text = str(e).replace("body is", "it is")
-        raise ClientError(f"{name} is no export: {text}") from None
+        raise ClientError(f"{name} is no export: {e}") from None
     tables: dict[str, Rows] = {}
     for member, kind in TABLES.items():
         if member in found:

@@ -11,7 +11,6 @@ which may have been cut. If its neighbours have the same size, the configuration
 from __future__ import annotations
 
 import logging
-import re
 import socket
 from collections.abc import Iterable
 from dataclasses import replace
@@ -106,10 +105,6 @@ def _load(path: Path) -> dict[Any, Any]:
 
 LOOKED_AT = 1024
 """Files that are compared, at most."""
-_WRONG = re.compile(
-    r"(?P<path>.+?): (?:file has \d+ bytes, the configured size is (?P<size>\d+)"
-    r"|name is no multiple of the configured file size (?P<unit>\d+))"
-)
 _KEYS = {
     "consumequeue": "mappedFileSizeConsumeQueue",
     "consumequeue_ext": "mappedFileSizeConsumeQueueExt",
@@ -122,13 +117,10 @@ HOUR = 3_600_000
 def explained(error: StoreDamagedError, root: Path) -> StoreDamagedError | ConfigError:
     """The error that says what to do about a file of a wrong size; `error` itself where it is about
     something else, or where other files have the size that is configured."""
-    text = error.args[0] if error.args else ""
-    found = _WRONG.match(str(text))
-    if found is None:
+    size = error.configured_size
+    if error.path is None or size is None:
         return error
-    path = Path(found["path"])
-    size = int(found["size"] or found["unit"])
-    folder, key, files = _alike(path, root)
+    folder, key, files = _alike(Path(error.path), root)
     lengths = _lengths(files)
     if len(set(lengths)) != 1 or lengths[0] == size:
         return error
@@ -140,7 +132,9 @@ def explained(error: StoreDamagedError, root: Path) -> StoreDamagedError | Confi
     )
     if len(lengths) > 1:
         return ConfigError(remedy)
-    return StoreDamagedError(f"{remedy}. Only if {size} is right: {text}")
+    damaged = StoreDamagedError(f"{remedy}. Only if {size} is right: {error.args[0]}")
+    damaged.path, damaged.configured_size = error.path, size
+    return damaged
 
 
 def _alike(path: Path, root: Path) -> tuple[Path, str, Iterable[Path]]:

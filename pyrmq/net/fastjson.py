@@ -48,20 +48,21 @@ class Raw:
         self.text = text
 
 
-def loads(body: bytes, max_values: int = MAX_VALUES) -> Any:
-    """Parses a body and resolves `{"$ref": …}`; object keys become tuples of pairs."""
+def loads(body: bytes, max_values: int = MAX_VALUES, name: str = "body") -> Any:
+    """Parses a body and resolves `{"$ref": …}`; object keys become tuples of pairs. Errors call
+    the body `name`."""
     try:
         value = parse_json(body, max_values)
     except ValueError as e:
-        raise ProtocolError(f"body is no JSON: {e}") from e
+        raise ProtocolError(f"{name} is no JSON: {e}") from e
     return _resolve(value, value) if b'"$ref"' in body else value
 
 
-def loads_object(body: bytes, max_values: int = MAX_VALUES) -> dict[Any, Any]:
+def loads_object(body: bytes, max_values: int = MAX_VALUES, name: str = "body") -> dict[Any, Any]:
     """The same for a body that must be an object."""
-    value = loads(body, max_values)
+    value = loads(body, max_values, name)
     if not isinstance(value, dict):
-        raise ProtocolError("body is no JSON object")
+        raise ProtocolError(f"{name} is no JSON object")
     return value
 
 

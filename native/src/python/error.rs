@@ -4,6 +4,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyrmq_arrow::ScanError;
 use pyrmq_store::StoreError;
+use std::ffi::OsStr;
 
 /// Raises the class of `pyrmq.errors` that fits. The module is imported by name here, as the
 /// classes are defined in Python for everyone.
@@ -14,7 +15,23 @@ pub fn to_py(py: Python<'_>, e: StoreError) -> PyErr {
             return PyOSError::new_err((*errno, text));
         }
         StoreError::Io { .. } => return PyOSError::new_err(e.to_string()),
-        StoreError::Damaged { .. } => "StoreDamagedError",
+        StoreError::Damaged { path, .. } => {
+            let place = Place {
+                path: Some(path.as_os_str()),
+                ..Place::default()
+            };
+            return damaged(py, &e.to_string(), &place);
+        }
+        StoreError::FileSize {
+            path, configured, ..
+        } => {
+            let place = Place {
+                path: Some(path.as_os_str()),
+                configured_size: Some(*configured),
+                ..Place::default()
+            };
+            return damaged(py, &e.to_string(), &place);
+        }
         StoreError::Locked(_) => "StoreLockedError",
         StoreError::Illegal(_) | StoreError::PropertiesTooLong(_) => "MessageIllegalError",
         StoreError::Busy(_) => "SystemBusyError",
@@ -39,7 +56,13 @@ pub fn raise(py: Python<'_>, name: &str, text: String) -> PyErr {
 /// One match from what reading segments can meet to Python's errors.
 pub fn scan_to_py(e: ScanError) -> PyErr {
     match e {
-        ScanError::Damaged { next, .. } => damaged(&e.to_string(), next),
+        ScanError::Damaged { next, .. } => Python::attach(|py| {
+            let place = Place {
+                next_record: next,
+                ..Place::default()
+            };
+            damaged(py, &e.to_string(), &place)
+        }),
         ScanError::Io { path, error } => match error.raw_os_error() {
             Some(errno) => {
                 let text = error.to_string();
@@ -58,17 +81,25 @@ pub fn scan_to_py(e: ScanError) -> PyErr {
     }
 }
 
-fn damaged(text: &str, next: Option<u64>) -> PyErr {
-    Python::attach(|py| {
-        let made = || {
-            let class = py.import("pyrmq.errors")?.getattr("StoreDamagedError")?;
-            let error = class.call1((text,))?;
-            error.setattr("next_record", next)?;
-            Ok(error)
-        };
-        match made() {
-            Ok(error) => PyErr::from_value(error),
-            Err(e) => e,
-        }
-    })
+/// What the fields of a `StoreDamagedError` say.
+#[derive(Default)]
+struct Place<'a> {
+    path: Option<&'a OsStr>,
+    next_record: Option<u64>,
+    configured_size: Option<usize>,
+}
+
+fn damaged(py: Python<'_>, text: &str, place: &Place<'_>) -> PyErr {
+    let made = || {
+        let class = py.import("pyrmq.errors")?.getattr("StoreDamagedError")?;
+        let error = class.call1((text,))?;
+        error.setattr("path", place.path)?;
+        error.setattr("next_record", place.next_record)?;
+        error.setattr("configured_size", place.configured_size)?;
+        Ok(error)
+    };
+    match made() {
+        Ok(error) => PyErr::from_value(error),
+        Err(e) => e,
+    }
 }

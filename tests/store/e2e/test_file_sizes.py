@@ -52,7 +52,9 @@ def store_with(root: Path, *sizes: int) -> Path:
 
 
 def fault(file: Path, size: int = 8192) -> StoreDamagedError:
-    return StoreDamagedError(f"{file}: file has 4096 bytes, the configured size is {size}. Cut?")
+    error = StoreDamagedError("as the engine says it")
+    error.path, error.configured_size = str(file), size
+    return error
 
 
 def test_files_of_which_one_was_cut(tmp_path: Path) -> None:
@@ -65,17 +67,27 @@ def test_files_of_which_one_was_cut(tmp_path: Path) -> None:
 
 def test_one_file_may_have_been_cut(tmp_path: Path) -> None:
     """The configuration comes first, and the other remedy behind it."""
-    found = explained(fault(store_with(tmp_path, 4096)), tmp_path)
+    error = fault(store_with(tmp_path, 4096))
+    found = explained(error, tmp_path)
     assert isinstance(found, StoreDamagedError)
+    assert (found.path, found.configured_size) == (error.path, 8192)
     text = str(found)
     assert text.index("mappedFileSizeCommitLog=4096") < text.index("Only if 8192 is right")
+
+
+def test_the_fields_count_and_not_the_text(tmp_path: Path) -> None:
+    path = store_with(tmp_path, 4096)
+    error = StoreDamagedError(f"{path}: file has 4096 bytes, the configured size is 8192")
+    assert explained(error, tmp_path) is error
+    error.path = str(path)
+    assert explained(error, tmp_path) is error
+    error.configured_size = 8192
+    assert explained(error, tmp_path) is not error
 
 
 def test_files_whose_names_do_not_fit(tmp_path: Path) -> None:
     """The first file was deleted, as retention does."""
     store_with(tmp_path, 4096, 4096, 4096).unlink()
-    path = tmp_path / "commitlog" / f"{4096:020}"
-    text = f"{path}: name is no multiple of the configured file size 8192"
-    found = explained(StoreDamagedError(text), tmp_path)
+    found = explained(fault(tmp_path / "commitlog" / f"{4096:020}"), tmp_path)
     assert isinstance(found, ConfigError)
     assert "each of its 2 files has 4096 bytes" in str(found)

@@ -320,6 +320,29 @@ def test_files_that_cannot_be_ours_are_left_alone(killed: Path, harm: Callable[[
     assert contents(killed) == before
 
 
+@pytest.mark.parametrize(
+    ("harm", "folder", "size"),
+    [
+        (longer_file, "commitlog", FILE),
+        (shorter_last_file, "commitlog", FILE),
+        (odd_name, "commitlog", FILE),
+        (short_queue_file, "consumequeue", 200),
+        (missing_file, "commitlog", None),
+    ],
+)
+def test_the_error_says_in_fields_which_file_does_not_fit(
+    killed: Path, harm: Callable[[Path], str], folder: str, size: int | None
+):
+    harm(killed)
+    with pytest.raises(StoreDamagedError) as raised:
+        opened(killed, commit_log_file_size=FILE).__enter__()
+    path = Path(str(raised.value.path))
+    assert path.is_file()
+    assert path.is_relative_to(killed / folder)
+    assert str(raised.value).startswith(f"{path}: ")
+    assert raised.value.configured_size == size
+
+
 def test_another_configured_size(killed: Path):
     with pytest.raises(StoreDamagedError, match="configured"):
         opened(killed, commit_log_file_size=2 * FILE).__enter__()

@@ -16,6 +16,14 @@ pub enum StoreError {
     },
     #[error("{path}: {message}")]
     Damaged { path: PathBuf, message: String },
+    /// The size or the name of a file does not fit the configured size of its kind: it is damaged, or
+    /// the configuration is another one.
+    #[error("{path}: {message}")]
+    FileSize {
+        path: PathBuf,
+        message: String,
+        configured: usize,
+    },
     #[error("store {0} is in use by another process: stop it or choose another storePathRootDir")]
     Locked(PathBuf),
     #[error("{0}")]

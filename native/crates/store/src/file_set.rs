@@ -13,17 +13,21 @@ pub fn list_file_set(dir: &Path, size: usize) -> Result<Vec<u64>> {
     Ok(bases.into_iter().map(|(base, _)| base).collect())
 }
 
-/// What is said of a file that has another length than all others.
-pub(super) fn wrong_size(path: &Path, len: u64, size: usize) -> String {
-    let mut text = format!("file has {len} bytes, the configured size is {size}");
+/// The error for a file that has another length than the configured `size`.
+pub(super) fn wrong_size(path: &Path, len: u64, size: usize) -> StoreError {
+    let mut message = format!("file has {len} bytes, the configured size is {size}");
     if len < size as u64 {
-        text.push_str(&format!(
+        message.push_str(&format!(
             ". If the configuration is right it was cut: `truncate -s {size} {}` makes it whole, and what \
              it has lost is left out as damage",
             path.display()
         ));
     }
-    text
+    StoreError::FileSize {
+        path: path.to_path_buf(),
+        message,
+        configured: size,
+    }
 }
 
 /// Every file of a folder that is named after an offset.
@@ -62,25 +66,26 @@ pub fn check_file_set(mut paths: Vec<(u64, PathBuf)>, size: usize) -> Result<Vec
     }
     let mut expected = None;
     for (base, path) in &paths {
-        let damaged = |message: String| StoreError::Damaged {
-            path: path.clone(),
-            message,
-        };
         if expected.is_some_and(|e| e != *base) {
             let e = expected.unwrap_or(0);
-            return Err(damaged(format!(
-                "the file before this one is missing: restore {}",
-                file_name(e)
-            )));
+            return Err(StoreError::Damaged {
+                path: path.clone(),
+                message: format!(
+                    "the file before this one is missing: restore {}",
+                    file_name(e)
+                ),
+            });
         }
         if base % size as u64 != 0 {
-            return Err(damaged(format!(
-                "name is no multiple of the configured file size {size}"
-            )));
+            return Err(StoreError::FileSize {
+                path: path.clone(),
+                message: format!("name is no multiple of the configured file size {size}"),
+                configured: size,
+            });
         }
         let len = length(path)?;
         if len != size as u64 {
-            return Err(damaged(wrong_size(path, len, size)));
+            return Err(wrong_size(path, len, size));
         }
         expected = Some(base + size as u64);
     }

@@ -134,7 +134,7 @@ fn a_queue_and_an_index_that_were_cut_are_errors_too() {
         .unwrap();
     assert!(matches!(
         read(&store, 0, Wait::ForDisk),
-        Err(StoreError::Damaged { .. } | StoreError::Io { .. })
+        Err(StoreError::FileSize { .. } | StoreError::Io { .. })
     ));
     assert!(read(&store, 100, Wait::ForDisk).unwrap().1 > 100);
     let index = std::fs::read_dir(dir.path().join("index")).unwrap();

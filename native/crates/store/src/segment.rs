@@ -362,10 +362,7 @@ fn open_sized(path: &Path, size: usize) -> Result<File> {
         .map_err(|e| StoreError::io("stat", path, &e))?
         .len();
     if len != size as u64 {
-        return Err(StoreError::Damaged {
-            path: path.to_path_buf(),
-            message: wrong_size(path, len, size),
-        });
+        return Err(wrong_size(path, len, size));
     }
     Ok(file)
 }
