@@ -7,8 +7,13 @@
 # `pyrmq.engine.RELEASE_BUILD` is False then, and benchmarks refuse to run. Wheels and `make setup`
 # build with the profile `release`, whatever lies here.
 set -eu
+# Cargo asks this interpreter from folders of its own.
+case $1 in
+/*) PYO3_PYTHON=$1 ;;
+*/*) PYO3_PYTHON=$PWD/$1 ;;
+*) PYO3_PYTHON=$(command -v "$1") ;;
+esac
 cd "$(dirname "$0")/.."
-PYO3_PYTHON=$1
 export PYO3_PYTHON
 
 mkdir -p build
