@@ -319,8 +319,12 @@ fn hits_16(chunk: &[u8; 16], a: u8, b: u8) -> u32 {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
+use plain_hits_16 as hits_16;
+
+/// The same for processors without vectors that are known here.
+#[cfg(any(test, not(target_arch = "x86_64")))]
 #[inline]
-fn hits_16(chunk: &[u8; 16], a: u8, b: u8) -> u32 {
+fn plain_hits_16(chunk: &[u8; 16], a: u8, b: u8) -> u32 {
     let bits = chunk.iter().enumerate();
     bits.fold(0, |all, (i, &c)| all | ((c == a || c == b) as u32) << i)
 }
@@ -445,6 +449,45 @@ fn word(text: &[u8], raw: Raw) -> JsonResult<Value> {
 mod tests {
     use super::*;
 
+    /// No search and no copy reads behind a text, whatever its length.
+    #[test]
+    #[cfg_attr(miri, ignore)]
+    fn nothing_behind_a_text_is_read() {
+        let mut pages = crate::page_end::PageEnd::new();
+        for len in 0..100 {
+            for end in [
+                &b""[..],
+                b"\\",
+                b"\\u00",
+                b"\\n",
+                b"\\u0001",
+                b"\\ud83d",
+                b"\"",
+                b"\"}",
+            ] {
+                let text = [b"{\"k\":\"", &vec![b'x'; len][..], end].concat();
+                let text = pages.holding(&text);
+                for at in [0, 1, text.len() / 2, text.len(), text.len() + 9] {
+                    let found = end_of_plain(text, at, b'\'').min(next(text, at, b'\''));
+                    assert!(found >= at);
+                }
+                let whole = parse(text, MAX_VALUES).is_ok();
+                assert_eq!(whole, end == b"\"}");
+                assert_eq!(Scanner::new(text).skip(0).is_ok(), whole);
+                let raw = Raw {
+                    start: 6,
+                    end: text.len() as u32,
+                    escaped: true,
+                    quoted: true,
+                };
+                let mut out = Vec::new();
+                let meant = raw.unescape(text, &mut out);
+                assert_eq!(meant.is_ok(), !matches!(end, b"\\" | b"\\u00"));
+                assert!(out.starts_with(&vec![b'x'; len]) && out.len() <= raw.bytes(text).len());
+            }
+        }
+    }
+
     #[test]
     fn what_fastjson_writes() {
         let v = parse(
@@ -529,6 +572,28 @@ mod tests {
         fn any_text_is_read_without_a_panic(b in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
             let _ = parse(&b, MAX_VALUES);
             let _ = Scanner::new(&b).skip(0);
+        }
+
+        #[test]
+        fn every_processor_finds_the_same(
+            chunk in proptest::array::uniform16(proptest::sample::select(b"\"\\'a\x00\xff\xa2\xdc".to_vec())),
+            a in proptest::prelude::any::<u8>(),
+        ) {
+            for (a, b) in [(b'"', b'\\'), (b'\\', b'\\'), (a, chunk[3]), (a, a)] {
+                proptest::prop_assert_eq!(hits_16(&chunk, a, b), plain_hits_16(&chunk, a, b));
+            }
+        }
+
+        /// Against one byte after the other, from any place on.
+        #[test]
+        fn the_next_of_two(text in "[ab\"\\\\]{0,70}|b{0,70}[\"\\\\]?", at in 0usize..80) {
+            let text = text.as_bytes();
+            let find = |wanted: &[u8]| {
+                let rest = text.get(at..).unwrap_or_default();
+                rest.iter().position(|c| wanted.contains(c)).map_or(at.max(text.len()), |n| at + n)
+            };
+            proptest::prop_assert_eq!(end_of_plain(text, at, b'"'), find(b"\"\\"));
+            proptest::prop_assert_eq!(next(text, at, b'"'), find(b"\""));
         }
 
         /// Against one byte after the other.

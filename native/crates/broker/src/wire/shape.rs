@@ -356,3 +356,7 @@ fn lengths(holes: &[(Raw, Hole)]) -> usize {
 #[cfg(test)]
 #[path = "shape_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "shape_near_tests.rs"]
+mod near_tests;
