@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyrmq.bench.options import Options
-from pyrmq.bench.result import Result
+from pyrmq.bench.result import BenchError, Result
 from pyrmq.bench.run import run
 from pyrmq.errors import ConnectError
 from tests.bench.lying import PULL, SEND, LyingBroker
@@ -92,6 +92,37 @@ def test_a_broker_that_repeats_itself_is_not_waited_for() -> None:
     assert v is not None
     assert (found.ended, v.sent, v.received, v.lost) == ("count", 20, 19, 1)
     assert v.twice > 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ((1, {}, "no such queue"), "no such queue"),
+        ((0, {"offset": "9" * 30}, None), "no offset came"),
+        ((0, {}, None), "no offset came"),
+    ],
+)
+def test_a_consumer_that_is_not_told_where_to_begin(
+    answer: tuple[int, dict[str, str], str | None], why: str
+) -> None:
+    class Aimless(LyingBroker):
+        honest = False
+
+        def _max(self, c: Command) -> Command:
+            if self.honest:
+                return super()._max(c)
+            reply = c.reply(*answer[:2])
+            reply.remark = answer[2]
+            return reply
+
+    broker = Aimless()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(measured, broker, "push", duration=0.1)
+        try:
+            with pytest.raises(BenchError, match=f"does not say where queue 0 .* ends: .*{why}"):
+                running.result(timeout=60)
+        finally:
+            broker.honest = True  # else a run that asks again never ends
 
 
 def test_codes_that_are_ever_new_are_told_together() -> None:

@@ -32,7 +32,13 @@ impl Rig {
         for keys in messages {
             let words: Vec<_> = keys.iter().map(|k| KEYS[k % KEYS.len()]).collect();
             let props = format!("KEYS\x01{}\x02", words.join(" "));
-            testing::append(&mut store.put().unwrap(), &topic, props.as_bytes(), b"body").unwrap();
+            testing::append(
+                &mut store.put().unwrap(),
+                &topic,
+                props.as_bytes(),
+                &[7; 300],
+            )
+            .unwrap();
         }
         let end = store.log().max_offset();
         store.close().unwrap();

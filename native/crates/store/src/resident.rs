@@ -120,12 +120,17 @@ impl Resident {
         let Some(bytes) = segment.bytes(at, len) else {
             return Ok(None);
         };
-        let Part { file, from, to } = self.known;
-        let is_known = file == segment.address() && from <= at && at + len <= to;
-        if !is_known {
+        if !self.knows(segment, at, len) {
             self.bring(segment, at, len)?;
         }
         Ok(Some(bytes))
+    }
+
+    /// Whether `len` bytes are known to be in memory, so that they can be touched without being brought in.
+    #[inline]
+    pub fn knows(&self, segment: &Segment, at: usize, len: usize) -> bool {
+        let Part { file, from, to } = self.known;
+        file == segment.address() && from <= at && at + len <= to
     }
 
     /// What starts at `at` as `record::read` takes it: to the end of the file's readable part. Of

@@ -255,3 +255,22 @@ fn a_queue_that_was_cut_is_read_up_to_the_cut() {
         Err(StoreError::Cold)
     ));
 }
+
+/// A queue's file is unmapped when too many are, and the next one is mapped where it was.
+#[test]
+fn nothing_is_known_of_a_file_that_is_mapped_where_another_was() {
+    let dir = tempfile::tempdir().unwrap();
+    for n in 0..50 {
+        let open = |name: &str| {
+            let path = dir.path().join(format!("{name}{n}"));
+            std::fs::write(&path, [7; 8192]).unwrap();
+            Segment::open(path, 0, 8192, 8192).unwrap()
+        };
+        let mut near = Resident::new(Wait::ForDisk);
+        let first = open("first");
+        near.bytes(&first, 0, 8192).unwrap();
+        assert!(near.knows(&first, 0, 8192));
+        drop(first);
+        assert!(!near.knows(&open("second"), 0, 1));
+    }
+}

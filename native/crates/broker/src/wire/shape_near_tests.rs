@@ -239,6 +239,9 @@ impl Edit {
     }
 
     fn of_text(&self, text: &mut Bytes) {
+        if text.len() == START {
+            return; // all of it was cut
+        }
         let at = |n: usize| START + n % (text.len() - START);
         match self {
             Edit::Insert(n, more) => {
