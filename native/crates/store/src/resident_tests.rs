@@ -219,10 +219,7 @@ fn it_remembers_what_it_has_seen_of_one_file() {
     assert!(near.bytes(&segments[0], 5000, 10).unwrap().is_some());
     assert!(near.known.from == 5000 && near.known.to >= 5010 && near.known.to < FILE);
     assert!(near.bytes(&segments[1], 0, 10).unwrap().is_some());
-    assert_eq!(
-        (near.known.file, near.known.from),
-        (segments[1].address(), 0)
-    );
+    assert_eq!((near.known.file, near.known.from), (segments[1].id(), 0));
     assert!(near.bytes(&segments[1], FILE - 5, 10).unwrap().is_none());
 }
 

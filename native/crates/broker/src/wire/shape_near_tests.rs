@@ -263,8 +263,8 @@ type Step = (usize, Vec<Edit>);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let edits = prop_oneof![
-        3 => Just(Vec::new()),
-        7 => prop::collection::vec(Edit::any(), 1..4),
+        5 => Just(Vec::new()),
+        5 => prop::collection::vec(Edit::any(), 1..3),
     ];
     prop::collection::vec((any::<usize>(), edits), 1..40)
 }
