@@ -61,7 +61,7 @@ class ErrorCount:
     """`code` (the broker answered with an error), `connection-lost`, `timeout`, `connect-failed`,
     `protocol` (an answer that is none)."""
     code: int | None
-    """RocketMQ's response code, with kind `code`."""
+    """RocketMQ's response code, with kind `code`; None of `further codes`."""
     name: str
     """The code's name, as SYSTEM_BUSY; else the kind in words."""
     count: int

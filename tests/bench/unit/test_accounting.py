@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from pyrmq.bench.options import Options
-from pyrmq.bench.result import Result
+from pyrmq.bench.result import BenchError, Result
 from pyrmq.bench.run import run
 from pyrmq.errors import ConnectError
-from tests.bench.lying import LyingBroker
-from tests.support.records import decode_properties
+from tests.bench.lying import PULL, SEND, LyingBroker
+from tests.support.records import decode_properties, encode_record
 from tests.support.scripted.sockets import SocketServer
+from tests.support.wire import Command
 
 
 def measured(broker: LyingBroker, load: str = "send", **options: Any) -> Result:
@@ -61,6 +63,82 @@ def test_a_run_that_ends_with_the_connection() -> None:
     assert (found.ended, found.messages) == ("error", 20)
     assert "was lost" in found.why
     assert any(found.why in warning for warning in found.warnings)
+
+
+class RepeatingBroker(LyingBroker):
+    """A pull brings the first messages of the queue, wherever it begins."""
+
+    repeats = True
+
+    def usual(self, command: Command) -> Any:
+        queue = self._queue(command) if command.code == PULL and self.repeats else []
+        if not queue:
+            return super().usual(command)
+        end = int(command.ext["queueOffset"]) + len(queue)
+        ext = self.bounds(command) | {"nextBeginOffset": str(end)}
+        return command.reply(0, ext, b"".join(encode_record(r) for r in queue))
+
+
+def test_a_broker_that_repeats_itself_is_not_waited_for() -> None:
+    broker = RepeatingBroker(lambda n: "lose" if n == 3 else "store")
+    options = {"verify": True, "count": 20, "queues": 1, "settle": 1.0}
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(measured, broker, **options)
+        try:
+            found = running.result(timeout=60)
+        finally:
+            broker.repeats = False  # else a run that waits never ends
+    v = found.verify
+    assert v is not None
+    assert (found.ended, v.sent, v.received, v.lost) == ("count", 20, 19, 1)
+    assert v.twice > 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ((1, {}, "no such queue"), "no such queue"),
+        ((0, {"offset": "9" * 30}, None), "no offset came"),
+        ((0, {}, None), "no offset came"),
+    ],
+)
+def test_a_consumer_that_is_not_told_where_to_begin(
+    answer: tuple[int, dict[str, str], str | None], why: str
+) -> None:
+    class Aimless(LyingBroker):
+        honest = False
+
+        def _max(self, c: Command) -> Command:
+            if self.honest:
+                return super()._max(c)
+            reply = c.reply(*answer[:2])
+            reply.remark = answer[2]
+            return reply
+
+    broker = Aimless()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(measured, broker, "push", duration=0.1)
+        try:
+            with pytest.raises(BenchError, match=f"does not say where queue 0 .* ends: .*{why}"):
+                running.result(timeout=60)
+        finally:
+            broker.honest = True  # else a run that asks again never ends
+
+
+def test_codes_that_are_ever_new_are_told_together() -> None:
+    class Codes(LyingBroker):
+        def usual(self, command: Command) -> Any:
+            answer = super().usual(command)
+            if command.code == SEND:
+                answer.code = 1000 + len(self.sends)
+            return answer
+
+    found = measured(Codes(), count=200)
+    assert sum(error.count for error in found.errors) == 200
+    further, *others = found.errors
+    assert (further.kind, further.code, further.name) == ("code", None, "further codes")
+    assert {error.count for error in others} == {1}
+    assert further.count == 200 - len(others) > 100
 
 
 def test_a_disk_that_is_full_is_named() -> None:

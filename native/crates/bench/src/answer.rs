@@ -2,6 +2,7 @@
 
 use crate::frame::{ANSWER, ONEWAY};
 use memchr::memmem;
+use pyrmq_format::parse_i64;
 
 /// An answer (or a request that came in), not copied.
 pub struct Answer<'a> {
@@ -25,14 +26,15 @@ const CODE: &[u8] = b"\"code\":";
 const OPAQUE: &[u8] = b"\"opaque\":";
 const FLAG: &[u8] = b"\"flag\":";
 
+/// The integer that a text begins with; None of one that no 64 bits hold.
 fn integer(text: &[u8]) -> Option<i64> {
-    let (sign, text) = match text.first()? {
-        b'-' => (-1, &text[1..]),
-        _ => (1, text),
-    };
-    let mut digits = text.iter().take_while(|b| b.is_ascii_digit()).take(18);
-    let first = i64::from(digits.next()? - b'0');
-    Some(sign * digits.fold(first, |v, b| v * 10 + i64::from(b - b'0')))
+    let sign = usize::from(text.first()? == &b'-');
+    let digits = text[sign..].iter().take_while(|b| b.is_ascii_digit());
+    parse_i64(&text[..sign + digits.take(20).count()])
+}
+
+fn int32(text: &[u8]) -> Option<i32> {
+    integer(text)?.try_into().ok()
 }
 
 impl Reader {
@@ -48,9 +50,11 @@ impl Reader {
         };
         let (code, opaque) = match kind {
             0 => {
-                let bad = || "a header without code and opaque came".to_string();
+                let bad = || {
+                    "a header without code and opaque, or with impossible ones, came".to_string()
+                };
                 let code = self.code(header).ok_or_else(bad)?;
-                (code as i32, self.opaque(header).ok_or_else(bad)? as i32)
+                (code, self.opaque(header).ok_or_else(bad)?)
             }
             1 if header.len() >= 21 => (
                 i32::from(i16::from_be_bytes([header[0], header[1]])),
@@ -67,23 +71,23 @@ impl Reader {
         })
     }
 
-    fn code(&mut self, header: &[u8]) -> Option<i64> {
+    fn code(&mut self, header: &[u8]) -> Option<i32> {
         let here = header.get(self.code_at..)?;
         if !here.starts_with(CODE) {
             self.code_at = memmem::find(header, CODE)?;
         }
-        integer(&header[self.code_at + CODE.len()..])
+        int32(&header[self.code_at + CODE.len()..])
     }
 
-    fn opaque(&mut self, header: &[u8]) -> Option<i64> {
+    fn opaque(&mut self, header: &[u8]) -> Option<i32> {
         if let Some(at) = header.len().checked_sub(self.opaque_back)
             && header[at..].starts_with(OPAQUE)
         {
-            return integer(&header[at + OPAQUE.len()..]);
+            return int32(&header[at + OPAQUE.len()..]);
         }
         let at = memmem::find(header, OPAQUE)?;
         self.opaque_back = header.len() - at;
-        integer(&header[at + OPAQUE.len()..])
+        int32(&header[at + OPAQUE.len()..])
     }
 }
 
@@ -158,6 +162,7 @@ impl Answer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn answer(header: &str, body: &[u8]) -> Vec<u8> {
         let mut f = crate::frame::head(false, header.len(), body.len()).to_vec();
@@ -226,6 +231,60 @@ mod tests {
             (0, 9, Some(42), None)
         );
         assert_eq!((a.remark().as_str(), a.is_request()), ("r", false));
+    }
+
+    #[test]
+    fn a_number_that_does_not_fit_is_none() {
+        let mut r = Reader::default();
+        for (code, opaque) in [
+            ("4294967296", "7"), // would be SUCCESS
+            ("-4294967296", "7"),
+            ("0", "4294967303"), // would be another's
+            ("18446744073709551616", "7"),
+            ("99999999999999999999999", "7"),
+            ("-", "7"),
+            ("", "7"),
+        ] {
+            let frame = answer(
+                &format!(r#"{{"code":{code},"flag":1,"opaque":{opaque}}}"#),
+                b"",
+            );
+            assert!(r.read(&frame).is_err(), "{code} {opaque}");
+        }
+        let last = answer(
+            r#"{"code":0,"extFields":{"a":"9223372036854775807","b":"9223372036854775808"},"opaque":7}"#,
+            b"",
+        );
+        let a = r.read(&last).unwrap();
+        assert_eq!((a.field("a"), a.field("b")), (Some(i64::MAX), None));
+    }
+
+    proptest! {
+        /// A broker may answer with anything: an answer or an error, and nothing outside of the frame.
+        #[test]
+        fn any_answer_is_read_or_refused(
+            kind in 0u8..3, length in 0u32..80,
+            header in prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..80),
+                "[{}\\\\\"]{0,3}(\"code\":-?[0-9]{0,22},|\"opaque\":|\"flag\":|\"remark\":\"|\"a\":\"[0-9\"]{0,4}){0,6}"
+                    .prop_map(String::into_bytes),
+            ],
+        ) {
+            let mut r = Reader::default();
+            let mut frame = crate::frame::head(false, length as usize, 0).to_vec();
+            frame[4] = kind;
+            frame.extend_from_slice(&header);
+            // What it remembers of one answer is no promise of the next.
+            let usual = answer(r#"{"code":0,"flag":1,"opaque":5}"#, b"");
+            for frame in [&usual, &frame, &usual, &frame] {
+                let Ok(a) = r.read(frame) else { continue };
+                prop_assert!(a.body.len() <= frame.len());
+                let told = (a.text("a"), a.field("a"), a.is_request());
+                prop_assert!(told.0.is_none_or(|text| text.len() < frame.len()));
+                prop_assert!(a.remark().chars().count() <= 200);
+            }
+            prop_assert_eq!(r.read(&usual).unwrap().opaque, 5);
+        }
     }
 
     #[test]

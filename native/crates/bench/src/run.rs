@@ -349,15 +349,16 @@ impl Coordinator {
             if let Some(count) = self.shared.config.count
                 && now >= opens
             {
-                let moved = (sum.whole.received, sum.whole.acknowledged);
-                if moved != (progress.0, progress.1) {
-                    progress = (moved.0, moved.1, now);
+                let sent = sum.gauges.active == 0 && sum.gauges.under_way == 0;
+                if sent {
+                    let moved = (self.arrived(&sum), sum.whole.acknowledged);
+                    if moved != (progress.0, progress.1) {
+                        progress = (moved.0, moved.1, now);
+                    }
                 }
                 let patient = now < progress.2 + clock::ns(self.shared.config.settle);
                 let done = if self.shared.produces {
-                    sum.gauges.active == 0
-                        && sum.gauges.under_way == 0
-                        && (self.delays() || !self.missing(&sum, false) || !patient)
+                    sent && (self.delays() || !self.missing(&sum, false) || !patient)
                 } else {
                     sum.consumed >= count
                 };
@@ -386,6 +387,13 @@ impl Coordinator {
             Some(ledger) => ledger.totals().lost > 0,
             None => sum.whole.received < sum.whole.acknowledged,
         }
+    }
+
+    /// Deliveries of this run's messages: what comes again is none, as far as that is known, so that a broker
+    /// which repeats itself is not waited for.
+    fn arrived(&self, sum: &Sum) -> u64 {
+        let ledger = self.shared.ledger.as_ref();
+        ledger.map_or(sum.whole.received, |ledger| ledger.totals().received)
     }
 
     /// Waits for the last answers, and for what is on its way to consumers.
@@ -423,8 +431,9 @@ impl Coordinator {
             if !self.missing(&sum, true) {
                 return;
             }
-            if sum.whole.received != seen {
-                (seen, since) = (sum.whole.received, now);
+            let arrived = self.arrived(&sum);
+            if arrived != seen {
+                (seen, since) = (arrived, now);
             }
             if now > since + settle + delay {
                 return;

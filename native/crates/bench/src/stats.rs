@@ -36,6 +36,8 @@ pub fn histogram() -> Histogram<u64> {
 pub enum Fault {
     /// The broker's answer has this code.
     Code(i32),
+    /// Codes behind the first `MOST_KINDS` faults.
+    FurtherCodes,
     Lost,
     Timeout,
     ConnectFailed,
@@ -47,6 +49,7 @@ impl Fault {
     pub fn names(self) -> (&'static str, Option<i32>, String) {
         match self {
             Fault::Code(code) => ("code", Some(code), names::of(code)),
+            Fault::FurtherCodes => ("code", None, "further codes".into()),
             Fault::Lost => ("connection-lost", None, "connection lost".into()),
             Fault::Timeout => ("timeout", None, "timed out".into()),
             Fault::ConnectFailed => ("connect-failed", None, "cannot connect".into()),
@@ -54,6 +57,9 @@ impl Fault {
         }
     }
 }
+
+/// Kinds of faults that are told apart: a broker may answer with any number as its code.
+const MOST_KINDS: usize = 64;
 
 /// Faults by kind: how many, and what the first one said.
 #[derive(Default)]
@@ -65,6 +71,11 @@ impl Faults {
     }
 
     pub fn add_many(&mut self, fault: Fault, many: u64, first: impl FnOnce() -> String) {
+        let is_new = |fault| !self.0.contains_key(fault);
+        let fault = match fault {
+            Fault::Code(_) if self.0.len() >= MOST_KINDS && is_new(&fault) => Fault::FurtherCodes,
+            fault => fault,
+        };
         if many > 0 {
             self.0.entry(fault).or_insert_with(|| (0, first())).0 += many;
         }
@@ -216,5 +227,39 @@ impl Stats {
     pub fn fault(&mut self, fault: Fault, first: impl FnOnce() -> String) {
         self.now.faults += 1;
         self.faults.add(fault, first);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_that_answers_with_ever_new_codes_needs_no_memory() {
+        let (mut some, mut all) = (Faults::default(), Faults::default());
+        some.add(Fault::Lost, || "gone".into());
+        for code in 1..=100_000 {
+            some.add(Fault::Code(code), || format!("told {code}"));
+        }
+        all.merge(&some);
+        all.merge(&some);
+        for (faults, times) in [(&some, 1), (&all, 2)] {
+            assert!(faults.0.len() <= MOST_KINDS + 1);
+            assert_eq!(faults.total(), 100_001 * times);
+            assert_eq!(faults.0[&Fault::Lost], (times, "gone".into()));
+        }
+        assert_eq!(some.0[&Fault::Code(1)], (1, "told 1".into()));
+        let (many, first) = &some.0[&Fault::FurtherCodes];
+        assert_eq!(
+            (*many, &first[..]),
+            (100_001 - MOST_KINDS as u64, "told 64")
+        );
+        // Those that are known are still told apart, and so is what is no code.
+        some.add(Fault::Code(1), String::new);
+        some.add(Fault::Timeout, || "late".into());
+        assert_eq!(
+            (some.0[&Fault::Code(1)].0, some.0[&Fault::Timeout].0),
+            (2, 1)
+        );
     }
 }

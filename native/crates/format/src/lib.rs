@@ -14,6 +14,8 @@ pub mod index;
 pub mod java;
 pub mod json;
 pub mod names;
+#[cfg(test)]
+mod page_end;
 pub mod properties;
 pub mod queue_ext;
 pub mod record;

@@ -67,6 +67,12 @@ fn separators(text: &[u8]) -> (u64, u64) {
             return found;
         }
     }
+    plain_separators(text)
+}
+
+/// The same, byte by byte: of short texts, and where no vectors are known.
+#[inline]
+fn plain_separators(text: &[u8]) -> (u64, u64) {
     let text = &text[..text.len().min(BLOCK)];
     let bits = |wanted| {
         let hits = text
@@ -225,6 +231,13 @@ mod tests {
         }
 
         #[test]
+        fn every_processor_finds_the_same(
+            text in prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(2), 3u8..], 0..100)
+        ) {
+            prop_assert_eq!(separators(&text), plain_separators(&text));
+        }
+
+        #[test]
         fn long_names_and_values_cross_blocks(lengths in prop::collection::vec(0usize..150, 0..12),
                                               open: bool) {
             let mut text = Vec::new();
@@ -233,6 +246,26 @@ mod tests {
             }
             if open { text.pop(); }
             prop_assert_eq!(pairs(&text).collect::<Vec<_>>(), plain(&text));
+        }
+    }
+
+    /// No block reaches behind the text, whatever its length and whatever its pairs are.
+    #[test]
+    #[cfg_attr(miri, ignore)]
+    fn nothing_behind_a_text_is_read() {
+        let mut pages = crate::page_end::PageEnd::new();
+        for len in 0..300 {
+            for pair in [
+                &b"n\x01v\x02"[..],
+                b"name\x01",
+                b"value\x02",
+                b"x",
+                b"\x01\x02",
+            ] {
+                let text: Vec<u8> = pair.iter().copied().cycle().take(len).collect();
+                let found: Vec<_> = pairs(pages.holding(&text)).collect();
+                assert_eq!(found, plain(&text), "{len} bytes of {pair:?}");
+            }
         }
     }
 

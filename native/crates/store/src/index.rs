@@ -125,17 +125,20 @@ impl Index {
     /// may be there). None if the index is empty. `index_msg_timestamp` is the checkpoint's.
     ///
     /// After a stop that was not clean only files that were on disk as a whole are kept: those that
-    /// end at or before that time. There is never a gap: behind a file
+    /// end before that time, and the first that ends at it. There is never a gap: behind a file
     /// that is dropped here, or was damaged, none is kept. The checkpoint needs the (possibly lower)
     /// `finished_time` before new entries are put: files that are made again are not on disk yet.
     pub fn recover(&self, clean: bool, index_msg_timestamp: i64) -> Result<Option<u64>> {
         let mut writer = self.writer.lock();
         let whole = std::mem::replace(&mut writer.whole, usize::MAX);
         let files = self.files.load();
+        // The one that ends at that time may be the last that was flushed: the next may end at it too.
+        let mut is_last = false;
         let trusted = |file: &&Arc<IndexFile>| {
             let h = file.header();
             // One that was not full was never flushed as a whole, whatever its times say.
-            let was_flushed = file.is_full() && h.end_time <= index_msg_timestamp;
+            let was_flushed = file.is_full() && h.end_time <= index_msg_timestamp && !is_last;
+            is_last |= h.end_time == index_msg_timestamp;
             clean || (h.begin_time <= h.end_time && was_flushed)
         };
         let keep = files.iter().take(whole).take_while(trusted).count();

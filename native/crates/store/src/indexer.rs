@@ -361,3 +361,7 @@ impl Seed {
         self.seed
     }
 }
+
+#[cfg(test)]
+#[path = "indexer_tests.rs"]
+mod tests;

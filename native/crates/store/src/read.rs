@@ -259,6 +259,7 @@ impl Reader {
             if let Some(later) = entries[i * unit..].get(AHEAD * unit..)
                 && let Some(chunk) = r.chunks.last()
                 && !is_selective
+                && of_queue.knows(&file, at + (i + AHEAD) * unit, unit)
             {
                 expect(&chunk.segment, later);
             }

@@ -54,7 +54,7 @@ pub struct Learnt {
 /// A part of a file that was in memory.
 #[derive(Clone, Copy, Default)]
 struct Part {
-    /// The file by its first byte's address, as files of several sets may be read.
+    /// The file by its `id`, as files of several sets may be read.
     file: usize,
     from: usize,
     to: usize,
@@ -120,12 +120,17 @@ impl Resident {
         let Some(bytes) = segment.bytes(at, len) else {
             return Ok(None);
         };
-        let Part { file, from, to } = self.known;
-        let is_known = file == segment.address() && from <= at && at + len <= to;
-        if !is_known {
+        if !self.knows(segment, at, len) {
             self.bring(segment, at, len)?;
         }
         Ok(Some(bytes))
+    }
+
+    /// Whether `len` bytes are known to be in memory, so that they can be touched without being brought in.
+    #[inline]
+    pub fn knows(&self, segment: &Segment, at: usize, len: usize) -> bool {
+        let Part { file, from, to } = self.known;
+        file == segment.id() && from <= at && at + len <= to
     }
 
     /// What starts at `at` as `record::read` takes it: to the end of the file's readable part. Of
@@ -147,7 +152,7 @@ impl Resident {
     fn bring(&mut self, segment: &Segment, at: usize, len: usize) -> Result<()> {
         let want = segment.written().min(at + len.max(self.ahead));
         self.known = Part {
-            file: segment.address(),
+            file: segment.id(),
             from: at,
             to: present_to(segment.mapping(), at, want),
         };

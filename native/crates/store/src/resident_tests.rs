@@ -219,9 +219,55 @@ fn it_remembers_what_it_has_seen_of_one_file() {
     assert!(near.bytes(&segments[0], 5000, 10).unwrap().is_some());
     assert!(near.known.from == 5000 && near.known.to >= 5010 && near.known.to < FILE);
     assert!(near.bytes(&segments[1], 0, 10).unwrap().is_some());
-    assert_eq!(
-        (near.known.file, near.known.from),
-        (segments[1].address(), 0)
-    );
+    assert_eq!((near.known.file, near.known.from), (segments[1].id(), 0));
     assert!(near.bytes(&segments[1], FILE - 5, 10).unwrap().is_none());
+}
+
+/// What the processor fetches ahead is of entries that are known to be in memory: the part of the queue
+/// behind them may be one that no disk can read, and touching it would end the process.
+#[test]
+fn a_queue_that_was_cut_is_read_up_to_the_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path());
+    config.consume_queue_file_size = 20 * 1000;
+    let store = Store::open(config).unwrap();
+    let topic = store.topics().topic(TOPIC).unwrap();
+    for n in 0..MESSAGES {
+        testing::append(&mut store.put().unwrap(), &topic, b"", &[n as u8; 100]).unwrap();
+    }
+    let path = dir.path().join("consumequeue/T/0/00000000000000000000");
+    let file = OpenOptions::new().write(true).open(path).unwrap();
+    file.set_len(4096).unwrap();
+
+    // The entry of 204 lies on both sides of the cut.
+    assert_eq!(read(&store, 180, Wait::ForDisk).unwrap(), (24, 204));
+    assert_eq!(read(&store, 202, Wait::ForDisk).unwrap(), (2, 204));
+    assert_eq!(read(&store, 190, Wait::Never).unwrap(), (14, 204));
+    assert!(matches!(
+        read(&store, 204, Wait::ForDisk),
+        Err(StoreError::Io { .. })
+    ));
+    assert!(matches!(
+        read(&store, 204, Wait::Never),
+        Err(StoreError::Cold)
+    ));
+}
+
+/// A queue's file is unmapped when too many are, and the next one is mapped where it was.
+#[test]
+fn nothing_is_known_of_a_file_that_is_mapped_where_another_was() {
+    let dir = tempfile::tempdir().unwrap();
+    for n in 0..50 {
+        let open = |name: &str| {
+            let path = dir.path().join(format!("{name}{n}"));
+            std::fs::write(&path, [7; 8192]).unwrap();
+            Segment::open(path, 0, 8192, 8192).unwrap()
+        };
+        let mut near = Resident::new(Wait::ForDisk);
+        let first = open("first");
+        near.bytes(&first, 0, 8192).unwrap();
+        assert!(near.knows(&first, 0, 8192));
+        drop(first);
+        assert!(!near.knows(&open("second"), 0, 1));
+    }
 }

@@ -27,6 +27,7 @@ pub const PAGE: usize = 4096;
 const TOUCHED_AT_ONCE: usize = 4 << 20;
 
 pub struct Segment {
+    id: usize,
     base: u64,
     map: MmapRaw,
     path: PathBuf,
@@ -78,7 +79,9 @@ impl Segment {
             .len(size)
             .map_raw(file)
             .map_err(|e| StoreError::io("map", &path, &e))?;
+        static NEXT: AtomicUsize = AtomicUsize::new(1);
         Ok(Segment {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             base,
             map,
             path,
@@ -109,10 +112,10 @@ impl Segment {
         &self.map
     }
 
-    /// Of the file's first byte, which tells it from all others that are mapped.
+    /// Tells it from all others that were ever mapped, at the same address perhaps.
     #[inline]
-    pub fn address(&self) -> usize {
-        self.map.as_ptr() as usize
+    pub fn id(&self) -> usize {
+        self.id
     }
 
     pub fn path(&self) -> &Path {

@@ -25,9 +25,9 @@ const START: usize = 8;
 #[derive(Default)]
 pub struct Shapes {
     shapes: Vec<Shape>,
-    /// The one that fitted last, and the one that is to be replaced next.
+    /// The one that fitted last, and the one that is looked at first when one has to go.
     last: usize,
-    oldest: usize,
+    hand: usize,
     /// How many headers in a row fitted none.
     misses: u32,
 }
@@ -57,9 +57,10 @@ impl Shapes {
     /// of use.
     #[inline]
     fn read(&mut self, text: &[u8], header: &mut Header) -> bool {
-        if let Some(shape) = self.shapes.get(self.last)
+        if let Some(shape) = self.shapes.get_mut(self.last)
             && shape.read(text, header)
         {
+            shape.used = true;
             self.misses = 0;
             return true;
         }
@@ -69,6 +70,7 @@ impl Shapes {
     fn read_others(&mut self, text: &[u8], header: &mut Header) -> bool {
         let fits = self.shapes.iter().position(|s| s.read(text, header));
         if let Some(at) = fits {
+            self.shapes[at].used = true;
             self.last = at;
             self.misses = 0;
         }
@@ -76,7 +78,8 @@ impl Shapes {
     }
 
     /// Takes over the shape of a header that fitted none and was read. The longer none fits, the rarer:
-    /// a peer that never writes two headers alike costs nearly nothing.
+    /// a peer that never writes two headers alike costs nearly nothing. Its shape takes the place of one
+    /// that no header fitted lately, so that such a peer does not push out those of others.
     fn learn(&mut self, text: &[u8], header: &Header) {
         self.misses = self.misses.saturating_add(1);
         if !self.misses.is_power_of_two() {
@@ -86,13 +89,15 @@ impl Shapes {
             return;
         };
         if self.shapes.len() < MAX_SHAPES {
-            self.last = self.shapes.len();
             self.shapes.push(shape);
-        } else {
-            self.last = self.oldest;
-            self.shapes[self.oldest] = shape;
-            self.oldest = (self.oldest + 1) % MAX_SHAPES;
+            return;
         }
+        // One round at most: each that is passed has lost its mark.
+        while std::mem::take(&mut self.shapes[self.hand].used) {
+            self.hand = (self.hand + 1) % MAX_SHAPES;
+        }
+        self.shapes[self.hand] = shape;
+        self.hand = (self.hand + 1) % MAX_SHAPES;
     }
 }
 
@@ -125,6 +130,8 @@ struct Shape {
     fields: usize,
     /// What all headers of this shape say; without remark and ext fields.
     common: Header,
+    /// A header fitted since somebody looked for one that may go.
+    used: bool,
 }
 
 impl Piece {
@@ -206,6 +213,7 @@ impl Shape {
                 ext: Vec::new(),
                 ..*header
             },
+            used: false,
         };
         // It must read what it was made of as it was read.
         let mut again = Header::default();
@@ -316,6 +324,12 @@ fn holes(text: &[u8]) -> JsonResult<Option<Vec<(Raw, Hole)>>> {
     let mut s = Scanner::new(text);
     // The closing quote is the one that `string` looks for.
     let is_plain = |value: Raw| value.quoted && text[value.end as usize] == b'"';
+    // Of those that are too many one is enough to say so.
+    let mut push = |value, hole| {
+        if found.len() <= MAX_HOLES {
+            found.push((value, hole));
+        }
+    };
     s.object(|s, key| match key.bytes(text) {
         b"extFields" if s.peek() == Some(b'{') => s.object(|s, name| {
             if matches!(s.peek(), Some(b'{' | b'[')) {
@@ -324,7 +338,7 @@ fn holes(text: &[u8]) -> JsonResult<Option<Vec<(Raw, Hole)>>> {
             let value = s.scalar()?;
             if !value.is_null(text) {
                 usual &= is_plain(value);
-                found.push((value, Hole::Field { name }));
+                push(value, Hole::Field { name });
             }
             Ok(())
         }),
@@ -332,7 +346,7 @@ fn holes(text: &[u8]) -> JsonResult<Option<Vec<(Raw, Hole)>>> {
             let value = s.scalar()?;
             opaques += 1;
             usual &= !value.quoted && !value.is_null(text);
-            found.push((value, Hole::Opaque));
+            push(value, Hole::Opaque);
             Ok(())
         }
         b"remark" => {
@@ -340,7 +354,7 @@ fn holes(text: &[u8]) -> JsonResult<Option<Vec<(Raw, Hole)>>> {
             remarks += 1;
             if !value.is_null(text) {
                 usual &= is_plain(value);
-                found.push((value, Hole::Remark));
+                push(value, Hole::Remark);
             }
             Ok(())
         }
@@ -356,3 +370,7 @@ fn lengths(holes: &[(Raw, Hole)]) -> usize {
 #[cfg(test)]
 #[path = "shape_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "shape_near_tests.rs"]
+mod near_tests;

@@ -120,6 +120,55 @@ fn a_peer_that_never_writes_two_headers_alike_is_learnt_from_rarely() {
     assert_eq!(shapes.misses, 1000);
 }
 
+#[test]
+fn a_peer_that_changes_its_headers_pushes_out_no_shape_that_is_in_use() {
+    let mut shapes = Shapes::default();
+    let mut missed = 0;
+    for n in 0..1000 {
+        // A header of its own kind between those makes every new one count as the first in a row.
+        let odd = framed(&format!("{{\"code\":1,\"opaque\":1,\"x{n}\":0}}"));
+        assert_eq!(alike(&mut shapes, &odd), general(&odd));
+        for write in [java, go] {
+            let text = write(n, "T", "p");
+            missed += !shapes.read(&text, &mut Header::default()) as u32;
+            assert_eq!(alike(&mut shapes, &text), general(&text));
+        }
+    }
+    assert!(
+        missed < 10,
+        "{missed} of 2000 headers were read as new ones"
+    );
+}
+
+#[test]
+fn shapes_are_few_and_small_whatever_is_written() {
+    let mut shapes = Shapes::default();
+    let many = |n: usize| {
+        let fields: Vec<_> = (0..n).map(|i| format!("\"k{i}\":\"v\"")).collect();
+        format!("{{\"opaque\":1,\"extFields\":{{{}}}}}", fields.join(","))
+    };
+    let remarks = format!("{{\"opaque\":1{}}}", ",\"remark\":\"\"".repeat(100_000));
+    for header in [
+        many(MAX_HOLES - 1),
+        many(MAX_HOLES),
+        many(super::super::header::MAX_FIELDS),
+        remarks,
+        format!("{{\"opaque\":1,\"{}\":0}}", "x".repeat(MAX_TEXT)),
+        format!("{{\"opaque\":1,\"remark\":\"{}\"}}", "x".repeat(1 << 20)),
+    ] {
+        for text in [framed(&header), java(1, "T", "p")] {
+            assert_eq!(alike(&mut shapes, &text), general(&text));
+        }
+    }
+    assert!(shapes.shapes.len() <= MAX_SHAPES);
+    for shape in &shapes.shapes {
+        let text: usize = shape.pieces.iter().map(|piece| piece.text.len()).sum();
+        assert!(shape.pieces.len() <= MAX_HOLES + 1 && text <= MAX_TEXT);
+    }
+    let long = framed(&many(400));
+    assert!(holes(&long[START..]).unwrap().unwrap().len() <= MAX_HOLES + 1);
+}
+
 fn value() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "\"[a-zA-Z0-9 _%{},:']{0,40}\"",
