@@ -202,7 +202,7 @@ class Ledger:
             return sum(stream.owed.count(1) for stream in self._streams.values())
 
     def oldest_owed(self) -> int | None:
-        """The lowest place at which one of them waits."""
+        """The lowest place at which one of them waits; NOWHERE if an answer has not said where."""
         with self._lock:
             return min(
                 (
@@ -243,8 +243,9 @@ class Ledger:
         never = Counter({"never sent": len(self._strangers)} if self._strangers else {})
         return self._wrong + never
 
-    def faults(self) -> list[str]:
-        """What is wrong, a line for each verdict; empty if all is well."""
+    def faults(self, *, settled: bool = True) -> list[str]:
+        """What is wrong, a line for each verdict; empty if all is well. `settled`: what is owed
+        should have been received by now."""
         with self._lock:
             wrong = self._all_wrong()
             examples = dict(self._examples)
@@ -254,23 +255,27 @@ class Ledger:
             f"{self.name}: {count} {what}, first {examples[what]}"
             for what, count in sorted(wrong.items())
         ]
-        if lost := self.owed():
+        if settled and (lost := self.owed()):
             found.insert(0, f"{self.name}: {lost} lost, such as {', '.join(self._some_owed())}")
         return found
 
-    def check(self) -> None:
-        """AssertionError with all that is wrong."""
-        faults = self.faults()
-        assert not faults, "\n".join(faults)
+    def check(self, where: str = "", *, settled: bool = True) -> None:
+        """AssertionError with all that `faults` says; `where` comes first."""
+        faults = self.faults(settled=settled)
+        assert not faults, "\n".join([where, *faults] if where else faults)
 
     def _some_owed(self) -> list[str]:
         with self._lock:
             names = [
-                f"{name}-{number} (at {stream.promised[number]})"
+                f"{name}-{number}{_at(stream.promised[number])}"
                 for name, stream in self._streams.items()
                 for number in _marked(stream.owed)
             ]
         return names[:MOST_EXAMPLES]
+
+
+def _at(place: int) -> str:
+    return "" if place == NOWHERE else f" (at {place})"
 
 
 def _marked(marks: bytearray) -> list[int]:

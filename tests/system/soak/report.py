@@ -61,7 +61,8 @@ class Report:
             row = ledger.row()
             wrong = ", ".join(f"{count} {what}" for what, count in sorted(row.wrong.items()))
             numbers = (
-                row.sent, row.acknowledged, row.wanted, row.received, row.again, row.unanswered, row.lost
+                row.sent, row.acknowledged, row.wanted, row.received, row.again, row.unanswered,
+                row.lost,
             )  # fmt: skip
             rows.append((row.name, *map(str, numbers), wrong or "0"))
         return rows
