@@ -10,6 +10,7 @@ judges. Every method may be called from any thread.
 | never sent | it was received, and nobody sent it |
 | refused, but there | its sender was told that it is not stored, and it was received |
 | stored twice (`once`) | it was received from two places |
+| received twice (`single`) | it was received again, from whatever place |
 | moved (`in_place`) | it was received from another place than the acknowledgement said |
 | out of order (`ordered`) | it was first received after a later one of its stream |
 | not in the log any more | see `miss` |
@@ -83,17 +84,24 @@ class Ledger:
 
     once: a message is stored once, so it is received again only from the same place. in_place: the
     acknowledgement says what place that is. ordered: the messages of a stream are first received in
-    the order of their numbers. A place is any number that tells places apart, such as a physical
-    offset.
+    the order of their numbers. single: nothing is received again, as whoever reads queues on and on
+    has it. A place is any number that tells places apart, such as a physical offset.
     """
 
     def __init__(
-        self, name: str, *, once: bool = True, in_place: bool = False, ordered: bool = False
+        self,
+        name: str,
+        *,
+        once: bool = True,
+        in_place: bool = False,
+        ordered: bool = False,
+        single: bool = False,
     ) -> None:
         self.name = name
         self._once = once
         self._in_place = in_place
         self._ordered = ordered
+        self._single = single
         self._lock = threading.Lock()
         self._streams: dict[str, _Stream] = {}
         self._strangers: dict[tuple[str, int], None] = {}
@@ -147,6 +155,8 @@ class Ledger:
             self.receipts += 1
             if not known.received[number]:
                 self._receive_first(known, stream, number)
+            elif self._single:
+                self._note("received twice", f"{stream}-{number}")
             if place != NOWHERE:
                 self._compare_places(known, stream, number, place)
             known.received[number] = min(known.received[number] + 1, 255)

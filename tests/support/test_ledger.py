@@ -88,6 +88,15 @@ def test_stored_twice_where_that_may_be() -> None:
     assert ledger.row().again == 1
 
 
+def test_received_twice() -> None:
+    """Two entries of a queue that lead to one record."""
+    ledger = Ledger("l", single=True)
+    told(ledger, 2)
+    for number in (0, 1, 0):
+        ledger.received("s", number, 100 + number)
+    assert ledger.faults() == ["l: 1 received twice, first s-0"]
+
+
 @pytest.mark.parametrize("answer_first", [True, False])
 def test_not_where_the_answer_said(answer_first: bool) -> None:
     ledger = Ledger("l", in_place=True)
