@@ -2,8 +2,8 @@
 
 As in test_kill_loop.py, PYRMQ_SEED repeats a run and PYRMQ_CRASH_ROUNDS is kills per variant.
 Producers have halves in flight, speak about them, fall silent and answer checks; the verifier
-knows what each of them was told. Files are small, so that commits, op records and copies stand in several
-files of the log.
+knows what each of them was told. Files are small, so that commits, op records and copies stand in
+several files of the log.
 """
 
 from __future__ import annotations

@@ -206,15 +206,19 @@ class Producer(threading.Thread):
         self._end(half, word, wait=self._random.random() < 0.5, from_check=True)
 
 
+Found = tuple[str, int, int]
+"""Key, queue offset and physical offset of a delivered message."""
+
+
 class TransactionVerifier:
     """What producers were told in all rounds, and what the store gives back."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger("transactions")
+        self.ledger = Ledger("transactions", single=True)
         self.acked: dict[str, Half] = {}
         self.told: set[str] = set()
-        self.found: list[list[tuple[str, int]]] = [[] for _ in range(QUEUES)]
-        """By queue: key and physical offset of each delivered message."""
+        self.found: list[list[Found]] = [[] for _ in range(QUEUES)]
+        """What was delivered, by queue."""
         self.checks = 0
 
     def note(self, number: int, outcomes: list[Outcome]) -> None:
@@ -239,7 +243,7 @@ class TransactionVerifier:
             assert end >= len(found), f"round {number}: queue {queue} shrank to {end}"
             for record in client.pull_all(TOPIC, queue, len(found), end)[: end - len(found)]:
                 self._receive(record, queue)
-                found.append(_name_and_place(record))
+                found.append(_found(record))
         self.ledger.check(f"round {number}")
 
     def _receive(self, record: Record, queue: int) -> None:
@@ -261,12 +265,12 @@ class TransactionVerifier:
         self.verify(client, -1)
         for queue, found in enumerate(self.found):
             again = client.pull_all(TOPIC, queue, 0, len(found))
-            assert [_name_and_place(record) for record in again] == found, f"queue {queue}"
+            assert [_found(record) for record in again] == found, f"queue {queue}"
 
     def summary(self) -> str:
         row = self.ledger.row()
         commits = sum(fate_of(k) == COMMIT for k in self.acked)
-        unanswered = sum(key not in self.acked for found in self.found for key, _ in found)
+        unanswered = sum(key not in self.acked for found in self.found for key, *_ in found)
         return (
             f"{row.sent} halves sent, {len(self.acked)} answered, {len(self.told)} words "
             f"answered, {self.checks} checks; {commits} to be committed, "
@@ -275,5 +279,5 @@ class TransactionVerifier:
         )
 
 
-def _name_and_place(record: Record) -> tuple[str, int]:
-    return record.properties["UNIQ_KEY"], record.physical_offset
+def _found(record: Record) -> Found:
+    return record.properties["UNIQ_KEY"], record.queue_offset, record.physical_offset
