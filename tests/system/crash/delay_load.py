@@ -139,7 +139,7 @@ class DelayVerifier:
     """
 
     def __init__(self) -> None:
-        self.waiting = Ledger("waiting", in_place=True, single=True)
+        self.waiting = Ledger("waiting", in_place=True)
         self.ledger = Ledger("delivered", single=True)
         self.delivered: list[Record] = []
         self._read: Counter[tuple[str, int]] = Counter()
