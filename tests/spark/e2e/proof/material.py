@@ -1,7 +1,7 @@
 """Stores to read: what was sent to a broker, killed under load, and what consumers then received.
 
-Every queue is pulled from a broker that was started on a copy of what the kill left: what it gives is
-what recovery says is in the log.
+Every queue is pulled from a broker that was started on a copy of what the kill left: it gives what
+recovery says is in the log.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from pyrmq.model.transaction import TransactionState
 from pyrmq.txn.ending import Ender, EndTransaction
 from pyrmq.txn.machine import Rules
 from tests.store.tools import read_queue
+from tests.support.ledger import Ledger
 from tests.support.records import Record, decode_record
 from tests.support.transactions import (
     COMMIT,
@@ -186,17 +187,19 @@ def check(
         if not faulty:
             seen.wrong.append(f"{where}: {error}")
         return
-    found = Counter(int(record.body[:8]) for record in records)
-    if twice := [n for n, count in found.items() if count > 1]:
-        seen.wrong.append(f"{where}: delivered twice: {twice}")
-    if wrong := [n for n in found if fate_of(n) == ROLLBACK]:
-        seen.wrong.append(f"{where}: rolled back, but delivered: {wrong}")
-    told = {int(n) for n, fate in known["ended"].items() if fate == COMMIT}
-    if missing := told - set(found):
-        seen.wrong.append(f"{where}: committed, but not there: {sorted(missing)}")
+    ledger = Ledger(where, single=True)
+    for number in range(2 * HALVES):
+        ledger.sent(TOPIC, number)
+    for text, fate in known["ended"].items():
+        ledger.acknowledged(TOPIC, int(text), wanted=fate == COMMIT)
     for record in records:
-        if record.body != body_of(int(record.body[:8])):
-            seen.wrong.append(f"{where}: {record.body[:8]!r} is not what was sent")
+        number = int(record.body[:8])
+        ledger.received(TOPIC, number, record.physical_offset)
+        if fate_of(number) == ROLLBACK:
+            ledger.note("rolled back, but delivered", f"{number}")
+        if record.body != body_of(number):
+            ledger.note("damaged", f"{number}")
+    seen.wrong += ledger.faults()
 
 
 def indexed(store: Store) -> bool:
