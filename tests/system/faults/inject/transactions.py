@@ -33,7 +33,7 @@ from tests.support.transactions import (
     stored_half,
 )
 from tests.support.wire import FrameReader, encode
-from tests.system.faults.inject.lives import World, settle
+from tests.system.faults.inject.lives import Trial, settle
 from tests.system.faults.inject.seen import Seen, wait
 
 TOPIC = "Orders"
@@ -126,26 +126,26 @@ def stored(engine: Transactions, phys: int) -> Any:
     return Half(GROUP, key, 0, record.queue_offset, phys, "", key)
 
 
-def transactional(world: World) -> None:
+def transactional(trial: Trial) -> None:
     """Two lives: some halves are spoken about at once, some are asked about first, some wait."""
     known: dict[str, dict[str, int]] = {"halves": {}, "ended": {}}
     for life in range(2):
-        with world.opened() as store:
+        with trial.opened() as store:
             if store is None:
                 break
             try:
-                parties = Parties(store, world.seen)
+                parties = Parties(store, trial.seen)
             except BaseException as error:
-                world.seen.caught("look for what waits", error)
+                trial.seen.caught("look for what waits", error)
                 continue
             for number in range(life * HALVES, (life + 1) * HALVES):
                 one(parties, number, known)
-            settle(store, world.seen)
+            settle(store, trial.seen)
             parties.try_to("op records", parties.engine.write_owed)
-            check(store, world.seen, known, f"life {life}", faulty=True)
-    with world.calls.spared(world.root):
-        world.root.mkdir(exist_ok=True)
-        (world.root / NOTES).write_text(json.dumps(known))
+            check(store, trial.seen, known, f"life {life}", faulty=True)
+    with trial.calls.spared(trial.root):
+        trial.root.mkdir(exist_ok=True)
+        (trial.root / NOTES).write_text(json.dumps(known))
 
 
 def one(parties: Parties, number: int, known: dict[str, dict[str, int]]) -> None:
