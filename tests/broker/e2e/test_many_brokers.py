@@ -8,7 +8,6 @@ import re
 import signal
 import socket
 import subprocess
-from collections import Counter
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,6 +19,7 @@ from pyrmq.sync import ConsumeFrom, Message, Producer, PushConsumer
 from tests.support import forked
 from tests.support.client import Client
 from tests.support.command import PYRMQ, assert_refused, environment, run
+from tests.support.ledger import Ledger
 from tests.support.ports import free_port_triple
 from tests.support.waiting import eventually
 
@@ -116,14 +116,13 @@ def test_two_brokers_one_killed_nothing_lost(
         assert cluster.broker("broker-a")["store"] == str(store)
         assert cluster.broker("broker-b")["store"] == str(store / "brokers" / "broker-b")
         namesrv = cluster.ready["namesrv"]
-        got: Counter[bytes] = Counter()
-        acknowledged: dict[bytes, str] = {}
+        ledger = Ledger("both brokers", once=False)
         consumer = PushConsumer(
             "c",
             {"T": "*"},
             namesrv=namesrv,
             consume_from=ConsumeFrom.FIRST_OFFSET,
-            listener=lambda message: got.update([message.body]),
+            listener=lambda message: ledger.received("T", int(message.body)),
         )
 
         def send(many: int) -> set[str]:
@@ -131,15 +130,17 @@ def test_two_brokers_one_killed_nothing_lost(
             went = set()
             with Producer("p", namesrv=namesrv) as producer:
                 for _ in range(many):
-                    body = b"%d" % len(acknowledged)
-                    acknowledged[body] = producer.send(Message("T", body)).queue.broker_name
-                    went.add(acknowledged[body])
+                    number = ledger.row().sent
+                    ledger.sent("T", number)
+                    result = producer.send(Message("T", b"%d" % number))
+                    ledger.acknowledged("T", number)
+                    went.add(result.queue.broker_name)
             return went
 
         both = {"broker-a", "broker-b"}
         assert send(40) == both
         with consumer:
-            eventually(lambda: acknowledged.keys() <= got.keys(), "all are consumed")
+            eventually(lambda: not ledger.owed(), "all are consumed")
             before = cluster.broker("broker-b")["pid"]
             send(20)
             os.kill(int(before), signal.SIGKILL)
@@ -147,7 +148,8 @@ def test_two_brokers_one_killed_nothing_lost(
             eventually(lambda: cluster.broker("broker-b")["pid"] != before, "it is started again")
             assert cluster.err.read_text().count("broker broker-b was ended by SIGKILL; it is") == 1
             assert send(40) == both
-            eventually(lambda: acknowledged.keys() <= got.keys(), "nothing is lost", 90)
+            eventually(lambda: not ledger.owed(), "nothing is lost", 90)
+        ledger.check()
         listed = run("admin", "cluster", "list", "-n", namesrv)
         assert listed.stdout.count(b"DefaultCluster") == 2, listed.stderr.decode()
         cluster.process.send_signal(signal.SIGTERM)

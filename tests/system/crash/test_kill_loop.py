@@ -16,8 +16,8 @@ from tests.support.client import Client
 from tests.support.server import ServerProcess
 from tests.support.thorough import seeds, size
 from tests.system.crash.kill_loop import SMALL_FILES, KillLoop
-from tests.system.crash.ledger import Ledger
 from tests.system.crash.load import Outcome, Sender
+from tests.system.crash.verifier import Verifier
 
 TOPIC = "KillLoop"
 QUEUES = 4
@@ -41,7 +41,7 @@ VARIANTS = [
 @pytest.mark.parametrize("seed", seeds("kill-loop"))
 @pytest.mark.parametrize(("flush", "more"), VARIANTS)
 def test_no_acknowledged_message_is_lost(flush: str, more: str, seed: int, tmp_path: Path) -> None:
-    store, ledger = tmp_path / "store", Ledger()
+    store, verifier = tmp_path / "store", Verifier()
     server = ServerProcess(store, flush=flush, conf=SMALL_FILES + more.format(store=store))
     loop = KillLoop(server, seed, ROUNDS)
     chance = loop.chance
@@ -66,17 +66,17 @@ def test_no_acknowledged_message_is_lost(flush: str, more: str, seed: int, tmp_p
         outcomes[:] = loop.kill_amid(senders, first_ack, 0.150)
 
     def verify_round(client: Client, number: int) -> None:
-        ledger.verify_round(client, number, outcomes)
-        ledger.verify_index(client, chance)
+        verifier.verify_round(client, number, outcomes)
+        verifier.verify_index(client, chance)
 
     def verify_all(client: Client) -> None:
-        ledger.verify_all(client)
-        ledger.verify_index(client, chance, count=200)
+        verifier.verify_all(client)
+        verifier.verify_index(client, chance, count=200)
 
     loop.run(load_and_kill, verify_round, verify_all)
-    print(f"kill loop: {loop.summary()}, {ledger.summary()}")
-    assert ledger.counts["acknowledged"] > 0
-    assert ledger.counts["batches"] > 0
+    print(f"kill loop: {loop.summary()}, {verifier.summary()}")
+    assert verifier.acked
+    assert verifier.counts["batches"] > 0
     assert len(list((store / "index").iterdir())) > 1
     for folder in ("second", "consumequeue_ext") if more else ():
         assert any((store / folder).iterdir()), folder

@@ -18,7 +18,7 @@ from tests.support.delays import await_records, levels
 from tests.support.server import ServerProcess
 from tests.support.thorough import seeds, size
 from tests.support.waiting import POLL, eventually
-from tests.system.crash.delay_load import CONF, TOPIC, DelayLedger, Sender
+from tests.system.crash.delay_load import CONF, TOPIC, DelayVerifier, Sender
 from tests.system.crash.kill_loop import SMALL_FILES, KillLoop
 
 WINDOWS = (16, 4, 1)
@@ -32,7 +32,7 @@ LONGEST = 2.0
 @pytest.mark.parametrize("seed", seeds("killed-deliveries"))
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 def test_each_delayed_message_is_delivered_once(flush: str, seed: int, tmp_path: Path) -> None:
-    ledger = DelayLedger()
+    verifier = DelayVerifier()
     server = ServerProcess(tmp_path / "store", flush=flush, conf=SMALL_FILES + CONF)
     loop = KillLoop(server, seed, ROUNDS)
 
@@ -49,7 +49,7 @@ def test_each_delayed_message_is_delivered_once(flush: str, seed: int, tmp_path:
             )
             for i, (window, back) in enumerate([*((w, False) for w in WINDOWS), (4, True)])
         ]
-        ledger.note(number, loop.kill_amid(senders, first_ack, LONGEST))
+        verifier.note(number, loop.kill_amid(senders, first_ack, LONGEST))
 
     def finish() -> None:
         with Client(server.broker) as client:
@@ -59,12 +59,12 @@ def test_each_delayed_message_is_delivered_once(flush: str, seed: int, tmp_path:
                 60,
                 until=lambda found: all(given == end for given, end in found),
             )
-            ledger.verify_all(client)
+            verifier.verify_all(client)
 
-    loop.run(load_and_kill, ledger.verify, ledger.verify_all, finish=finish)
-    print(f"killed deliveries: {loop.summary()}, {ledger.summary()}")
-    assert ledger.acked
-    assert {r.topic for r in ledger.delivered.values()} > {TOPIC}, "some were sent back"
+    loop.run(load_and_kill, verifier.verify, verifier.verify_all, finish=finish)
+    print(f"killed deliveries: {loop.summary()}, {verifier.summary()}")
+    assert verifier.ledger.row().acknowledged
+    assert {r.topic for r in verifier.delivered} > {TOPIC}, "some were sent back"
 
 
 @pytest.mark.parametrize(

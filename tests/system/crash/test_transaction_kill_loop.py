@@ -1,9 +1,9 @@
 """Kill -9 amid transactions, again and again, on one store.
 
 As in test_kill_loop.py, PYRMQ_SEED repeats a run and PYRMQ_CRASH_ROUNDS is kills per variant.
-Producers have halves in flight, speak about them, fall silent and answer checks; the ledger knows
-what each of them was told. Files are small, so that commits, op records and copies stand in several
-files of the log.
+Producers have halves in flight, speak about them, fall silent and answer checks; the verifier
+knows what each of them was told. Files are small, so that commits, op records and copies stand in
+several files of the log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support.server import ServerProcess
 from tests.support.thorough import seeds, size
 from tests.support.waiting import eventually
 from tests.system.crash.kill_loop import SMALL_FILES, KillLoop
-from tests.system.crash.transaction_load import GROUPS, Producer, TransactionLedger
+from tests.system.crash.transaction_load import GROUPS, Producer, TransactionVerifier
 from tests.system.crash.transactions import GET_BROKER_RUNTIME_INFO
 
 WINDOWS = (32, 16, 4, 1)
@@ -39,9 +39,9 @@ def figure(client: Client, name: str) -> int:
     return int(json.loads(answer.body)["table"][name])
 
 
-def answer_all(server: ServerProcess, number: int, ledger: TransactionLedger) -> None:
+def answer_all(server: ServerProcess, number: int, verifier: TransactionVerifier) -> None:
     """Producers of all groups answer until nothing waits."""
-    told = frozenset(ledger.told)
+    told = frozenset(verifier.told)
     producers = [
         Producer(server.broker, number=i, round_number=number, seed=i, window=0, told=told)
         for i in range(len(GROUPS))
@@ -58,7 +58,7 @@ def answer_all(server: ServerProcess, number: int, ledger: TransactionLedger) ->
     for producer in producers:
         producer.stop.set()
         producer.join(30)
-    ledger.note(number, [producer.outcome for producer in producers])
+    verifier.note(number, [producer.outcome for producer in producers])
 
 
 @pytest.mark.slow
@@ -74,7 +74,7 @@ def answer_all(server: ServerProcess, number: int, ledger: TransactionLedger) ->
 def test_every_transaction_comes_to_its_end_once(
     flush: str, op_size: int, seed: int, tmp_path: Path
 ) -> None:
-    ledger = TransactionLedger()
+    verifier = TransactionVerifier()
     conf = SMALL_FILES + CONF.format(op_size=op_size)
     server = ServerProcess(tmp_path / "store", flush=flush, conf=conf)
     loop = KillLoop(server, seed, ROUNDS)
@@ -88,23 +88,23 @@ def test_every_transaction_comes_to_its_end_once(
                 round_number=number,
                 seed=loop.chance.randrange(1 << 31),
                 window=window,
-                told=frozenset(ledger.told),
+                told=frozenset(verifier.told),
                 first_told=first_told,
             )
             for i, window in enumerate(WINDOWS)
         ]
-        ledger.note(number, loop.kill_amid(producers, first_told, 0.400))
+        verifier.note(number, loop.kill_amid(producers, first_told, 0.400))
 
     def finish() -> None:
-        answer_all(server, ROUNDS, ledger)
+        answer_all(server, ROUNDS, verifier)
         with Client(server.broker) as client:
-            ledger.verify_all(client)
+            verifier.verify_all(client)
 
     def verify_all(client: Client) -> None:
         assert figure(client, "transactionPendingCount") == 0, "all is settled"
-        ledger.verify_all(client)
+        verifier.verify_all(client)
 
-    loop.run(load_and_kill, ledger.verify, verify_all, finish=finish)
-    print(f"transactions: {loop.summary()}, {ledger.summary()}")
-    assert ledger.told
-    assert ledger.counts["checks"] > 0
+    loop.run(load_and_kill, verifier.verify, verify_all, finish=finish)
+    print(f"transactions: {loop.summary()}, {verifier.summary()}")
+    assert verifier.told
+    assert verifier.checks > 0

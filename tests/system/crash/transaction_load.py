@@ -1,7 +1,7 @@
 """Producers for the kill loop of transactions: halves, words about them, answers to checks.
 
 What becomes of a transaction follows from its unique key, so that every producer of a group can
-answer for it and a ledger needs only what was sent, answered and told.
+answer for it and a verifier needs only what was sent, answered and told.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import random
 import threading
 import zlib
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tests.support.client import Client, Closed
-from tests.support.records import decode_records
+from tests.support.ledger import Ledger, parsed
+from tests.support.records import Record, decode_records
 from tests.support.transactions import (
     CHECK_TRANSACTION_STATE,
     COMMIT,
@@ -204,63 +206,78 @@ class Producer(threading.Thread):
         self._end(half, word, wait=self._random.random() < 0.5, from_check=True)
 
 
-class TransactionLedger:
+Found = tuple[str, int, int]
+"""Key, queue offset and physical offset of a delivered message."""
+
+
+class TransactionVerifier:
     """What producers were told in all rounds, and what the store gives back."""
 
     def __init__(self) -> None:
-        self.sent: set[str] = set()
+        self.ledger = Ledger("transactions", single=True)
         self.acked: dict[str, Half] = {}
         self.told: set[str] = set()
-        self.found: dict[str, tuple[int, int]] = {}
-        """Key to queue and queue offset of the delivered message."""
-        self.read = [0] * QUEUES
-        self.counts: Counter[str] = Counter()
+        self.found: list[list[Found]] = [[] for _ in range(QUEUES)]
+        """What was delivered, by queue."""
+        self.checks = 0
 
     def note(self, number: int, outcomes: list[Outcome]) -> None:
         for outcome in outcomes:
             assert not outcome.problems, f"round {number}: {outcome.problems[:5]}"
-            self.sent |= outcome.sent
+            for key in outcome.sent:
+                self.ledger.sent(*parsed(key))
+            self._is_to_end(outcome.told)
             self.acked |= outcome.acked
             self.told |= outcome.told
-            self.counts["checks"] += outcome.checks.total()
+            self.checks += outcome.checks.total()
+
+    def _is_to_end(self, keys: Iterable[str]) -> None:
+        """The message of a half has to be delivered, unless it was rolled back."""
+        for key in keys:
+            self.ledger.acknowledged(*parsed(key), wanted=fate_of(key) == COMMIT)
 
     def verify(self, client: Client, number: int) -> None:
         """Before anybody answers anything: what was told is so, and nothing is there twice."""
-        for queue in range(QUEUES):
+        for queue, found in enumerate(self.found):
             end = client.max_offset(TOPIC, queue)
-            assert end >= self.read[queue], f"round {number}: queue {queue} shrank to {end}"
-            for record in client.pull_all(TOPIC, queue, self.read[queue], end):
-                key = record.properties["UNIQ_KEY"]
-                where = f"round {number}: {key} at {queue}/{record.queue_offset}"
-                assert key in self.sent, f"{where} was never sent"
-                assert key not in self.found, f"{where} is also at {self.found[key]}"
-                assert fate_of(key) == COMMIT, f"{where} was rolled back"
-                assert record.body == body_of(key), f"{where}: another body"
-                assert record.sys_flag & 0xC == COMMIT, f"{where}: flag {record.sys_flag}"
-                if half := self.acked.get(key):
-                    assert half.queue_id == queue, f"{where}: belongs to {half.queue_id}"
-                self.found[key] = (queue, record.queue_offset)
-            self.read[queue] = end
-        missing = {k for k in self.told if fate_of(k) == COMMIT and k not in self.found}
-        assert not missing, f"round {number}: {len(missing)} told, not delivered: {missing}"
+            assert end >= len(found), f"round {number}: queue {queue} shrank to {end}"
+            for record in client.pull_all(TOPIC, queue, len(found), end)[: end - len(found)]:
+                self._receive(record, queue)
+                found.append(_found(record))
+        self.ledger.check(f"round {number}")
+
+    def _receive(self, record: Record, queue: int) -> None:
+        key = record.properties["UNIQ_KEY"]
+        where = f"{key} at {queue}/{record.queue_offset}"
+        self.ledger.received(*parsed(key), record.physical_offset)
+        if fate_of(key) != COMMIT:
+            self.ledger.note("rolled back, but delivered", where)
+        if record.body != body_of(key):
+            self.ledger.note("damaged", where)
+        if record.sys_flag & 0xC != COMMIT:
+            self.ledger.note("without the flag of a commit", f"{where}: {record.sys_flag}")
+        if (half := self.acked.get(key)) and half.queue_id != queue:
+            self.ledger.note("in another queue", f"{where} instead of {half.queue_id}")
 
     def verify_all(self, client: Client) -> None:
         """Nothing waits any more: every half that was answered has come to its end."""
+        self._is_to_end(self.acked)
         self.verify(client, -1)
-        lost = {k for k in self.acked if fate_of(k) == COMMIT and k not in self.found}
-        assert not lost, f"{len(lost)} are lost: {sorted(lost)[:5]}"
-        for queue in range(QUEUES):
-            records = client.pull_all(TOPIC, queue, 0, self.read[queue])
-            again = {r.properties["UNIQ_KEY"]: (queue, r.queue_offset) for r in records}
-            assert len(again) == len(records)
-            assert again == {k: v for k, v in self.found.items() if v[0] == queue}
+        for queue, found in enumerate(self.found):
+            again = client.pull_all(TOPIC, queue, 0, len(found))
+            assert [_found(record) for record in again] == found, f"queue {queue}"
 
     def summary(self) -> str:
+        row = self.ledger.row()
         commits = sum(fate_of(k) == COMMIT for k in self.acked)
-        unanswered = len(self.found.keys() - self.acked.keys())
+        unanswered = sum(key not in self.acked for found in self.found for key, *_ in found)
         return (
-            f"{len(self.sent)} halves sent, {len(self.acked)} answered, {len(self.told)} words "
-            f"answered, {self.counts['checks']} checks; {commits} to be committed, "
-            f"{len(self.found)} delivered ({unanswered} of them by halves without answer), "
+            f"{row.sent} halves sent, {len(self.acked)} answered, {len(self.told)} words "
+            f"answered, {self.checks} checks; {commits} to be committed, "
+            f"{row.received} delivered ({unanswered} of them by halves without answer), "
             f"{len(self.acked) - commits} rolled back, 0 lost, 0 twice"
         )
+
+
+def _found(record: Record) -> Found:
+    return record.properties["UNIQ_KEY"], record.queue_offset, record.physical_offset

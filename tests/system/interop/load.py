@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Iterable
 from typing import Self
 
 from tests.support.client import UPDATE_AND_CREATE_TOPIC, Client, Closed
+from tests.support.ledger import Ledger
 from tests.support.waiting import eventually
 
 from .drivers import Line, Running, body
@@ -31,7 +31,8 @@ class Load:
     def __init__(self, address: tuple[str, int], topic: str) -> None:
         self._address = address
         self.topic = topic
-        self.acked: set[int] = set()
+        self.ledger = Ledger(topic, once=False)
+        self.acked = 0
         self.sent = 0
         """Numbers below it may be stored."""
         self._stop = threading.Event()
@@ -67,8 +68,8 @@ class Load:
 
     def goes_on(self, count: int = 50) -> int:
         """Waits until so many more are acknowledged; the number of the first one."""
-        first, had = self.sent, len(self.acked)
-        eventually(lambda: len(self.acked) - had, "the load goes on", until=lambda n: n >= count)
+        first, had = self.sent, self.acked
+        eventually(lambda: self.acked - had, "the load goes on", until=lambda n: n >= count)
         return first
 
     def _run(self) -> None:
@@ -86,6 +87,7 @@ class Load:
         while not self._stop.wait(1 / RATE):
             number = self.sent
             self.sent += 1
+            self.ledger.sent("load", number)
             properties = {"UNIQ_KEY": f"{number:032X}", "KEYS": f"key-{number}"}
             answer = client.send(
                 self.topic,
@@ -96,7 +98,8 @@ class Load:
             )
             assert answer.code in (0, SYSTEM_BUSY), f"{number}: {answer.code} {answer.remark}"
             if answer.code == 0:
-                self.acked.add(number)
+                self.ledger.acknowledged("load", number)
+                self.acked += 1
 
 
 def numbers(received: Iterable[Line]) -> set[int]:
@@ -129,13 +132,19 @@ def together_receive_all_queues(load: Load, members: list[Running]) -> None:
 def nothing_is_missing(load: Load, members: list[Running]) -> None:
     """Waits until all that was acknowledged has come to some member; nothing else has come."""
     load.stop()
+    ledger, taken = load.ledger, dict.fromkeys(members, 0)
 
-    def missing() -> set[int]:
-        return load.acked.difference(*(numbers(member.report.received) for member in members))
+    def owed() -> int:
+        for member in members:
+            lines = member.report.received[taken[member] :]
+            taken[member] += len(lines)
+            for line in lines:
+                ledger.received("load", int(body(line)))
+        return ledger.owed()
 
-    eventually(missing, "everything is received", 90, until=lambda left: not left)
+    eventually(owed, "everything is received", 90, until=lambda left: not left)
+    ledger.check()
     for member in members:
-        assert numbers(member.report.received) <= set(range(load.sent))
         for line in member.report.received:
             number = int(body(line))
             assert line["topic"] == load.topic
@@ -145,15 +154,10 @@ def nothing_is_missing(load: Load, members: list[Running]) -> None:
 
 def in_order(members: list[Running]) -> None:
     """The first deliveries of each queue came in the order of sending, whoever got them."""
-    first: dict[int, tuple[int, int]] = {}
-    for member in members:
-        for at, line in enumerate(member.report.received):
-            number, when = int(body(line)), int(line["receivedAt"])
-            first[number] = min(first.get(number, (when, at)), (when, at))
-    queues: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for number, (when, _) in sorted(first.items()):
-        queues[number % QUEUES].append((when, number))
-    for queue, times in queues.items():
-        assert [when for when, _ in times] == sorted(when for when, _ in times), (
-            f"queue {queue}: when each of its messages came first"
-        )
+    ledger = Ledger("first deliveries", once=False, ordered=True)
+    received = (line for member in members for line in member.report.received)
+    for _, number in sorted((int(line["receivedAt"]), int(body(line))) for line in received):
+        queue = f"queue {number % QUEUES}"
+        ledger.sent(queue, number)
+        ledger.received(queue, number)
+    ledger.check()

@@ -16,7 +16,7 @@ from tests.support.client import UPDATE_AND_CREATE_TOPIC, Client
 from tests.support.records import MAGIC_V2
 
 from .store import cargo, peer
-from .store.ledger import Ledger
+from .store.contents import Contents
 from .store.returned import Returned
 from .store.special import (
     INNER,
@@ -87,13 +87,13 @@ def ours(store: Path) -> Iterator[Callable[..., Ours]]:
 @HOW
 def test_apache_goes_on_with_what_we_wrote(how, store, ours, apache, namesrv, tool):
     """Ours, then Apache's, then ours. After the kill all our records have IPv6 hosts."""
-    ledger = Ledger()
-    returned = Returned(ledger)
-    with_long_topic(store, ledger)
+    contents = Contents()
+    returned = Returned(contents)
+    with_long_topic(store, contents)
     host = "::1" if how == "kill" else "127.0.0.1"
     server = ours(host).start()
     with Client(server.address) as client:
-        cargo.load(ledger, client, 0, 120)
+        cargo.load(contents, client, 0, 120)
         made = client.call(
             UPDATE_AND_CREATE_TOPIC,
             topic="Made",
@@ -106,31 +106,31 @@ def test_apache_goes_on_with_what_we_wrote(how, store, ours, apache, namesrv, to
             order="true",
         )
         assert made.code == 0, made.remark
-        ledger.check(client)
-        half = commit_half(client, ledger)
-    ledger.check_with(tool, server.names)
-    ours_first = [r for q in range(cargo.QUEUES) for r in ledger.records[cargo.MAIN, q]]
+        contents.check(client)
+        half = commit_half(client, contents)
+    contents.check_with(tool, server.names)
+    ours_first = [r for q in range(cargo.QUEUES) for r in contents.records[cargo.MAIN, q]]
     assert {(r.born_host[0], r.store_host[0]) for r in ours_first} == {(host, host)}
-    assert {r.magic for r in ledger.records[cargo.LONG_RETRY, 0]} == {MAGIC_V2}
+    assert {r.magic for r in contents.records[cargo.LONG_RETRY, 0]} == {MAGIC_V2}
     if how == "kill":
         await_text(store / "config" / "consumerOffset.json", f"{cargo.MAIN}@{GROUP}")
         await_text(store / "config" / "topics.json", '"Made"')
     with Client(server.address) as client:
-        delayed(ledger, client)  # at the end: they come due in Apache's turn
+        delayed(contents, client)  # at the end: they come due in Apache's turn
         returned.begin(client)
-    stop(server, how, ledger, "ours")
+    stop(server, how, contents, "ours")
     rolled_over(store)
 
     apache.start()
     with Client(apache.address) as client:
-        arrives_later(ledger, client)
+        arrives_later(contents, client)
         returned.go_on(client)
-        ledger.check(client)
+        contents.check(client)
         assert committed(client) == half
-    ledger.check_with(tool, namesrv)
-    found_by_key(ledger, tool, namesrv)
+    contents.check_with(tool, namesrv)
+    found_by_key(contents, tool, namesrv)
     if how == "kill":
-        rest_is_consumed(ledger, half, namesrv, apache.state)
+        rest_is_consumed(contents, half, namesrv, apache.state)
     told = tool.describe(namesrv, apache.name_and_port, ["Made", cargo.MAIN], [GROUP])
     assert told["topics"]["Made"]["readQueueNums"] == 3
     assert told["topics"]["Made"]["writeQueueNums"] == 5
@@ -138,71 +138,71 @@ def test_apache_goes_on_with_what_we_wrote(how, store, ours, apache, namesrv, to
     assert told["topics"][cargo.MAIN]["writeQueueNums"] == cargo.QUEUES
     assert told["groups"][GROUP]["retryMaxTimes"] == 16
     with Client(apache.address) as client:
-        cargo.load(ledger, client, 1000, 60)
-        ledger.check(client)
+        cargo.load(contents, client, 1000, 60)
+        contents.check(client)
         if how == "clean":
             # Returned to Apache's broker on an IPv4 address, a message that was stored on an IPv6
             # one becomes a record that nobody can read: storeHost has 4 bytes, sysFlag says 16.
             returned.once_more(client)
-    stop(apache, "kill", ledger, "apache")
+    stop(apache, "kill", contents, "apache")
 
     server.start()
     with Client(server.address) as client:
-        ledger.check(client)
-        cargo.load(ledger, client, 2000, 20)
+        contents.check(client)
+        cargo.load(contents, client, 2000, 20)
         returned.end(client)
-    ledger.check_with(tool, server.names)
+    contents.check_with(tool, server.names)
     server.terminate()
-    found_by_the_engine(store, ledger)
+    found_by_the_engine(store, contents)
 
 
 @HOW
 def test_we_go_on_with_what_apache_wrote(how, store, ours, apache, namesrv, tool):
     """Apache's, then ours, then Apache's."""
-    ledger = Ledger()
-    returned = Returned(ledger)
+    contents = Contents()
+    returned = Returned(contents)
     with_long_group(store)
     apache.start()
     tool.make_topic(namesrv, apache.name_and_port, INNER, 1, queue_type="BatchCQ")
     tool.make_group(namesrv, apache.name_and_port, "TUNED", 7)
     with Client(apache.address) as client:
-        cargo.load(ledger, client, 0, 100)
+        cargo.load(contents, client, 0, 100)
         inner = inner_batches(client, 0)
     with Client(("::1", apache.address[1])) as client:  # it listens on both families
-        cargo.load(ledger, client, 500, 20)
-        ledger.check(client)
-        long_retries(ledger, client)
-        half = commit_half(client, ledger)
-    hosts = {r.born_host[0] for r in ledger.records[cargo.MAIN, 0]}
+        cargo.load(contents, client, 500, 20)
+        contents.check(client)
+        long_retries(contents, client)
+        half = commit_half(client, contents)
+    hosts = {r.born_host[0] for r in contents.records[cargo.MAIN, 0]}
     assert hosts == {"127.0.0.1", "::1"}
     if how == "kill":  # what Apache's broker delivers before it writes this is delivered again
         await_text(store / "config" / "delayOffset.json", r"[{,\s]\"?1\"?:5\b")
     with Client(apache.address) as client:
-        delayed(ledger, client)
+        delayed(contents, client)
         returned.begin(client)
-    stop(apache, how, ledger, "apache")
+    stop(apache, how, contents, "apache")
     rolled_over(store)
     if how == "kill":
         (store / "checkpoint").unlink()  # our recovery goes over all of the log
 
     server = ours().start()
     with Client(server.address) as client:
-        ledger.check(client)
+        contents.check(client)
         if how == "clean":  # it writes offsets for the first time after 10 s
             assert committed(client) == half
-        cargo.load(ledger, client, 1000, 60)
-        arrives_later(ledger, client)
+        cargo.load(contents, client, 1000, 60)
+        arrives_later(contents, client)
         returned.go_on(client)
-    ledger.check_with(tool, server.names)
+    contents.check_with(tool, server.names)
     inner_arrived(tool, server.names, inner)
     with Client(server.address) as client:
         inner += inner_batches(client, len(inner))
         returned.once_more(client)
     if how == "clean":
-        rest_is_consumed(ledger, half, server.names, server.stderr_text)
+        rest_is_consumed(contents, half, server.names, server.stderr_text)
     else:
         await_text(store / "config" / "delayOffset.json", r'"2":5\b')
-    stop(server, how, ledger, "ours")
+    stop(server, how, contents, "ours")
     if how == "kill":
         # Apache's broker drops the index files of a broker that was killed, and dispatches again
         # what is behind the checkpoint: keys before it would be lost. Without one it begins at the
@@ -211,16 +211,16 @@ def test_we_go_on_with_what_apache_wrote(how, store, ours, apache, namesrv, tool
 
     apache.start()
     with Client(apache.address) as client:
-        cargo.load(ledger, client, 2000, 20)
-        arrives_later(ledger, client)  # once: Apache's broker goes on behind what we delivered
+        cargo.load(contents, client, 2000, 20)
+        arrives_later(contents, client)  # once: Apache's broker goes on behind what we delivered
         returned.end(client)
-    ledger.check_with(tool, namesrv)
+    contents.check_with(tool, namesrv)
     told = tool.describe(namesrv, apache.name_and_port, [INNER], ["TUNED"])
     assert told["topics"][INNER]["attributes"] == {"queue.type": "BatchCQ"}
     assert told["groups"]["TUNED"]["retryMaxTimes"] == 7
     inner_arrived(tool, namesrv, inner)
     assert len(list((store / "batchconsumequeue" / INNER / "0").iterdir())) > 1
-    found_by_key(ledger, tool, namesrv)
+    found_by_key(contents, tool, namesrv)
 
 
 def test_topics_are_on_disk_before_their_messages_are_acknowledged(store, ours):
@@ -239,17 +239,17 @@ def test_topics_are_on_disk_before_their_messages_are_acknowledged(store, ours):
 @pytest.mark.thorough("each of the others goes on once with what a kill left")
 def test_kills_in_turn(store, ours, apache, namesrv, tool):
     """Five times the other one starts on what a kill -9 under load has left."""
-    ledger = Ledger()
+    contents = Contents()
     server = ours()
     for turn in range(5):
         broker = apache if turn % 2 else server
         broker.start()
         with Client(broker.address) as client:
-            ledger.check(client)
-            cargo.load(ledger, client, 1000 * turn, 50)
-            ledger.check(client)
-        stop(broker, "kill", ledger, f"turn {turn}")
-    assert ledger.count(cargo.LOAD) >= 4 * 150
+            contents.check(client)
+            cargo.load(contents, client, 1000 * turn, 50)
+            contents.check(client)
+        stop(broker, "kill", contents, f"turn {turn}")
+    assert contents.count(cargo.LOAD) >= 4 * 150
     rolled_over(store)
     with server.start(), Client(server.address) as client:
-        ledger.check(client)
+        contents.check(client)

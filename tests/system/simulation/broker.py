@@ -36,7 +36,7 @@ from tests.system.simulation.model import Broken
 from tests.system.simulation.stand_ins import FAR, Disk, Engine, Killed, Link
 
 if TYPE_CHECKING:
-    from tests.system.simulation.world import World
+    from tests.system.simulation.simulation import Simulation
 
 ADDRESS = ("127.0.0.1", 10911)
 QUEUES = 4
@@ -71,18 +71,18 @@ def all_pending(native: Transactions) -> list[Any]:
 class Life:
     """From one start of the broker to its end. `call` runs native code that may not return."""
 
-    def __init__(self, world: World, folder: Path) -> None:
-        self.world = world
+    def __init__(self, sim: Simulation, folder: Path) -> None:
+        self.sim = sim
         self.folder = folder
         self.dead = False
         self.scope = trio.CancelScope()
         self.flushed = 0
         self.indexed = 0
-        self.index_from = trio.current_time() + world.index_pause()
+        self.index_from = trio.current_time() + sim.index_pause()
         self._grown = trio.Event()
         self.sent_checks = 0
         self.links: list[Link] = []
-        s = world.settings
+        s = sim.settings
         self.config = BrokerConfig(
             broker_name="broker-a",
             broker_ip1=ADDRESS[0],
@@ -106,20 +106,20 @@ class Life:
             self._open()
         except BaseException:
             self.dead = True
-            world.bury(self.store, folder)
+            sim.bury(self.store, folder)
             raise
 
     def _open(self) -> None:
-        world = self.world
-        for topic in world.settings.topics:
+        sim = self.sim
+        for topic in sim.settings.topics:
             self.store.set_topic(topic, read_queues=QUEUES, write_queues=QUEUES)
         self.flushed = self.indexed = self.log_end()  # what recovery kept, it has made durable
         self.offsets = OffsetTable(self.folder / "config" / "consumerOffset.json", 1)
-        world.faults.before_open(self.store)
+        sim.faults.before_open(self.store)
         self.native = self.call(open_transactions, self.config, self.store, self.offsets)
         self.rebuilt = self.native.rebuilt()
         self._check_rebuilt()
-        self.engine: Any = Engine(self, world.faults.engine(self.native))
+        self.engine: Any = Engine(self, sim.faults.engine(self.native))
         self.clients = ClientTable(lambda group: None)
         disk: Any = Disk(self, self.store)
         self.service = TransactionService(
@@ -131,8 +131,8 @@ class Life:
             message_id=lambda phys: message_id(ADDRESS, phys),
             keep_progress=self._keep_progress,
             overflow=self._overflow,
-            now=world.now,
-            on_exhausted=world.exhausted if world.settings.hook else None,
+            now=sim.now,
+            on_exhausted=sim.exhausted if sim.settings.hook else None,
         )
         processor = TransactionProcessor(self.service)
         self.dispatcher = Dispatcher(
@@ -175,11 +175,11 @@ class Life:
         with suppress(trio.EndOfChannel, trio.ClosedResourceError):
             while True:
                 data = await link.at_broker.receive()
-                await trio.sleep(self.world.latency())
+                await trio.sleep(self.sim.latency())
                 with suppress(trio.WouldBlock):  # what came meanwhile is read with it
                     while True:
                         data += link.at_broker.receive_nowait()
-                for piece in self.world.pieces(data):
+                for piece in self.sim.pieces(data):
                     self._feed(link, piece)
 
     def _feed(self, link: Link, data: bytes) -> None:
@@ -194,7 +194,7 @@ class Life:
                 self.dispatcher.process(link, command)  # type: ignore[arg-type]
             if session.error is not None:
                 raise Broken(f"the session of {link.peer} gave up: {session.error}")
-            if self.world.faults.hasty and self.config.sync_flush:
+            if self.sim.faults.hasty and self.config.sync_flush:
                 self.settle_flush()
                 self._release()
             if not session.more:
@@ -207,7 +207,7 @@ class Life:
             if self.config.sync_flush:
                 await self._grown.wait()
                 self._grown = trio.Event()
-            await trio.sleep(self.world.flush_pause() * (1000 if self.world.faults.hasty else 1))
+            await trio.sleep(self.sim.flush_pause() * (1000 if self.sim.faults.hasty else 1))
             self.flush()
 
     def flush(self) -> None:
@@ -229,7 +229,7 @@ class Life:
 
     async def _save_offsets(self) -> None:
         while True:
-            await trio.sleep(self.world.save_pause())
+            await trio.sleep(self.sim.save_pause())
             self.save()
 
     def save(self) -> None:
@@ -256,8 +256,8 @@ class Life:
         record = decode_record(command.body)
         count = int(record.properties.get("TRANSACTION_CHECK_TIMES", "0"))
         self.sent_checks += 1
-        self.world.note("broker", f"asks about {record.body.decode()}, count {count}")
-        self.world.model.asked(record.body, count, int(command.ext["commitLogOffset"]))
+        self.sim.note("broker", f"asks about {record.body.decode()}, count {count}")
+        self.sim.model.asked(record.body, count, int(command.ext["commitLogOffset"]))
 
     # What there is.
 
@@ -272,11 +272,11 @@ class Life:
         everything = Transactions(self.store.native)
         waits = all_pending(everything)
         found = [tuple(half) for half in self.pending()]
-        self.world.note("broker", f"starts with {self.rebuilt}")
+        self.sim.note("broker", f"starts with {self.rebuilt}")
         for what in ("ended", "replaced"):
             if self.rebuilt[what]:
-                self.world.count(what)
-        if self.world.model.has_twins():
+                self.sim.count(what)
+        if self.sim.model.has_twins():
             # Two halves of one transaction and one birth: each start may take one more for a copy.
             found, waits = ([(half[2], half[-1]) for half in halves] for halves in (found, waits))
             found, waits = sorted(set(found)), sorted(set(waits))
@@ -314,8 +314,8 @@ class Life:
         after = self.log_end()
         if after > before:
             self._grown.set()
-            if self.world.dies_in_call():
-                self.world.killed_in_call(self, before, after)
+            if self.sim.dies_in_call():
+                self.sim.killed_in_call(self, before, after)
                 raise Killed
         return result
 

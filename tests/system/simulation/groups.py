@@ -40,7 +40,7 @@ class Broken(AssertionError):
     """Something does not hold."""
 
 
-class GroupWorld:
+class GroupSimulation:
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)
         self.seed = seed
@@ -227,9 +227,9 @@ class GroupWorld:
                 raise Broken(f"{place}: offset {written} is written, {count} are consumed")
 
 
-def run_seed(seed: int) -> GroupWorld:
+def run_seed(seed: int) -> GroupSimulation:
     """Runs one seed. AssertionError, with its trace, if something does not hold."""
-    world = GroupWorld(seed)
+    sim = GroupSimulation(seed)
     logger = logging.getLogger("pyrmq")
     level = logger.level
     logger.setLevel(logging.CRITICAL)  # assigning would leave what loggers below have cached
@@ -239,16 +239,16 @@ def run_seed(seed: int) -> GroupWorld:
             patch("trio._core._run._r", Random(seed)),
             patch("pyrmq.client.consumer.rebalance.random", Random(seed)),
         ):
-            trio.run(world.run, clock=trio.testing.MockClock(autojump_threshold=0))
+            trio.run(sim.run, clock=trio.testing.MockClock(autojump_threshold=0))
     except BaseExceptionGroup as e:
         if e.subgroup((KeyboardInterrupt, SystemExit)):
             raise
         broken = e.subgroup(Broken) or e
-        text = "\n".join([f"seed {seed}", *world.trace, repr(broken)])
+        text = "\n".join([f"seed {seed}", *sim.trace, repr(broken)])
         raise Broken(text) from e
     finally:
         logger.setLevel(level)
-    return world
+    return sim
 
 
 Result = tuple[Counter[str], list[tuple[int, str]]]

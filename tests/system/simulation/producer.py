@@ -21,7 +21,7 @@ from tests.system.simulation.model import Chain, Kind, Transaction
 from tests.system.simulation.stand_ins import Killed, Link
 
 if TYPE_CHECKING:
-    from tests.system.simulation.world import World
+    from tests.system.simulation.simulation import Simulation
 
 CHECK_TRANSACTION_STATE = 39
 ATTEMPTS = 3
@@ -31,8 +31,8 @@ ATTEMPTS = 3
 class Producer:
     """`run` is one process; who runs it again has a new process of the same name."""
 
-    def __init__(self, world: World, name: str, group: str) -> None:
-        self.world = world
+    def __init__(self, sim: Simulation, name: str, group: str) -> None:
+        self.sim = sim
         self.name = name
         self.group = group
         self.link: Link | None = None
@@ -48,8 +48,8 @@ class Producer:
             async with trio.open_nursery() as self.nursery:
                 self.nursery.start_soon(self._stay_connected)
                 while True:
-                    await trio.sleep(self.world.random.expovariate(1 / self.world.settings.pause))
-                    transaction = self.world.next_transaction(self.group)
+                    await trio.sleep(self.sim.random.expovariate(1 / self.sim.settings.pause))
+                    transaction = self.sim.next_transaction(self.group)
                     if transaction is not None:
                         running.append(transaction)
                         self.nursery.start_soon(self._transact, transaction)
@@ -67,16 +67,16 @@ class Producer:
             try:
                 self._connect()
             except Killed:
-                await trio.sleep(self.world.random.uniform(0.05, 1))
+                await trio.sleep(self.sim.random.uniform(0.05, 1))
                 continue
             assert self.link is not None
             await self._read(self.link)
 
     def _connect(self) -> None:
-        life = self.world.life
+        life = self.sim.life
         if life is None:
             raise Killed
-        self.link = life.connect(self.name, self.world.new_port())
+        self.link = life.connect(self.name, self.sim.new_port())
         life.register(self.link, self.group)
 
     def _disconnect(self) -> None:
@@ -89,11 +89,11 @@ class Producer:
         try:
             while True:
                 data = await link.at_client.receive()
-                await trio.sleep(self.world.latency())
+                await trio.sleep(self.sim.latency())
                 if link.closed:
                     break
                 for command in reader.feed(data):
-                    if not self.world.loses():
+                    if not self.sim.loses():
                         self._take(command)
         except (trio.EndOfChannel, trio.ClosedResourceError):
             pass
@@ -111,7 +111,7 @@ class Producer:
         """Hands a frame to the connection; what becomes of it nobody knows."""
         if self.link is None or self.link.closed:
             return False
-        if not self.world.loses():
+        if not self.sim.loses():
             self.link.to_broker.send_nowait(encode(command))
         return True
 
@@ -125,14 +125,14 @@ class Producer:
             with trio.move_on_after(patience):
                 return await answer.receive()
         else:
-            await trio.sleep(self.world.random.uniform(0.1, 1))
+            await trio.sleep(self.sim.random.uniform(0.1, 1))
         self._answers.pop(command.opaque, None)
         return None
 
     # Transactions.
 
     async def _transact(self, tx: Transaction) -> None:
-        w, random = self.world, self.world.random
+        w, random = self.sim, self.sim.random
         tx.running = True
         chain = None
         for _ in range(ATTEMPTS):
@@ -165,7 +165,7 @@ class Producer:
     async def _send_half(self, tx: Transaction) -> Chain | None:
         chain = tx.attempt()
         if not tx.same_birth or not tx.born:
-            tx.born = self.world.now()
+            tx.born = self.sim.now()
         properties = {}
         if tx.immunity is not None:
             properties["CHECK_IMMUNITY_TIME_IN_SECONDS"] = str(tx.immunity)
@@ -176,15 +176,15 @@ class Producer:
             key=tx.key,
             queue_id=tx.queue_id,
             properties=properties,
-            serialize=self.world.random.choice((0, 1)),
+            serialize=self.sim.random.choice((0, 1)),
             change={"g": str(tx.born)},
         )
         answer = await self.request(command)
         if answer is None or answer.code != 0:
-            self.world.note(self.name, f"half {chain.body.decode()}: {answer and answer.remark}")
+            self.sim.note(self.name, f"half {chain.body.decode()}: {answer and answer.remark}")
             return None
         chain.half = stored_half(command, answer)
-        self.world.note(
+        self.sim.note(
             self.name,
             f"half {chain.body.decode()} at {chain.half.queue_offset}, phys {chain.half.phys}",
         )
@@ -193,28 +193,26 @@ class Producer:
     def _end(self, half: Half, state: int, from_check: bool = False) -> None:
         command = end_command(half, state, from_check=from_check)
         command.flag = FLAG_ONEWAY
-        self.world.note(
-            self.name, f"end {half.unique_key[-4:]} at {half.queue_offset} with {state}"
-        )
+        self.sim.note(self.name, f"end {half.unique_key[-4:]} at {half.queue_offset} with {state}")
         self._post(command)
 
     async def commit(
         self, half: Half, state: int = COMMIT, *, from_check: bool = False
     ) -> int | None:
         """Ends with an answer, which no client library asks for."""
-        life = self.world.life
+        life = self.sim.life
         answer = await self.request(end_command(half, state, from_check=from_check))
-        self.world.note(
+        self.sim.note(
             self.name,
             f"end {half.unique_key[-4:]} at {half.queue_offset} with {state}: "
             f"{answer and (answer.code, answer.remark)}",
         )
-        if answer is None or life is not self.world.life:
+        if answer is None or life is not self.sim.life:
             return None
         return answer.code
 
     async def _commit_once(self, tx: Transaction, half: Half) -> None:
-        w = self.world
+        w = self.sim
         for _ in range(3):
             if await self.commit(half) == 0:
                 life = w.life
@@ -224,7 +222,7 @@ class Producer:
                 return
 
     async def _answer_check(self, command: Command) -> None:
-        w = self.world
+        w = self.sim
         (record, ext) = (decode_record(command.body), command.ext)
         tx = w.model.transactions[ext["transactionId"]]
         half = Half(

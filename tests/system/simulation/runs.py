@@ -14,30 +14,30 @@ import trio
 import trio.testing
 
 from tests.system.simulation.model import Broken
-from tests.system.simulation.world import Faults, World
+from tests.system.simulation.simulation import Faults, Simulation
 
 
 class _Errors(logging.Handler):
     """What the broker logs as its own failure fails the run."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, sim: Simulation) -> None:
         super().__init__(logging.ERROR)
-        self.world = world
+        self.sim = sim
 
     def emit(self, record: logging.LogRecord) -> None:
         if "moved to TRANS_CHECK_MAX_TIME_TOPIC" not in record.getMessage():
-            self.world.trace.append(f"logged: {record.getMessage()} {record.exc_info}")
+            self.sim.trace.append(f"logged: {record.getMessage()} {record.exc_info}")
             raise Broken(record.getMessage())
 
 
 @contextmanager
-def _small(world: World) -> Iterator[None]:
+def _small(sim: Simulation) -> Iterator[None]:
     """Bounds of the service that small runs would never meet, errors that tell, and an order of
     tasks that comes from the seed."""
-    s = world.settings
-    errors = _Errors(world)
+    s = sim.settings
+    errors = _Errors(sim)
     logger = logging.getLogger("pyrmq")
-    scheduler = Random(world.seed)
+    scheduler = Random(sim.seed)
     logger.addHandler(errors)
     level, logger.level, logger.propagate = logger.level, logging.ERROR, False
     try:
@@ -62,33 +62,33 @@ def flat(error: BaseException) -> list[BaseException]:
     return [error]
 
 
-def run_seed(seed: int, faults: Faults | None = None, folder: Path | None = None) -> World:
+def run_seed(seed: int, faults: Faults | None = None, folder: Path | None = None) -> Simulation:
     """Runs one seed; AssertionError, with its trace, if something does not hold."""
     memory = Path("/dev/shm")
     where = folder or (memory if memory.is_dir() else None)
     root = Path(tempfile.mkdtemp(prefix="pyrmq-sim-", dir=where))
-    world = World(seed, root, faults or Faults())
+    sim = Simulation(seed, root, faults or Faults())
     try:
-        with _small(world):
-            trio.run(world.run, clock=trio.testing.MockClock(autojump_threshold=0))
+        with _small(sim):
+            trio.run(sim.run, clock=trio.testing.MockClock(autojump_threshold=0))
     except BaseException as e:
         leaves = flat(e)
         if any(isinstance(leaf, KeyboardInterrupt | SystemExit) for leaf in leaves):
             raise
         broken = [leaf for leaf in leaves if isinstance(leaf, Broken)] or leaves
-        raise Failed(world, broken[0]) from broken[0]
+        raise Failed(sim, broken[0]) from broken[0]
     finally:
-        world.leave()
-    return world
+        sim.leave()
+    return sim
 
 
 class Failed(AssertionError):
     """A seed that failed, and what happened in it."""
 
-    def __init__(self, world: World, why: BaseException) -> None:
-        self.world = world
+    def __init__(self, sim: Simulation, why: BaseException) -> None:
+        self.sim = sim
         self.why = f"{type(why).__name__}: {why}"
         super().__init__(
-            f"seed {world.seed}: {self.why}\n(all that happened: PYRMQ_SIM_SEED={world.seed} "
-            "pytest tests/system/simulation -k replay -s)\n" + "\n".join(world.trace[-25:])
+            f"seed {sim.seed}: {self.why}\n(all that happened: PYRMQ_SIM_SEED={sim.seed} "
+            "pytest tests/system/simulation -k replay -s)\n" + "\n".join(sim.trace[-25:])
         )

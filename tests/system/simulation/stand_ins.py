@@ -1,5 +1,5 @@
 """What stands before the broker's real parts: connections without sockets, calls that may not
-return, a disk and an index of the world's making."""
+return, a disk and an index of the sim's making."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Engine:
 
 
 class Disk:
-    """Stands before the Store: what is on disk is the world's to say, and an index that is behind
+    """Stands before the Store: what is on disk is the sim's to say, and an index that is behind
     shows nothing yet."""
 
     def __init__(self, life: Life, store: Store) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pyrmq.engine import Store, Transactions
 from tests.system.simulation.runs import Failed, run_seed
-from tests.system.simulation.world import Faults
+from tests.system.simulation.simulation import Faults
 
 SEEDS = 200
 """A fault shows in one of these."""

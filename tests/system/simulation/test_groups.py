@@ -28,11 +28,11 @@ def test_many_seeds() -> None:
 def test_replay() -> None:
     """One seed, with all that happened in it."""
     try:
-        world = run_seed(int(os.environ["PYRMQ_GROUP_SEED"]))
+        sim = run_seed(int(os.environ["PYRMQ_GROUP_SEED"]))
     except Broken as e:
         print(e)
         raise
-    print("\n".join(["", *world.trace]))
+    print("\n".join(["", *sim.trace]))
 
 
 def test_a_seed_is_one_history() -> None:

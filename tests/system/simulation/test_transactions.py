@@ -37,11 +37,11 @@ def test_many_seeds() -> None:
 def test_replay() -> None:
     """One seed, with all that happened in it."""
     try:
-        world = run_seed(int(os.environ["PYRMQ_SIM_SEED"]))
+        sim = run_seed(int(os.environ["PYRMQ_SIM_SEED"]))
     except Failed as e:
-        print("\n".join(["", *e.world.trace, e.why]))
+        print("\n".join(["", *e.sim.trace, e.why]))
         raise
-    print("\n".join(["", *world.trace]))
+    print("\n".join(["", *sim.trace]))
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

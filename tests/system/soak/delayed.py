@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 
+from tests.support.ledger import parsed
 from tests.support.records import Record
 from tests.support.wire import Command
 from tests.system.crash import delay_load
-from tests.system.soak.keyed import parsed
 from tests.system.soak.settings import DELAYS
-from tests.system.soak.world import Pace, Role, SenderRole, World
+from tests.system.soak.shared import Pace, Role, SenderRole, Shared
 
 TOPIC, QUEUES = delay_load.TOPIC, delay_load.QUEUES
 RATE = 60.0
@@ -17,36 +17,36 @@ WINDOW = 8
 
 
 class DelaySender(delay_load.Sender):
-    """The kill loop's sender, at a pace, which tells the book at once."""
+    """The kill loop's sender, at a pace, which tells the ledger at once."""
 
-    def __init__(self, world: World, *, nth: int) -> None:
+    def __init__(self, shared: Shared, *, nth: int) -> None:
         super().__init__(
-            world.server.broker,
+            shared.server.broker,
             name=f"delayed.{nth}",
-            seed=world.chance(f"delayed {nth}").randrange(1 << 31),
+            seed=shared.chance(f"delayed {nth}").randrange(1 << 31),
             window=WINDOW,
             back=False,
             first_ack=threading.Event(),
         )
-        self._world = world
-        self._pace = Pace(world, RATE, WINDOW)
+        self._shared = shared
+        self._pace = Pace(shared, RATE, WINDOW)
 
     def problems(self) -> list[str]:
         return self.outcome.problems
 
     def _send(self) -> None:
         self._pace.wait()
-        self._world.ledger.delayed.sent(self._name, self._count + 1)
-        self._world.count("sent")
+        self._shared.ledgers.delayed.sent(self._name, self._count + 1)
+        self._shared.count("sent")
         super()._send()
 
     def _account(self, answer: Command, *, more: bool) -> None:
-        if self._world.refused(answer.code):
+        if self._shared.refused(answer.code):
             del self._sends[answer.opaque]
             return
         super()._account(answer, more=more)
         for key, waits in self.outcome.places.items():
-            self._world.ledger.delayed.acked(*parsed(key), waits)
+            self._shared.ledgers.delayed.acknowledged(*parsed(key), waits)
         for table in (self.outcome.places, self.outcome.acked, self.outcome.sent):
             table.clear()
 
@@ -57,5 +57,5 @@ def is_early(record: Record) -> bool:
     return record.store_timestamp < record.born_timestamp + delay
 
 
-def roles(world: World) -> list[Role]:
-    return [SenderRole(world, "delayed sender", lambda n: DelaySender(world, nth=n))]
+def roles(shared: Shared) -> list[Role]:
+    return [SenderRole(shared, "delayed sender", lambda n: DelaySender(shared, nth=n))]

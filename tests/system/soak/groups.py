@@ -11,7 +11,7 @@ from tests.system.soak.handling import Handle
 from tests.system.soak.locks import LockTable
 from tests.system.soak.member import Group, Member
 from tests.system.soak.settings import BROADCAST, ORDERED, PLAIN, QUEUES, REQUESTS, TAGGED
-from tests.system.soak.world import Role, World
+from tests.system.soak.shared import Role, Shared
 
 ALL = ("TAG", "*")
 MOVABLE = {"CG_moving": PLAIN, "CG_tags": TAGGED}
@@ -34,8 +34,8 @@ class Staff:
     made: int = 0
 
 
-def staffs(world: World) -> list[Staff]:
-    ledger = world.ledger
+def staffs(shared: Shared) -> list[Staff]:
+    ledgers = shared.ledgers
 
     def group(name: str, topic: str, queues: int, handle: Handle, kind: str, text: str) -> Group:
         return Group(name, {topic: (queues, kind, text)}, handle)
@@ -43,26 +43,26 @@ def staffs(world: World) -> list[Staff]:
     def of(name: str, topic: str, handle: Handle, kind: str = "TAG", text: str = "*") -> Group:
         return group(name, topic, QUEUES[topic], handle, kind, text)
 
-    failing = of(FAILING, PLAIN, handling.failing(world, ledger.failing))
+    failing = of(FAILING, PLAIN, handling.failing(shared, ledgers.failing))
     failing.topics[retry_topic(FAILING)] = (1, *ALL)
-    ordered = of("CG_ordered", ORDERED, handling.by_key(ledger.ordered))
-    ordered.ordered = LockTable(ledger.ordered)
-    tags = handling.by_key(ledger.tags, keyed.wants_tags)
-    sql = handling.by_key(ledger.sql, keyed.wants_sql)
-    delays = handling.delayed(ledger.delayed)
-    committed = handling.transaction(ledger.transactions)
+    ordered = of("CG_ordered", ORDERED, handling.by_key(ledgers.ordered))
+    ordered.ordered = LockTable(ledgers.ordered)
+    tags = handling.by_key(ledgers.tags, keyed.wants_tags)
+    sql = handling.by_key(ledgers.sql, keyed.wants_sql)
+    delays = handling.delayed(ledgers.delayed)
+    committed = handling.transaction(ledgers.transactions)
     found = [
-        Staff(of("CG_moving", PLAIN, handling.plain(world, ledger.plain)), 4),
+        Staff(of("CG_moving", PLAIN, handling.plain(shared, ledgers.plain)), 4),
         Staff(failing, 3),
         Staff(of("CG_tags", TAGGED, tags, "TAG", keyed.TAG_EXPRESSION), 2),
         Staff(of("CG_sql", TAGGED, sql, "SQL92", keyed.SQL_EXPRESSION), 2),
         Staff(group("CG_delayed", delayed.TOPIC, delayed.QUEUES, delays, *ALL), 2),
         Staff(group("CG_halves", halves.TOPIC, halves.QUEUES, committed, *ALL), 2),
         Staff(ordered, 3, keeps_ids=True),
-        Staff(of("CG_replying", REQUESTS, replies.replying(world)), 2),
+        Staff(of("CG_replying", REQUESTS, replies.replying(shared)), 2),
     ]
-    for book in ledger.broadcast:
-        each = of("CG_broadcast", BROADCAST, handling.by_key(book))
+    for ledger in ledgers.broadcast:
+        each = of("CG_broadcast", BROADCAST, handling.by_key(ledger))
         each.places = {}
         found.append(Staff(each, 1))
     return found
@@ -71,8 +71,8 @@ def staffs(world: World) -> list[Staff]:
 class Management(Role):
     """Every now and then a member joins, leaves or is cut off; at the end each group has one."""
 
-    def __init__(self, world: World, groups: list[Staff], every: float) -> None:
-        super().__init__(world, "management")
+    def __init__(self, shared: Shared, groups: list[Staff], every: float) -> None:
+        super().__init__(shared, "management")
         self._groups = groups
         self._every = every
         self._pool = 0
@@ -100,15 +100,15 @@ class Management(Role):
             self._join(staff)
 
     def _join(self, staff: Staff) -> None:
-        self.world.count("members joined")
+        self.shared.count("members joined")
         if staff.free_ids:
             name = staff.free_ids.pop()
         else:
             staff.made += 1
             name = f"{staff.group.name}@{staff.made}"
-            if staff.group.places is not None:  # two groups of one name, as each has a book
+            if staff.group.places is not None:  # two groups of one name, as each has a ledger
                 name += f"-{self._groups.index(staff)}"
-        member = Member(self.world, staff.group, name)
+        member = Member(self.shared, staff.group, name)
         staff.members.append(member)
         member.start()
 
@@ -116,10 +116,10 @@ class Management(Role):
         member = staff.members.pop(self.chance.randrange(len(staff.members)))
         crash = how == "crash"
         member.going = "crash" if crash else "leave"
-        self.world.count("members cut off" if crash else "members left")
+        self.shared.count("members cut off" if crash else "members left")
         member.join(LOCK_SECONDS)
         if member.is_alive():
-            self.world.fault(f"{member.name} does not go")
+            self.shared.fault(f"{member.name} does not go")
         if crash and staff.keeps_ids:
             # Its locks are its own for a minute.
             staff.free_ids.append(member.client_id)
@@ -133,4 +133,4 @@ class Management(Role):
         for member in members:
             member.join(LOCK_SECONDS)
             if member.is_alive():
-                self.world.fault(f"{member.name} does not leave")
+                self.shared.fault(f"{member.name} does not leave")

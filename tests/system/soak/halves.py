@@ -6,12 +6,12 @@ import time
 
 from tests.support.client import Closed
 from tests.support.delays import runtime_info
+from tests.support.ledger import parsed
 from tests.support.transactions import COMMIT
 from tests.support.wire import Command
 from tests.system.crash import transaction_load
 from tests.system.crash.transaction_load import GROUPS, fate_of
-from tests.system.soak.keyed import parsed
-from tests.system.soak.world import Pace, Role, SenderRole, World
+from tests.system.soak.shared import Pace, Role, SenderRole, Shared
 
 TOPIC, QUEUES = transaction_load.TOPIC, transaction_load.QUEUES
 RATE = 20.0
@@ -20,67 +20,71 @@ WINDOWS = (8, 4, 1)
 
 
 class Producer(transaction_load.Producer):
-    """The kill loop's producer, at a pace, which tells the book at once."""
+    """The kill loop's producer, at a pace, which tells the ledger at once."""
 
-    def __init__(self, world: World, told: set[str], *, number: int, nth: int, window: int) -> None:
+    def __init__(
+        self, shared: Shared, told: set[str], *, number: int, nth: int, window: int
+    ) -> None:
         try:
             super().__init__(
-                world.server.broker,
+                shared.server.broker,
                 number=number,
                 round_number=nth,
-                seed=world.chance(f"halves {number} {nth}").randrange(1 << 31),
+                seed=shared.chance(f"halves {number} {nth}").randrange(1 << 31),
                 window=window,
                 told=frozenset(told),
             )
         except Closed:  # while it joined its group
             self._client.close()
             raise
-        self._world = world
+        self._shared = shared
         self._all_told = told
-        self._pace = Pace(world, RATE, window or 1)
+        self._pace = Pace(shared, RATE, window or 1)
 
     def problems(self) -> list[str]:
         self._all_told |= self.outcome.told
-        self._world.count("check-backs", self.outcome.checks.total())
+        self._shared.count("check-backs", self.outcome.checks.total())
         return self.outcome.problems
 
     def _send_half(self) -> None:
         self._pace.wait()
-        self._world.ledger.transactions.sent(self._name, self._count + 1)
-        self._world.count("sent")
+        self._shared.ledgers.transactions.sent(self._name, self._count + 1)
+        self._shared.count("sent")
         super()._send_half()
 
     def _account(self, answer: Command) -> None:
         known = self._halves.get(answer.opaque)
-        if known is not None and self._world.refused(answer.code):
+        if known is not None and self._shared.refused(answer.code):
             del self._halves[answer.opaque]
             return
-        if known is None and self._world.refused(answer.code):
+        if known is None and self._shared.refused(answer.code):
             del self._words[answer.opaque]
             return
         super()._account(answer)
         if known is not None and (half := self.outcome.acked.pop(known[0], None)):
             committed = fate_of(half.unique_key) == COMMIT
             stream, number = parsed(half.unique_key)
-            self._world.ledger.transactions.acked(stream, number, half.phys, wanted=committed)
+            self._shared.ledgers.transactions.acknowledged(
+                stream, number, half.phys, wanted=committed
+            )
 
 
 class Answering(Role):
     """Producers that send nothing more and answer for all groups, until no half waits."""
 
-    def __init__(self, world: World, told: set[str], number: int) -> None:
-        super().__init__(world, f"answering producer {number}")
+    def __init__(self, shared: Shared, told: set[str], number: int) -> None:
+        super().__init__(shared, f"answering producer {number}")
         self._told = told
         self._number = number
         self._made = 0
 
     def wanted(self) -> bool:
-        return not self.world.over.is_set()
+        return not self.shared.over.is_set()
 
     def work(self) -> None:
         self._made += 1
         producer = Producer(
-            self.world, self._told, number=self._number, nth=100_000 + self._made, window=0
+            self.shared, self._told, number=self._number, nth=100_000 + self._made, window=0
         )
         producer.start()
         while self.wanted() and producer.is_alive():
@@ -88,25 +92,25 @@ class Answering(Role):
         producer.stop.set()
         producer.join(30)
         for problem in producer.problems():
-            self.world.fault(f"{self.name}: {problem}")
+            self.shared.fault(f"{self.name}: {problem}")
 
 
-def pending(world: World) -> int:
+def pending(shared: Shared) -> int:
     """How many halves wait."""
-    with world.connect() as client:
+    with shared.connect() as client:
         return int(runtime_info(client)["transactionPendingCount"])
 
 
-def roles(world: World, told: set[str]) -> list[Role]:
+def roles(shared: Shared, told: set[str]) -> list[Role]:
     def role(number: int, window: int) -> Role:
         return SenderRole(
-            world,
+            shared,
             f"transaction producer {number}",
-            lambda n: Producer(world, told, number=number, nth=n, window=window),
+            lambda n: Producer(shared, told, number=number, nth=n, window=window),
         )
 
     return [role(i, window) for i, window in enumerate(WINDOWS)]
 
 
-def answering(world: World, told: set[str]) -> list[Role]:
-    return [Answering(world, told, number) for number in range(len(GROUPS))]
+def answering(shared: Shared, told: set[str]) -> list[Role]:
+    return [Answering(shared, told, number) for number in range(len(GROUPS))]

@@ -9,7 +9,7 @@ from contextlib import suppress
 from tests.support.client import Client, Closed
 from tests.support.wire import encode
 from tests.system.hostile.damage import DAMAGE, samples
-from tests.system.soak.world import ANSWER_SECONDS, Role, World
+from tests.system.soak.shared import ANSWER_SECONDS, Role, Shared
 
 RATE = 2.0
 SILENT = 10
@@ -17,14 +17,14 @@ SILENT = 10
 
 
 class Intruder(Role):
-    def __init__(self, world: World) -> None:
-        super().__init__(world, "intruder")
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared, "intruder")
         self._silent: deque[Client] = deque()
         self._frames = [encode(command) for command in samples()]
 
     def work(self) -> None:
-        while self.wanted() and self.world.up.is_set():
-            server = self.world.server
+        while self.wanted() and self.shared.up.is_set():
+            server = self.shared.server
             address = self.chance.choice((server.broker, server.broker, server.namesrv))
             with suppress(Closed, ConnectionError):
                 client = Client(address, timeout=ANSWER_SECONDS)
@@ -33,8 +33,8 @@ class Intruder(Role):
                 finally:
                     if client not in self._silent:
                         client.close()
-            self.world.count("hostile connections")
-            time.sleep(1 / (RATE * self.world.settings.rate))
+            self.shared.count("hostile connections")
+            time.sleep(1 / (RATE * self.shared.settings.rate))
         while self._silent:
             self._silent.popleft().close()
 
@@ -62,7 +62,7 @@ class Intruder(Role):
             try:
                 client.until_closed()
             except TimeoutError:
-                self.world.fault(f"not closed after {data[:100].hex()}")
+                self.shared.fault(f"not closed after {data[:100].hex()}")
 
     def _damaged(self, frame: bytes) -> bytes:
         data = bytearray(frame)

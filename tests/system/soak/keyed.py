@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 from tests.support.client import send_command
 from tests.support.delays import place
+from tests.support.ledger import Ledger
 from tests.support.wire import BINARY, JSON, Command
 from tests.system.crash import delay_load
 from tests.system.crash.delay_load import body_of
-from tests.system.soak.ledger import Book
 from tests.system.soak.settings import BROADCAST, ORDERED, QUEUES, TAGGED
-from tests.system.soak.world import Pace, Role, SenderRole, World
+from tests.system.soak.shared import Pace, Role, SenderRole, Shared
 
 TAGS = ("red", "green", "blue")
 TAG_EXPRESSION = "red || blue"
@@ -34,17 +34,11 @@ class Chosen:
     number: int
     queue: int
     properties: dict[str, str] = field(default_factory=dict)
-    books: tuple[tuple[Book, bool], ...] = ()
+    ledgers: tuple[tuple[Ledger, bool], ...] = ()
 
     @property
     def key(self) -> str:
         return f"{self.stream}-{self.number}"
-
-
-def parsed(key: str) -> tuple[str, int]:
-    """Stream and number of a key."""
-    stream, _, number = key.rpartition("-")
-    return stream, int(number)
 
 
 Choose = Callable[[int, random.Random], Chosen]
@@ -55,21 +49,21 @@ class KeyedSender(delay_load.Sender):
     """Sends what `choose` says until its connection breaks."""
 
     def __init__(
-        self, world: World, topic: str, choose: Choose, *, nth: int, rate: float, window: int
+        self, shared: Shared, topic: str, choose: Choose, *, nth: int, rate: float, window: int
     ) -> None:
         super().__init__(
-            world.server.broker,
+            shared.server.broker,
             name=topic,
-            seed=world.chance(f"{topic} {nth}").randrange(1 << 31),
+            seed=shared.chance(f"{topic} {nth}").randrange(1 << 31),
             window=window,
             back=False,
             first_ack=threading.Event(),
         )
-        self._world = world
+        self._shared = shared
         self._topic = topic
         self._choose = choose
         self._nth = nth
-        self._pace = Pace(world, rate, window)
+        self._pace = Pace(shared, rate, window)
         self._chosen: dict[int, Chosen] = {}
 
     def problems(self) -> list[str]:
@@ -78,9 +72,9 @@ class KeyedSender(delay_load.Sender):
     def _send(self) -> None:
         self._pace.wait()
         chosen = self._choose(self._nth, self._random)
-        for book, _ in chosen.books:
-            book.sent(chosen.stream, chosen.number)
-        self._world.count("sent")
+        for ledger, _ in chosen.ledgers:
+            ledger.sent(chosen.stream, chosen.number)
+        self._shared.count("sent")
         command = send_command(
             self._topic,
             body_of(chosen.key),
@@ -96,13 +90,13 @@ class KeyedSender(delay_load.Sender):
     def _account(self, answer: Command, *, more: bool) -> None:
         del self._sends[answer.opaque]
         chosen = self._chosen.pop(answer.opaque)
-        if self._world.refused(answer.code):
+        if self._shared.refused(answer.code):
             return
         if answer.code != 0:
             self.outcome.problems.append(f"{chosen.key}: {answer.code} {answer.remark}")
             return
-        for book, wanted in chosen.books:
-            book.acked(chosen.stream, chosen.number, place(answer), wanted=wanted)
+        for ledger, wanted in chosen.ledgers:
+            ledger.acknowledged(chosen.stream, chosen.number, place(answer), wanted=wanted)
 
 
 def wants_tags(number: int) -> bool:
@@ -115,7 +109,7 @@ def wants_sql(number: int) -> bool:
     return number % 10 > 4 and TAGS[number % 3] != "blue"
 
 
-def tagged(world: World) -> Choose:
+def tagged(shared: Shared) -> Choose:
     numbers: Counter[str] = Counter()
 
     def choose(nth: int, chance: random.Random) -> Chosen:
@@ -129,15 +123,15 @@ def tagged(world: World) -> Choose:
             chance.randrange(QUEUES[TAGGED]),
             {"TAGS": tag, "tint": tag, "n": str(number % 10)},
             (
-                (world.ledger.tags, wants_tags(number)),
-                (world.ledger.sql, wants_sql(number)),
+                (shared.ledgers.tags, wants_tags(number)),
+                (shared.ledgers.sql, wants_sql(number)),
             ),
         )
 
     return choose
 
 
-def ordered(world: World) -> Choose:
+def ordered(shared: Shared) -> Choose:
     """A stream for each ordering key, over all connections: what was not answered is not sent
     again, so that numbers only grow."""
     numbers: Counter[int] = Counter()
@@ -147,34 +141,34 @@ def ordered(world: World) -> Choose:
         number = numbers[key]
         numbers[key] += 1
         queue = key % QUEUES[ORDERED]
-        return Chosen(f"ordered.{key}", number, queue, {}, ((world.ledger.ordered, True),))
+        return Chosen(f"ordered.{key}", number, queue, {}, ((shared.ledgers.ordered, True),))
 
     return choose
 
 
-def broadcast(world: World) -> Choose:
+def broadcast(shared: Shared) -> Choose:
     numbers: Counter[str] = Counter()
 
     def choose(nth: int, chance: random.Random) -> Chosen:
         stream = f"broadcast.{nth}"
         number = numbers[stream]
         numbers[stream] += 1
-        books = tuple((book, True) for book in world.ledger.broadcast)
-        return Chosen(stream, number, chance.randrange(QUEUES[BROADCAST]), {}, books)
+        ledgers = tuple((ledger, True) for ledger in shared.ledgers.broadcast)
+        return Chosen(stream, number, chance.randrange(QUEUES[BROADCAST]), {}, ledgers)
 
     return choose
 
 
-def roles(world: World) -> list[Role]:
+def roles(shared: Shared) -> list[Role]:
     def role(topic: str, choose: Choose, rate: float, window: int) -> Role:
         return SenderRole(
-            world,
+            shared,
             f"sender to {topic}",
-            lambda n: KeyedSender(world, topic, choose, nth=n, rate=rate, window=window),
+            lambda n: KeyedSender(shared, topic, choose, nth=n, rate=rate, window=window),
         )
 
     return [
-        role(TAGGED, tagged(world), 100, 8),
-        role(ORDERED, ordered(world), 100, 8),
-        role(BROADCAST, broadcast(world), 40, 4),
+        role(TAGGED, tagged(shared), 100, 8),
+        role(ORDERED, ordered(shared), 100, 8),
+        role(BROADCAST, broadcast(shared), 40, 4),
     ]

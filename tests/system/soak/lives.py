@@ -10,7 +10,7 @@ from typing import Literal
 
 from tests.support.delays import log_end
 from tests.system.soak.settings import Settings
-from tests.system.soak.world import World
+from tests.system.soak.shared import Shared
 
 How = Literal["SIGTERM", "SIGKILL"]
 
@@ -31,7 +31,7 @@ def schedule(settings: Settings, chance: random.Random) -> list[tuple[float, How
 class Lives(threading.Thread):
     """Restarts as the schedule says, and notices a server that dies by itself."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, shared: Shared) -> None:
         super().__init__(name="lives", daemon=True)
         self.begun = 0.0
         """When this process of the server was ready."""
@@ -39,8 +39,8 @@ class Lives(threading.Thread):
         self.hurry = threading.Event()
         """Set: no more restarts but the last one, now."""
         self.ended = threading.Event()
-        self._world = world
-        self._plan = schedule(world.settings, world.chance("restarts"))
+        self._shared = shared
+        self._plan = schedule(shared.settings, shared.chance("restarts"))
 
     def first(self) -> None:
         """The first life."""
@@ -53,45 +53,45 @@ class Lives(threading.Thread):
                 if how == "SIGTERM" and self.hurry.is_set():
                     continue
                 while time.monotonic() < begun + at and not self.hurry.is_set():
-                    if not self._world.server.running:
+                    if not self._shared.server.running:
                         raise RuntimeError("the server died by itself")
                     time.sleep(0.05)
-                if self._world.over.is_set():
+                if self._shared.over.is_set():
                     break
                 self._again(how)
                 if self.hurry.is_set():
                     break
         except Exception:
-            self._world.fault(f"lives: {traceback.format_exc()}")
+            self._shared.fault(f"lives: {traceback.format_exc()}")
         finally:
             self.ended.set()
 
     def _again(self, how: How) -> None:
-        self._world.up.clear()
-        self._world.count(how)
+        self._shared.up.clear()
+        self._shared.count(how)
         if how == "SIGKILL":
-            self._world.server.kill()
+            self._shared.server.kill()
         else:
-            self._world.server.terminate()
+            self._shared.server.terminate()
         self._start()
 
     def _start(self) -> None:
         begun = time.monotonic()
-        self._world.server.start()
+        self._shared.server.start()
         self.begun = time.monotonic()
-        if self._world.life:
+        if self._shared.life:
             self.slowest_start = max(self.slowest_start, self.begun - begun)
         self._check_log_end()
-        self._world.life += 1
-        if self._world.over.is_set():
-            self._world.server.kill()
+        self._shared.life += 1
+        if self._shared.over.is_set():
+            self._shared.server.kill()
         else:
-            self._world.up.set()
+            self._shared.up.set()
 
     def _check_log_end(self) -> None:
         """What was acknowledged before is in the log, also what has been consumed already."""
-        newest = self._world.ledger.newest()
-        with self._world.connect() as client:
+        newest = self._shared.ledgers.newest()
+        with self._shared.connect() as client:
             end = log_end(client)
         if end <= newest:
-            self._world.fault(f"after a restart the log ends at {end}, before {newest}")
+            self._shared.fault(f"after a restart the log ends at {end}, before {newest}")

@@ -6,15 +6,15 @@ import threading
 from collections.abc import Iterable
 
 from pyrmq.model.message import MessageQueue
-from tests.system.soak.ledger import Book
+from tests.support.ledger import Ledger
 
 
 class LockTable:
     """Locks do not outlive the broker's process, so they are noted with the life of it in which
     they were granted."""
 
-    def __init__(self, book: Book) -> None:
-        self._book = book
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
         self._lock = threading.Lock()
         self._holders: dict[MessageQueue, tuple[int, str]] = {}
 
@@ -24,7 +24,7 @@ class LockTable:
             for queue in queues:
                 known, holder = self._holders.get(queue, (life, client_id))
                 if known == life and holder != client_id:
-                    self._book.note("locked twice", f"{queue} by {holder} and {client_id}")
+                    self._ledger.note("locked twice", f"{queue} by {holder} and {client_id}")
                 if known <= life:
                     self._holders[queue] = (life, client_id)
 

@@ -33,7 +33,7 @@ from tests.support.records import Record, java_hash
 from tests.support.wire import Command
 from tests.system.soak.handling import MOST_RETRIES, Handle
 from tests.system.soak.locks import LockTable
-from tests.system.soak.world import Role, World
+from tests.system.soak.shared import Role, Shared
 
 BROKER = "broker-a"
 GET_CONSUMER_LIST_BY_GROUP = 38
@@ -97,8 +97,8 @@ Going = Literal["", "leave", "crash"]
 
 
 class Member(Role):
-    def __init__(self, world: World, group: Group, client_id: str) -> None:
-        super().__init__(world, client_id)
+    def __init__(self, shared: Shared, group: Group, client_id: str) -> None:
+        super().__init__(shared, client_id)
         self.client_id = client_id
         self.going: Going = ""
         self._group = group
@@ -108,14 +108,14 @@ class Member(Role):
         self._asked: dict[int, _Held] = {}
 
     def wanted(self) -> bool:
-        return not self.going and not self.world.over.is_set()
+        return not self.going and not self.shared.over.is_set()
 
     def work(self) -> None:
         self._held.clear()
         self._asked.clear()
-        self._life = self.world.life
+        self._life = self.shared.life
         try:
-            with self.world.connect() as self._control, self.world.connect() as self._pulls:
+            with self.shared.connect() as self._control, self.shared.connect() as self._pulls:
                 self._serve()
                 if self.going == "crash":
                     self._control.reset()
@@ -148,7 +148,7 @@ class Member(Role):
         """A request that has to succeed."""
         answer = self._control.call(code, body, **ext)
         if answer.code != 0:
-            self.world.fault(f"{self.name}: request {code}: {answer.code} {answer.remark}")
+            self.shared.fault(f"{self.name}: request {code}: {answer.code} {answer.remark}")
         return answer
 
     # Which queues are ours.
@@ -180,7 +180,7 @@ class Member(Role):
         if answer.code == UNKNOWN_OFFSET:
             return 0
         if answer.code != 0:
-            self.world.fault(f"{self.name}: offset of {queue}: {answer.code} {answer.remark}")
+            self.shared.fault(f"{self.name}: offset of {queue}: {answer.code} {answer.remark}")
             return 0
         return int(answer.ext["offset"])
 
@@ -242,7 +242,7 @@ class Member(Role):
             self._ask(HEART_BEAT, self._group.heartbeat(self.client_id))
             time.sleep(0.05)
         else:
-            self.world.fault(f"{self.name}: pull of {held.queue}: {found.code} {answer.remark}")
+            self.shared.fault(f"{self.name}: pull of {held.queue}: {found.code} {answer.remark}")
             time.sleep(1)
         if self._group.places is not None:
             self._group.places[held.queue] = held.done
@@ -265,10 +265,10 @@ class Member(Role):
         for _ in range(SEND_BACK_TRIES):
             answer = self._control.request(command)
             if answer.code == 0:
-                self.world.count("sent back")
+                self.shared.count("sent back")
                 return
             time.sleep(0.5)  # the broker has one code for all that its store refuses
-        self.world.fault(f"{self.name}: sent back: {answer.code} {answer.remark}")
+        self.shared.fault(f"{self.name}: sent back: {answer.code} {answer.remark}")
 
     # Offsets.
 

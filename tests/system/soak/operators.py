@@ -25,7 +25,7 @@ from tests.support.operators import CLEAN_EXPIRED_CONSUMEQUEUE, create_topic, qu
 from tests.support.wire import Command
 from tests.system.soak.groups import MOVABLE
 from tests.system.soak.settings import PLAIN, QUEUES, TAGGED
-from tests.system.soak.world import Role, World
+from tests.system.soak.shared import Role, Shared
 
 RATE = 4.0
 SCRATCH = [f"SoakScratch{n}" for n in range(12)]
@@ -127,12 +127,12 @@ NAMESRV: dict[str, Look] = {
 
 
 class Operator(Role):
-    def __init__(self, world: World) -> None:
-        super().__init__(world, "operator")
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared, "operator")
         self._next_reset = time.monotonic() + 3
 
     def work(self) -> None:
-        with self.world.connect() as broker, Client(self.world.server.namesrv) as namesrv:
+        with self.shared.connect() as broker, Client(self.shared.server.namesrv) as namesrv:
             while self.wanted():
                 name = self.chance.choice([*BROKER, *NAMESRV])
                 if name in BROKER:
@@ -142,15 +142,15 @@ class Operator(Role):
                 if time.monotonic() >= self._next_reset:
                     self._next_reset = time.monotonic() + RESET_SECONDS
                     self._move_back(broker)
-                time.sleep(1 / (RATE * self.world.settings.rate))
+                time.sleep(1 / (RATE * self.shared.settings.rate))
 
     def _look(self, name: str, look: Look, client: Client) -> None:
         for answer, ok in look(client, self.chance):
-            self.world.count("admin requests")
+            self.shared.count("admin requests")
             if answer.code == NOT_SUPPORTED and answer.code in ok:
-                self.world.count(f"{name}: not supported")
-            elif answer.code not in (0, *ok) and not self.world.refused(answer.code):
-                self.world.fault(f"operator, {name}: {answer.code} {answer.remark}")
+                self.shared.count(f"{name}: not supported")
+            elif answer.code not in (0, *ok) and not self.shared.refused(answer.code):
+                self.shared.fault(f"operator, {name}: {answer.code} {answer.remark}")
 
     def _move_back(self, client: Client) -> None:
         """One queue by so many messages, or all queues to a time before what is consumed."""
@@ -160,7 +160,7 @@ class Operator(Role):
         committed = self._committed(client, group, topic)
         if committed is None:
             return
-        self.world.count("offsets moved back")
+        self.shared.count("offsets moved back")
         ext: dict[str, object] = {"group": group, "topic": topic, "isForce": "true"}
         then = int(time.time() * 1000) - BACK_MS
         if self.chance.random() < 0.5 and self._all_before(client, topic, then, committed):
@@ -169,8 +169,8 @@ class Operator(Role):
             low = client.min_offset(topic, queue)
             back = max(low, committed[queue] - BACK_MESSAGES)
             answer = client.call(RESET, timestamp=0, queueId=queue, offset=back, **ext)
-        if answer.code != 0 and not self.world.refused(answer.code):
-            self.world.fault(f"operator, offsets of {group}: {answer.code} {answer.remark}")
+        if answer.code != 0 and not self.shared.refused(answer.code):
+            self.shared.fault(f"operator, offsets of {group}: {answer.code} {answer.remark}")
 
     def _committed(self, client: Client, group: str, topic: str) -> list[int] | None:
         """By queue: everything before it is consumed. None while the group has none of a queue."""

@@ -9,7 +9,7 @@ from tests.support.wire import Command
 from tests.system.crash import load
 from tests.system.crash.load import Key, body_of
 from tests.system.soak.settings import PLAIN, QUEUES
-from tests.system.soak.world import Pace, Role, SenderRole, World
+from tests.system.soak.shared import Pace, Role, SenderRole, Shared
 
 WINDOWS = (64, 16, 1)
 """Unanswered requests of each sender."""
@@ -21,12 +21,12 @@ ONEWAY_RATE = 10.0
 
 
 class PlainSender(load.Sender):
-    """The kill loop's sender, at a pace, which tells the books at once."""
+    """The kill loop's sender, at a pace, which tells the ledgers at once."""
 
-    def __init__(self, world: World, *, number: int, round_number: int, window: int) -> None:
+    def __init__(self, shared: Shared, *, number: int, round_number: int, window: int) -> None:
         super().__init__(
-            world.server.broker,
-            seed=world.chance(f"plain {number} {round_number}").randrange(1 << 31),
+            shared.server.broker,
+            seed=shared.chance(f"plain {number} {round_number}").randrange(1 << 31),
             round_number=round_number,
             sender=number,
             topic=PLAIN,
@@ -35,9 +35,9 @@ class PlainSender(load.Sender):
             fresh_topic=None,
             first_ack=threading.Event(),
         )
-        self._world = world
-        self._books = (world.ledger.plain, world.ledger.failing)
-        self._pace = Pace(world, RATE, window)
+        self._shared = shared
+        self._ledgers = (shared.ledgers.plain, shared.ledgers.failing)
+        self._pace = Pace(shared, RATE, window)
 
     def problems(self) -> list[str]:
         return self.outcome.problems
@@ -46,20 +46,21 @@ class PlainSender(load.Sender):
         self._pace.wait()
         before = self._number
         super()._post(topic, queue_id, kind, serialize)
-        self._world.count("sent", self._number - before)
-        for book in self._books:
-            book.sent(stream_of(self._round, self._sender), self._number - 1)
+        self._shared.count("sent", self._number - before)
+        for ledger in self._ledgers:
+            for number in range(before, self._number):
+                ledger.sent(stream_of(self._round, self._sender), number)
 
     def _account(self, answer: Command) -> None:
-        if self._world.refused(answer.code):
+        if self._shared.refused(answer.code):
             self._find(answer.opaque)
             return
         super()._account(answer)
         outcome = self.outcome
         for key, place in outcome.acked.items():
-            for book in self._books:
-                book.acked(stream_of(key.round, key.sender), key.number, place.physical)
-        # Long runs: what the books know is not kept twice.
+            for ledger in self._ledgers:
+                ledger.acknowledged(stream_of(key.round, key.sender), key.number, place.physical)
+        # Long runs: what the ledgers know is not kept twice.
         for table in (outcome.acked, outcome.sent, outcome.unique):
             table.clear()
 
@@ -71,28 +72,28 @@ def stream_of(round_number: int, sender: int) -> str:
 class OnewaySender(Role):
     """Messages that nobody answers for: they come or they do not."""
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world, "one-way sender")
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared, "one-way sender")
         self._number = 0
 
     def work(self) -> None:
-        pace = Pace(self.world, ONEWAY_RATE)
-        with self.world.connect() as client:
+        pace = Pace(self.shared, ONEWAY_RATE)
+        with self.shared.connect() as client:
             while True:
                 pace.wait()
                 key = Key(0, ONEWAY, self._number)
                 self._number += 1
                 queue = self.chance.randrange(QUEUES[PLAIN])
                 client.oneway(send_command(PLAIN, body_of(key), queue_id=queue))
-                self.world.count("one-way sent")
+                self.shared.count("one-way sent")
 
 
-def roles(world: World) -> list[Role]:
+def roles(shared: Shared) -> list[Role]:
     def sender(number: int, window: int) -> SenderRole:
         return SenderRole(
-            world,
+            shared,
             f"plain sender {number}",
-            lambda n: PlainSender(world, number=number, round_number=n, window=window),
+            lambda n: PlainSender(shared, number=number, round_number=n, window=window),
         )
 
-    return [*(sender(i, w) for i, w in enumerate(WINDOWS)), OnewaySender(world)]
+    return [*(sender(i, w) for i, w in enumerate(WINDOWS)), OnewaySender(shared)]

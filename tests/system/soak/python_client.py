@@ -7,11 +7,11 @@ import trio
 from pyrmq import ConsumeFrom, Message, Producer, PushConsumer
 from pyrmq.errors import PyrmqError
 from pyrmq.model.message import SendStatus
+from tests.support.ledger import parsed
 from tests.support.records import parse_message_id
 from tests.system.crash.delay_load import body_of
-from tests.system.soak.keyed import parsed
 from tests.system.soak.settings import CLIENT
-from tests.system.soak.world import Role, World
+from tests.system.soak.shared import Role, Shared
 
 RATE = 30.0
 STAY = 5.0
@@ -21,11 +21,11 @@ STAY = 5.0
 class PythonClient(Role):
     """Runs over all restarts: finding the broker again is the client's own work."""
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world, "pyrmq's client")
-        host, port = world.server.namesrv
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared, "pyrmq's client")
+        host, port = shared.server.namesrv
         self._namesrv = f"{host}:{port}"
-        self._book = world.ledger.client
+        self._ledger = shared.ledgers.client
         self._token: trio.lowlevel.TrioToken | None = None
         self._scope = trio.CancelScope()
 
@@ -44,7 +44,7 @@ class PythonClient(Role):
             self._token.run_sync_soon(self._scope.cancel)
         self.join(60)
         if self.is_alive():
-            self.world.fault(f"{self.name} does not end")
+            self.shared.fault(f"{self.name} does not end")
 
     async def _live(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
@@ -57,20 +57,20 @@ class PythonClient(Role):
     async def _produce(self) -> None:
         async with Producer("PG_soak_client", namesrv=self._namesrv) as producer:
             number = 0
-            while self.world.loading.is_set():
-                await trio.sleep(1 / (RATE * self.world.settings.rate))
+            while self.shared.loading.is_set():
+                await trio.sleep(1 / (RATE * self.shared.settings.rate))
                 key = f"client-{number}"
-                self._book.sent("client", number)
-                self.world.count("sent")
+                self._ledger.sent("client", number)
+                self.shared.count("sent")
                 try:
                     result = await producer.send(Message(CLIENT, body_of(key), keys=key))
                 except PyrmqError as e:
-                    self.world.count(f"pyrmq's client: {type(e).__name__}")
+                    self.shared.count(f"pyrmq's client: {type(e).__name__}")
                     await trio.sleep(0.1)
                 else:
                     if result.status is SendStatus.SEND_OK:
                         _, place = parse_message_id(result.offset_msg_id)
-                        self._book.acked("client", number, place)
+                        self._ledger.acknowledged("client", number, place)
                 number += 1
 
     async def _consume(self) -> None:
@@ -83,11 +83,11 @@ class PythonClient(Role):
             async for message in consumer:
                 key = message.keys[0]
                 if message.body != body_of(key):
-                    self._book.note("damaged", key)
-                self._book.delivered(*parsed(key), message.commit_log_offset)
+                    self._ledger.note("damaged", key)
+                self._ledger.received(*parsed(key), message.commit_log_offset)
 
     async def _come_and_go(self) -> None:
-        while self.world.loading.is_set():
+        while self.shared.loading.is_set():
             with trio.move_on_after(STAY):
                 await self._consume()
             await trio.sleep(1)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.system.soak.flatness import Judgement
-from tests.system.soak.ledger import Ledger
+from tests.system.soak.ledgers import Ledgers
 
 COLUMNS = (
     "", "sent", "acknowledged", "wanted", "delivered", "again", "unanswered", "lost",
@@ -21,22 +21,22 @@ MOST_REFUSED = 0.1
 class Report:
     """`faults`: what went wrong while it ran; the rest is judged from what was counted."""
 
-    ledger: Ledger
+    ledgers: Ledgers
     counts: dict[str, int]
     faults: list[str]
     flatness: Sequence[Judgement] = field(default_factory=list)
 
     def failures(self) -> list[str]:
         """Why the run has failed; none if it has passed."""
-        found = self.ledger.faults()
+        found = self.ledgers.faults()
         found += [fault for judgement in self.flatness for fault in judgement.faults]
         found += self.faults
         refused = sum(count for name, count in self.counts.items() if name.startswith("refused: "))
         sent = self.counts.get("sent", 0)
         if refused > MOST_REFUSED * sent:
             found.append(f"{refused} of {sent} sends were refused: the server was not loaded")
-        found += [f"{book.name}: nothing was delivered" for book in self.ledger.books
-                  if not book.deliveries]  # fmt: skip
+        found += [f"{ledger.name}: nothing was delivered" for ledger in self.ledgers
+                  if not ledger.receipts]  # fmt: skip
         return found
 
     def exit_code(self) -> int:
@@ -57,11 +57,12 @@ class Report:
 
     def _rows(self) -> list[tuple[str, ...]]:
         rows = []
-        for book in self.ledger.books:
-            row = book.row()
+        for ledger in self.ledgers:
+            row = ledger.row()
             wrong = ", ".join(f"{count} {what}" for what, count in sorted(row.wrong.items()))
             numbers = (
-                row.sent, row.acked, row.wanted, row.delivered, row.again, row.unanswered, row.lost
+                row.sent, row.acknowledged, row.wanted, row.received, row.again, row.unanswered,
+                row.lost,
             )  # fmt: skip
             rows.append((row.name, *map(str, numbers), wrong or "0"))
         return rows

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from tests.support.operators import DELETE_EXPIRED_COMMITLOG
-from tests.system.soak.world import Role, World
+from tests.system.soak.shared import Role, Shared
 
 EVERY = 5.0
 KEPT_SECONDS = 40.0
@@ -30,15 +30,15 @@ def expendable(files: dict[int, tuple[int, float]], needed: int | None, before: 
 
 
 class Retention(Role):
-    def __init__(self, world: World) -> None:
-        super().__init__(world, "retention")
-        self._folder = world.settings.folder / "store" / "commitlog"
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared, "retention")
+        self._folder = shared.settings.folder / "store" / "commitlog"
 
     def work(self) -> None:
-        with self.world.connect() as client:
+        with self.shared.connect() as client:
             while self.wanted():
                 # First what is owed: what is acknowledged meanwhile lies in newer files.
-                needed = self.world.ledger.oldest_owed()
+                needed = self.shared.ledgers.oldest_owed()
                 files = {int(path.name): path for path in self._log_files()}
                 facts = {start: _facts(path) for start, path in files.items()}
                 old = expendable(facts, needed, time.time() - KEPT_SECONDS)
@@ -48,14 +48,14 @@ class Retention(Role):
                     answer = client.call(DELETE_EXPIRED_COMMITLOG)
                     if answer.code == 0:
                         gone = [start for start in old if not files[start].exists()]
-                        self.world.count("log files deleted", len(gone))
-                    elif not self.world.refused(answer.code):
-                        self.world.fault(f"retention: {answer.code} {answer.remark}")
+                        self.shared.count("log files deleted", len(gone))
+                    elif not self.shared.refused(answer.code):
+                        self.shared.fault(f"retention: {answer.code} {answer.remark}")
                 self._sleep()
 
     def _sleep(self) -> None:
         until = time.monotonic() + EVERY
-        while self.wanted() and self.world.up.is_set() and time.monotonic() < until:
+        while self.wanted() and self.shared.up.is_set() and time.monotonic() < until:
             time.sleep(0.1)
 
     def _log_files(self) -> list[Path]:

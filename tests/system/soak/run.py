@@ -27,7 +27,7 @@ from tests.system.soak.readings import Readings
 from tests.system.soak.report import Report
 from tests.system.soak.retention import Retention
 from tests.system.soak.settings import CONF, Settings
-from tests.system.soak.world import Role, World
+from tests.system.soak.shared import Role, Shared
 
 JOIN_SECONDS = 60.0
 BELOW_EPHEMERAL = (15_000, 32_000)
@@ -58,27 +58,27 @@ class Soak:
             own_group=True,
             start_timeout=60,
         )
-        self.world = World(settings, server)
+        self.shared = Shared(settings, server)
         self._say = say
         self._told: set[str] = set()
-        self._lives = Lives(self.world)
-        self._readings = Readings(self.world, self._lives, say)
+        self._lives = Lives(self.shared)
+        self._readings = Readings(self.shared, self._lives, say)
         every = max(min(settings.seconds / 60, 2.0), 0.3)
-        self._management = Management(self.world, staffs(self.world), every)
-        self._client = PythonClient(self.world)
+        self._management = Management(self.shared, staffs(self.shared), every)
+        self._client = PythonClient(self.shared)
         self._loads: list[Role] = [
-            *plain.roles(self.world),
-            *keyed.roles(self.world),
-            *delayed.roles(self.world),
-            *halves.roles(self.world, self._told),
-            *replies.roles(self.world),
-            Operator(self.world),
-            Intruder(self.world),
-            Retention(self.world),
+            *plain.roles(self.shared),
+            *keyed.roles(self.shared),
+            *delayed.roles(self.shared),
+            *halves.roles(self.shared, self._told),
+            *replies.roles(self.shared),
+            Operator(self.shared),
+            Intruder(self.shared),
+            Retention(self.shared),
         ]
 
     def run(self) -> Report:
-        world = self.world
+        shared = self.shared
         try:
             self._begin()
             try:
@@ -89,34 +89,34 @@ class Soak:
                 try:
                     end()
                 except Exception:
-                    world.fault(traceback.format_exc())
+                    shared.fault(traceback.format_exc())
         finally:
-            for event in (world.loading, world.up):
+            for event in (shared.loading, shared.up):
                 event.clear()
-            world.over.set()
+            shared.over.set()
             self._lives.hurry.set()
             if self._lives.is_alive():  # it may be about to start another process
                 self._lives.join(JOIN_SECONDS)
-            world.server.kill()
+            shared.server.kill()
         self._verify()
         return Report(
-            world.ledger,
-            world.counts(),
-            [*world.faults, *self._logged()],
-            judge(self._readings.found, world.settings.limits),
+            shared.ledgers,
+            shared.counts(),
+            [*shared.faults, *self._logged()],
+            judge(self._readings.found, shared.settings.limits),
         )
 
     def _begin(self) -> None:
-        world = self.world
+        shared = self.shared
         self._lives.first()
-        with world.connect() as client:
+        with shared.connect() as client:
             for topic, queues in TOPICS.items():
                 answer = create_topic(client, topic, queues)
                 if answer.code != 0:
                     raise RuntimeError(f"{topic}: {answer.code} {answer.remark}")
-        world.loading.set()
+        shared.loading.set()
         self._management.begin()
-        for role in [*self._loads, self._client, DeadLetters(world)]:
+        for role in [*self._loads, self._client, DeadLetters(shared)]:
             role.start()
         self._readings.start()
         self._lives.start()
@@ -129,54 +129,54 @@ class Soak:
     def _end_load(self) -> None:
         self._lives.hurry.set()
         self._lives.join(2 * JOIN_SECONDS)
-        self.world.loading.clear()
+        self.shared.loading.clear()
         for role in [*self._loads, self._management]:
             role.join(JOIN_SECONDS)
             if role.is_alive():
-                self.world.fault(f"{role.name} does not end")
+                self.shared.fault(f"{role.name} does not end")
 
     def _drain(self) -> None:
         """Until nothing is owed and no half waits, or for so long as the settings say."""
-        world = self.world
+        shared = self.shared
         begun = time.monotonic()
-        for role in halves.answering(world, self._told):
+        for role in halves.answering(shared, self._told):
             role.start()
         waiting = -1
-        while time.monotonic() < begun + world.settings.drain_seconds and world.server.running:
+        while time.monotonic() < begun + shared.settings.drain_seconds and shared.server.running:
             with suppress(Closed, ConnectionError, TimeoutError):
-                waiting = halves.pending(world)
-            if waiting == 0 and world.ledger.owed() == 0:
+                waiting = halves.pending(shared)
+            if waiting == 0 and shared.ledgers.owed() == 0:
                 self._say(f"drained in {time.monotonic() - begun:.1f} s")
                 break
             time.sleep(0.2)
         else:
-            world.fault(f"not drained: {world.ledger.owed()} owed, {waiting} halves wait")
+            shared.fault(f"not drained: {shared.ledgers.owed()} owed, {waiting} halves wait")
 
     def _end(self) -> None:
         """All leave, and the server stops in order."""
-        world = self.world
+        shared = self.shared
         self._client.leave()
         self._management.end()
-        world.over.set()
+        shared.over.set()
         self._readings.join(JOIN_SECONDS)
-        if world.server.running:
-            read_back(world)
-            world.up.clear()
-            world.server.terminate()
+        if shared.server.running:
+            read_back(shared)
+            shared.up.clear()
+            shared.server.terminate()
 
     def _verify(self) -> None:
         """`pyrmq store verify` finds nothing."""
         command = [sys.executable, "-m", "pyrmq", "store", "verify"]
-        command.append(str(self.world.server.store))
+        command.append(str(self.shared.server.store))
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            self.world.fault(f"pyrmq store verify: {done.returncode}\n{done.stdout[-2000:]}")
+            self.shared.fault(f"pyrmq store verify: {done.returncode}\n{done.stdout[-2000:]}")
         summary = (done.stdout.strip().splitlines() or [done.stderr.strip()])[-1]
         self._say(f"store verify: {summary}; slowest start {self._lives.slowest_start:.1f} s")
 
     def _logged(self) -> list[str]:
         """What no log of a server may have in it."""
-        text = self.world.server.stderr_text()
+        text = self.shared.server.stderr_text()
         return [
             f"the server's log: {text[text.index(mark) - 200 : text.index(mark) + 1500]}"
             for mark in ("Traceback (most recent call last)", "panicked at")

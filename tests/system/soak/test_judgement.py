@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.system.soak.flatness import Reading, in_longest_life, judge, over_lives
-from tests.system.soak.ledger import Ledger
+from tests.system.soak.ledgers import Ledgers
 from tests.system.soak.lives import schedule
 from tests.system.soak.locks import LockTable
 from tests.system.soak.report import Report
@@ -121,36 +121,51 @@ def test_files_that_may_be_deleted() -> None:
 
 
 def test_a_lock_that_two_have() -> None:
-    ledger = Ledger()
-    locks = LockTable(ledger.ordered)
+    ledgers = Ledgers()
+    locks = LockTable(ledgers.ordered)
     queue = object()
     locks.taken("a", [queue], 1)  # type: ignore[list-item]
     locks.taken("a", [queue], 1)  # type: ignore[list-item]
     locks.taken("b", [queue], 2)  # type: ignore[list-item]
     locks.taken("a", [queue], 1)  # type: ignore[list-item]
-    assert ledger.ordered.faults() == [], "a restart frees all locks"
+    assert ledgers.ordered.faults() == [], "a restart frees all locks"
     locks.given_up("b", [queue])  # type: ignore[list-item]
     locks.taken("c", [queue], 2)  # type: ignore[list-item]
-    assert ledger.ordered.faults() == []
+    assert ledgers.ordered.faults() == []
     locks.taken("d", [queue], 2)  # type: ignore[list-item]
-    (fault,) = ledger.ordered.faults()
+    (fault,) = ledgers.ordered.faults()
     assert "1 locked twice" in fault
 
 
 def test_what_fails_a_run() -> None:
-    ledger = Ledger()
-    for book in ledger.books:
-        book.delivered("s", 0)
-        book.sent("s", 0)
-    assert Report(ledger, {}, []).exit_code() == 0
+    ledgers = Ledgers()
+    for ledger in ledgers:
+        ledger.received("s", 0)
+        ledger.sent("s", 0)
+    assert Report(ledgers, {}, []).exit_code() == 0
     leak = in_longest_life(life(1, 200, lambda age: int((50 + age) * MIB)), Limits())
-    report = Report(ledger, {"sent": 12}, ["the server died by itself"], [leak])
+    report = Report(ledgers, {"sent": 12}, ["the server died by itself"], [leak])
     assert report.exit_code() == 1
     assert "  sent: 12" in report.lines()
     assert report.lines()[-1] == "FAILED: the server died by itself"
     assert report.lines()[-2].startswith("FAILED: longest life")
-    refusing = Report(ledger, {"sent": 50, "refused: SYSTEM_BUSY": 6}, [])
+    refusing = Report(ledgers, {"sent": 50, "refused: SYSTEM_BUSY": 6}, [])
     (failure,) = refusing.failures()
     assert failure.startswith("6 of 50 sends were refused")
-    silent = Report(Ledger(), {}, [])
+    silent = Report(Ledgers(), {}, [])
     assert "tags: nothing was delivered" in silent.failures()
+
+
+def test_the_sums() -> None:
+    ledgers = Ledgers()
+    for ledger, count in ((ledgers.plain, 2), (ledgers.delayed, 3)):
+        for number in range(count):
+            ledger.sent("s", number)
+            ledger.acknowledged("s", number, 100 + number)
+    ledgers.plain.received("s", 0, 100)
+    ledgers.sql.note("damaged", "s-1")
+    assert ledgers.owed() == 4
+    assert ledgers.oldest_owed() == 100
+    assert ledgers.newest() == 102
+    assert ledgers.receipts() == 1
+    assert len(ledgers.faults()) == 3

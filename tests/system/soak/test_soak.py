@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.system.soak import __main__ as program
-from tests.system.soak.ledger import Ledger
+from tests.system.soak.ledgers import Ledgers
 from tests.system.soak.report import Report
 from tests.system.soak.run import Soak
 from tests.system.soak.settings import Settings
 
 SECONDS = 6.0
-BOOKS = 12
+LEDGERS = 12
 
 
 class Run:
@@ -36,9 +36,9 @@ def test_a_short_run(run: Run) -> None:
     report = run.report
     assert report.failures() == []
     assert report.exit_code() == 0
-    rows = [book.row() for book in report.ledger.books]
-    assert len(rows) == BOOKS
-    assert all(row.delivered >= row.wanted > 0 for row in rows)
+    rows = [ledger.row() for ledger in report.ledgers]
+    assert len(rows) == LEDGERS
+    assert all(row.received >= row.wanted > 0 for row in rows)
     assert report.counts["SIGTERM"] == 1
     assert report.counts["SIGKILL"] == 2
     for what in (
@@ -55,15 +55,15 @@ def test_a_short_run(run: Run) -> None:
 
 @pytest.mark.slow
 def test_a_message_that_did_not_come_fails_the_run(run: Run) -> None:
-    """After all else: the books are changed."""
+    """After all else: the ledgers are changed."""
     report = run.report
-    lost = [book.forget() for book in report.ledger.books]
+    lost = [ledger.forget() for ledger in report.ledgers]
     failures = report.failures()
-    assert len(failures) == BOOKS
-    for book, key, failure in zip(report.ledger.books, lost, failures, strict=True):
-        assert failure.startswith(f"{book.name}: 1 lost, such as {key} (at ")
+    assert len(failures) == LEDGERS
+    for ledger, key, failure in zip(report.ledgers, lost, failures, strict=True):
+        assert failure.startswith(f"{ledger.name}: 1 lost, such as {key} (at ")
     assert report.exit_code() == 1
-    assert report.lines()[-BOOKS:] == [f"FAILED: {failure}" for failure in failures]
+    assert report.lines()[-LEDGERS:] == [f"FAILED: {failure}" for failure in failures]
 
 
 def test_arguments_that_cannot_be_meant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,10 +92,10 @@ def test_exit_codes(
     last: str,
 ) -> None:
     """None: Ctrl-C, twice."""
-    ledger = Ledger()
-    for book in ledger.books:
-        book.sent("s", 0)
-        book.delivered("s", 0)
+    ledgers = Ledgers()
+    for ledger in ledgers:
+        ledger.sent("s", 0)
+        ledger.received("s", 0)
 
     class Instant:
         def __init__(self, settings: Settings, say: object) -> None:
@@ -104,7 +104,7 @@ def test_exit_codes(
         def run(self) -> Report:
             if faults is None:
                 raise KeyboardInterrupt
-            return Report(ledger, {}, faults)
+            return Report(ledgers, {}, faults)
 
     monkeypatch.setattr(program, "Soak", Instant)
     monkeypatch.setattr("signal.signal", lambda *arguments: None)

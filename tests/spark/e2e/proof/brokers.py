@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.support.client import UPDATE_AND_CREATE_TOPIC, Client
 from tests.system.interop import halves
 from tests.system.interop.store import cargo, peer
-from tests.system.interop.store.ledger import Ledger
+from tests.system.interop.store.contents import Contents
 from tests.system.interop.store.special import (
     INNER,
     LATER,
@@ -42,63 +42,63 @@ def _make_batch_topic(client: Client) -> None:
 
 def by_us(folder: Path, tool: Tool | None) -> Material:
     """Our server: V2 records, hosts of both families, killed under load."""
-    root, ledger = folder / "ours", Ledger()
-    with_long_topic(root, ledger)
+    root, contents = folder / "ours", Contents()
+    with_long_topic(root, contents)
     with Ours(root, conf=OUR_CONF) as server, Client(server.address) as client:
         _make_batch_topic(client)
-        cargo.load(ledger, client, 0, 120)
+        cargo.load(contents, client, 0, 120)
         inner_batches(client)
-        packed(ledger, client)
-        transactions(ledger, server.address)
+        packed(contents, client)
+        transactions(contents, server.address)
     server = Ours(root, "::1", conf=OUR_CONF).start()
     try:
         with Client(server.address) as client:
-            cargo.load(ledger, client, 1000, 40)
-        with cargo.under_load(ledger, lambda: Client(server.address), "ours", least=400):
+            cargo.load(contents, client, 1000, 40)
+        with cargo.under_load(contents, lambda: Client(server.address), "ours", least=400):
             server.kill()
     finally:
         server.kill()
     copy = image(root, folder / "ours-restarted")
     with Ours(copy, conf=OUR_CONF) as again:
         with Client(again.address) as client:
-            ledger.check(client)
+            contents.check(client)
         rows, queues = received(copy, again.address, "ours")
         java = tool.read(again.names, JAVA_TOPICS) if tool else []
     return Material(root, "ours", rows, queues, copy, java)
 
 
-def _park(ledger: Ledger, client: Client) -> None:
+def _park(contents: Contents, client: Client) -> None:
     """Delayed messages: two that come due at once, one that stays."""
-    ledger.knows("SCHEDULE_TOPIC_XXXX", 18)
-    ledger.knows(LATER, 1)
+    contents.knows("SCHEDULE_TOPIC_XXXX", 18)
+    contents.knows(LATER, 1)
     for level in ("1", "1", "18"):
         body = f"delay level {level}".encode()
-        ledger.unanswered(body)
+        contents.unanswered(body)
         answer = client.send(LATER, body, queues=1, properties={"DELAY": level})
         assert answer.code == 0, answer.remark
 
 
 def by_apache(folder: Path, namesrv: str, tool: Tool) -> Material:
     """Apache RocketMQ's broker: what clients can bring about there, killed under load."""
-    root, ledger = folder / "apache", Ledger()
+    root, contents = folder / "apache", Contents()
     with_long_group(root)
     broker = peer.RealBroker(root, namesrv, PEER_CONF, home=folder / "apache-home").start()
     try:
         tool.make_topic(namesrv, broker.name_and_port, INNER, 1, queue_type="BatchCQ")
         with Client(broker.address) as client:
-            cargo.load(ledger, client, 0, 120)
-            _park(ledger, client)
-            packed(ledger, client)
+            cargo.load(contents, client, 0, 120)
+            _park(contents, client)
+            packed(contents, client)
             inner_batches(client)
-            transactions(ledger, broker.address)
+            transactions(contents, broker.address)
         with Client(("::1", broker.address[1])) as client:
-            cargo.load(ledger, client, 1000, 40)
-            ledger.check(client)
-            long_retries(ledger, client)
+            cargo.load(contents, client, 1000, 40)
+            contents.check(client)
+            long_retries(contents, client)
             await_messages(client, LATER, 2)
             halves.await_stored(client, halves.OP, bool)
         await_text(root / "config" / "topics.json", f'"{cargo.LOAD}"')
-        with cargo.under_load(ledger, lambda: Client(broker.address), "apache", least=400):
+        with cargo.under_load(contents, lambda: Client(broker.address), "apache", least=400):
             broker.kill()
     finally:
         broker.kill()
@@ -106,7 +106,7 @@ def by_apache(folder: Path, namesrv: str, tool: Tool) -> Material:
     again = peer.RealBroker(copy, namesrv, PEER_CONF, home=folder / "apache-again").start()
     try:
         with Client(again.address) as client:
-            ledger.check(client)
+            contents.check(client)
         rows, queues = received(copy, again.address, "apache", before=killed)
         java = [r for r in tool.read(namesrv, JAVA_TOPICS) if r["storeTimestamp"] < killed]
     finally:

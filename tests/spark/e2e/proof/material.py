@@ -1,7 +1,7 @@
 """Stores to read: what was sent to a broker, killed under load, and what consumers then received.
 
-The ledger is a pull of every queue from a broker that was started on a copy of what the kill left:
-what is in it is what recovery says is in the log.
+Every queue is pulled from a broker that was started on a copy of what the kill left: it gives what
+recovery says is in the log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.support.client import Client, batch_command, pull_command
 from tests.support.records import Record, decode_records
 from tests.system.interop import halves
 from tests.system.interop.store import cargo
-from tests.system.interop.store.ledger import Ledger
+from tests.system.interop.store.contents import Contents
 from tests.system.interop.store.special import INNER
 
 from .rows import Row, rows_of_all
@@ -67,10 +67,10 @@ class Material:
         return sorted({row["topic"] for row in self.rows})
 
 
-def packed(ledger: Ledger, client: Client) -> None:
+def packed(contents: Contents, client: Client) -> None:
     """Bodies that the sender has compressed: zlib with and without its kind named, LZ4, Zstandard;
     and messages at the edges."""
-    ledger.knows(PACKED, 2)
+    contents.knows(PACKED, 2)
     plain = b"".join(b"line %d that compresses well\n" % n for n in range(200))
     kinds = {
         0x1: zlib.compress(plain),
@@ -85,7 +85,7 @@ def packed(ledger: Ledger, client: Client) -> None:
             answer = client.send(
                 PACKED, body, queue_id=turn % 2, queues=2, properties=properties, change=change
             )
-            ledger.sent(PACKED, body, properties, answer)
+            contents.sent(PACKED, body, properties, answer)
     odd: list[tuple[bytes, dict[str, str]]] = [
         (b"\0", {"TAGS": "名", "KEYS": "a b  c", "empty ": "x"}),
         (b"x" * 20_000, {"KEYS": "größe", "p" * 200: "v" * 3000}),
@@ -94,17 +94,17 @@ def packed(ledger: Ledger, client: Client) -> None:
     ]
     for body, properties in odd:
         answer = client.send(PACKED, body, queue_id=1, queues=2, properties=properties)
-        ledger.sent(PACKED, body, properties, answer)
+        contents.sent(PACKED, body, properties, answer)
 
 
-def transactions(ledger: Ledger, address: tuple[str, int]) -> None:
+def transactions(contents: Contents, address: tuple[str, int]) -> None:
     """Halves that were committed, rolled back, and left pending."""
-    ledger.knows(SETTLED, 1)
+    contents.knows(SETTLED, 1)
     with halves.Producer(address, "PG-settled") as producer:
         for number in range(8):
             for state in (halves.COMMIT, halves.ROLLBACK, None):
                 name = f"{number}-{state}"
-                ledger.unanswered(name.encode())
+                contents.unanswered(name.encode())
                 half = producer.send(name, SETTLED)
                 if state is not None:
                     producer.end(half, state)

@@ -38,7 +38,7 @@ def walk(folder: Path) -> list[Record]:
 
 
 def test_the_log_holds_what_a_restarted_broker_gives_out(material: Material):
-    """The killed broker's log, walked by the tests' own codec, against the ledger."""
+    """The killed broker's log, walked by the tests' own codec, against what was pulled."""
     rows = in_order(r for record in walk(material.log) for r in rows_of(record, material.broker))
     assert_same(rows, material.rows, material.broker)
 
@@ -76,7 +76,7 @@ def test_every_kind_of_record_is_there(material: Material):
 
 
 def test_the_java_client_received_the_same(material: Material, tool: Tool | None):
-    """The ledger is made by a codec of these tests; the official client reads the same."""
+    """What was pulled is decoded by these tests; the official client reads the same."""
     if tool is None:
         pytest.skip("no Java to ask")
     names = ["topic", "queueId", "queueOffset", "commitLogOffset", "body", "bornTimestamp",

@@ -1,4 +1,4 @@
-"""Every plan reads the same rows: the ledger's, or the same selection of them."""
+"""Every plan reads the rows that were pulled, or the same selection of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The native reader against the ledger: every range, column and rule."""
+"""The native reader against what was pulled: every range, column and rule."""
 
 from __future__ import annotations
 

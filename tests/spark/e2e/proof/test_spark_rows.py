@@ -1,4 +1,4 @@
-"""Through Spark: the rows of the ledger, in every plan, by every selection.
+"""Through Spark: the rows that were pulled, in every plan, by every selection.
 
 The finer matrix is that of test_plans.py, which needs no JVM.
 """

@@ -24,7 +24,7 @@ from tests.system.faults.inject.calls import FailingCalls, Fault
 from tests.system.faults.inject.lives import (
     FAILED,
     LIVES,
-    World,
+    Trial,
     make_damaged,
     make_image,
     options_of,
@@ -79,12 +79,12 @@ def in_child(stderr: Path, work: Callable[[], Report]) -> tuple[Report, str]:
 
 
 def live(kind: str, root: Path, calls: FailingCalls, fault: Fault, acked: list[int]) -> Report:
-    world = World(root, calls, fault, Seen(acked=list(acked)), options_of(kind, root))
+    trial = Trial(root, calls, fault, Seen(acked=list(acked)), options_of(kind, root))
     others = {"tables": tables.write, "transactions": transactions.transactional}
     life = others.get(kind) or LIVES[kind]
     calls.arm(root, fault)
-    life(world)
-    return world.seen.as_dict() | {
+    life(trial)
+    return trial.seen.as_dict() | {
         "places": calls.places(), "fired": calls.fired, "hits": calls.hits(),
         "ranges": calls.ranges(),
     }  # fmt: skip

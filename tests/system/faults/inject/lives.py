@@ -34,8 +34,8 @@ FLUSHES = {"fsync", "fdatasync", "msync", "sync_file_range"}
 PER_LIFE = 24
 
 
-class World:
-    """What a life has to do with: the store's folder, the failing calls, and the report."""
+class Trial:
+    """One life under one fault: the store's folder, the failing calls, and what was seen."""
 
     def __init__(
         self, root: Path, calls: FailingCalls, fault: Fault, seen: Seen, options: dict[str, Any]
@@ -138,25 +138,25 @@ def put(store: Store, seen: Seen, number: int) -> int | None:
     return int(phys)
 
 
-def asynchronous(world: World) -> None:
+def asynchronous(trial: Trial) -> None:
     """Two lives with ASYNC_FLUSH; both roll files of the log and of the queues."""
     for life in range(2):
-        with world.opened() as store:
+        with trial.opened() as store:
             if store is None:
                 return
             for number in range(life * PER_LIFE, (life + 1) * PER_LIFE):
-                put(store, world.seen, number)
+                put(store, trial.seen, number)
                 if number % 4 == 3:
-                    settle(store, world.seen)
-            settle(store, world.seen)
-            world.seen.check(store, f"life {life}", faulty=True)
+                    settle(store, trial.seen)
+            settle(store, trial.seen)
+            trial.seen.check(store, f"life {life}", faulty=True)
 
 
 class Client:
     """SYNC_FLUSH as a client sees it: frames in, answers out."""
 
-    def __init__(self, world: World, store: Store) -> None:
-        self.world = world
+    def __init__(self, trial: Trial, store: Store) -> None:
+        self.trial = trial
         self.store = store
         for topic, queue_id in QUEUES:
             store.set_topic(topic, read_queues=queue_id + 1, write_queues=queue_id + 1)
@@ -188,30 +188,30 @@ class Client:
         failed = self.store.failure()
         several = first % 12 == 0
         refusals = self.session.feed_bytes(self.frames(first), 0, several)
-        self._take(refusals, self.world.seen.refused, failed)
+        self._take(refusals, self.trial.seen.refused, failed)
         if several:
             try:
                 self.store.write_staged()
             except BaseException as error:
-                self.world.seen.caught("write", error)
+                self.trial.seen.caught("write", error)
 
         def look() -> bool:
             select.select([self.store.event_fd()], [], [], 0.01 if self.session.unconfirmed else 0)
-            self._take(self.session.release(0, 60_000), self.world.seen.unknown, failed)
+            self._take(self.session.release(0, 60_000), self.trial.seen.unknown, failed)
             return not self.session.unconfirmed
 
         wait(look)
         if self.waiting:
-            self.world.seen.wrong.append(f"never answered: {self.waiting}")
+            self.trial.seen.wrong.append(f"never answered: {self.waiting}")
             self.waiting.clear()
 
     def _take(self, raw: bytes | None, otherwise: list[int], failed: str | None) -> None:
-        seen = self.world.seen
+        seen = self.trial.seen
         for answer in FrameReader().feed(raw or b""):
             numbers = self.waiting.pop(answer.opaque)
             if answer.code:
                 text = answer.remark or ""
-                (self.world.seen.unknown if may_be_stored(text) else otherwise).extend(numbers)
+                (self.trial.seen.unknown if may_be_stored(text) else otherwise).extend(numbers)
                 seen.error("send", "OSError", f"CODE {answer.code} {answer.remark}")
                 continue
             seen.acked += numbers
@@ -227,54 +227,54 @@ class Client:
         except OSError:  # the fault met the look-up; the next one may find it
             return
         size = OPTIONS["commit_log_file_size"]
-        path = self.world.root / "commitlog" / f"{offset - offset % size:020d}"
+        path = self.trial.root / "commitlog" / f"{offset - offset % size:020d}"
         at = offset % size
-        if record is None or not self.world.calls.synced(path, at, at + len(record)):
-            self.world.seen.wrong.append(f"{numbers} acknowledged but not flushed: {offset}")
+        if record is None or not self.trial.calls.synced(path, at, at + len(record)):
+            self.trial.seen.wrong.append(f"{numbers} acknowledged but not flushed: {offset}")
 
 
-def synchronous(world: World) -> None:
+def synchronous(trial: Trial) -> None:
     """Two lives with SYNC_FLUSH."""
     for life in range(2):
-        with world.opened(sync_flush=True) as store:
+        with trial.opened(sync_flush=True) as store:
             if store is None:
                 return
-            client = Client(world, store)
+            client = Client(trial, store)
             for first in range(life * 5 * 6, (life + 1) * 5 * 6, 6):
                 client.round(first)
-            world.seen.check(store, f"life {life}", faulty=True)
+            trial.seen.check(store, f"life {life}", faulty=True)
 
 
-def first_left(world: World) -> int:
+def first_left(trial: Trial) -> int:
     """Where the first file of the log that is still there starts."""
-    with world.calls.spared(world.root):
-        files = (world.root / "commitlog").iterdir()
+    with trial.calls.spared(trial.root):
+        files = (trial.root / "commitlog").iterdir()
         return min((int(path.name) for path in files), default=0)
 
 
-def killed(world: World) -> None:
+def killed(trial: Trial) -> None:
     """A life with SYNC_FLUSH that ends without a stop, at once after a flush has failed. The host
     then takes away what no successful flush covered."""
     try:
-        store = Store(world.root, sync_flush=True, **world.options)
+        store = Store(trial.root, sync_flush=True, **trial.options)
     except BaseException as error:
-        world.seen.caught("open", error)
+        trial.seen.caught("open", error)
         return
     KEPT.append(store)
-    since = world.calls.fired
-    client = Client(world, store)
+    since = trial.calls.fired
+    client = Client(trial, store)
     for first in range(0, 5 * 6, 6):
         client.round(first)
-        if world.failed_flushes(since):
+        if trial.failed_flushes(since):
             break
-    if world.failed_flushes(since):
-        world.check_noted()
+    if trial.failed_flushes(since):
+        trial.check_noted()
 
 
-def retention(world: World) -> None:
+def retention(trial: Trial) -> None:
     """The oldest files are deleted again and again while messages come."""
-    seen, places = world.seen, dict[int, int]()
-    with world.opened() as store:
+    seen, places = trial.seen, dict[int, int]()
+    with trial.opened() as store:
         if store is None:
             return
         for number in range(2 * PER_LIFE):
@@ -292,38 +292,38 @@ def retention(world: World) -> None:
                 except BaseException as error:
                     whole = False  # queues may begin with deleted messages until the next round
                     seen.caught("clean", error)
-                low = first_left(world)
+                low = first_left(trial)
                 seen.cleaned += [n for n in seen.acked if places[n] < low]
                 seen.acked = [n for n in seen.acked if places[n] >= low]
                 if whole:
                     seen.check(store, f"cleaned at {number}", faulty=True)
-        world.calls.disarm()
+        trial.calls.disarm()
         try:
             store.clean(now_ms=1 << 50, manual=True)
         except BaseException as error:
             seen.wrong.append(f"nothing is deleted any more: {error}")
-        low = first_left(world)
+        low = first_left(trial)
         if low != store.stats()["minPhyOffset"]:
             seen.wrong.append(f"the first file is {low}, the store says {store.stats()}")
         seen.cleaned += [n for n in seen.acked if places[n] < low]
         seen.acked = [n for n in seen.acked if places[n] >= low]
 
 
-def recovery(world: World) -> None:
+def recovery(trial: Trial) -> None:
     """What a kill left is opened again, read, and goes on."""
-    with world.opened() as store:
+    with trial.opened() as store:
         if store is not None:
-            world.seen.check(store, "recovered", faulty=True)
+            trial.seen.check(store, "recovered", faulty=True)
             for number in range(100, 104):
-                put(store, world.seen, number)
-            settle(store, world.seen)
-            world.seen.check(store, "recovered and gone on", faulty=True)
+                put(store, trial.seen, number)
+            settle(store, trial.seen)
+            trial.seen.check(store, "recovered and gone on", faulty=True)
 
 
-def reopened(world: World) -> None:
+def reopened(trial: Trial) -> None:
     """As `recovery`; a flush that fails on the way is reported to the start after this one."""
-    world.notes_expected = True
-    recovery(world)
+    trial.notes_expected = True
+    recovery(trial)
 
 
 def make_image(folder: Path) -> list[int]:
@@ -366,7 +366,7 @@ def make_damaged(folder: Path) -> list[int]:
     return seen.acked
 
 
-LIVES: dict[str, Callable[[World], None]] = {
+LIVES: dict[str, Callable[[Trial], None]] = {
     "async": asynchronous,
     "sync": synchronous,
     "recovery": recovery,

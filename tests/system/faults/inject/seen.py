@@ -16,6 +16,7 @@ from typing import Any
 from pyrmq.engine import Store
 from pyrmq.errors import PyrmqError
 from tests.store.tools import read_queue
+from tests.support.ledger import Ledger
 from tests.support.records import Record, decode_records
 
 PATIENCE = 10.0
@@ -96,21 +97,24 @@ class Seen:
                 self.wrong.append(f"{name}: {type(error).__name__}: {error}")
 
     def _check_queue(self, name: str, queue: tuple[str, int], records: list[Record]) -> None:
+        ledger = Ledger(name, ordered=True, single=True)
+        for number in (*self.acked, *self.refused, *self.unknown, *self.cleaned):
+            ledger.sent(queue_of(number)[0], number)
+        for number in self.refused:
+            ledger.refused(queue_of(number)[0], number)
+        for number in self.acked:
+            if queue_of(number) == queue:
+                ledger.acknowledged(queue[0], number)
         numbers = [int(record.body[:8]) for record in records]
-        if missing := {n for n in self.acked if queue_of(n) == queue} - set(numbers):
-            self.wrong.append(f"{name}: acknowledged but not there: {sorted(missing)}")
-        if ghosts := set(numbers) & set(self.refused):
-            self.wrong.append(f"{name}: refused but there: {sorted(ghosts)}")
-        if alien := set(numbers) - {*self.acked, *self.refused, *self.unknown, *self.cleaned}:
-            self.wrong.append(f"{name}: never sent: {sorted(alien)}")
-        if numbers != sorted(set(numbers)):
-            self.wrong.append(f"{name}: not once and in order: {numbers}")
+        for number, record in zip(numbers, records, strict=True):
+            ledger.received(queue[0], number, record.physical_offset)
         first = records[0].queue_offset if records and self.cleaned else 0
         if [r.queue_offset for r in records] != list(range(first, first + len(records))):
             self.wrong.append(f"{name}: queue offsets are not dense")
         for record, number in zip(records, numbers, strict=True):
             if record.body != body_of(number) or queue_of(number) != queue:
-                self.wrong.append(f"{name}: message {number} is not what was sent")
+                ledger.note("damaged", f"message {number}")
+        self.wrong += ledger.faults()
 
     def check_keys(self, store: Store, where: str) -> None:
         """Every acknowledged message is found by its key, and nothing else is."""

@@ -10,7 +10,7 @@ import trio
 from pyrmq.broker.tables import config_file
 from pyrmq.broker.tables.config_file import PersistentTable
 from pyrmq.broker.tables.tables import save_all
-from tests.system.faults.inject.lives import World
+from tests.system.faults.inject.lives import Trial
 
 NAMES = ("topics.json", "subscriptionGroup.json", "consumerOffset.json")
 VERSIONS = 3
@@ -35,10 +35,10 @@ class Tables:
         await save_all(self.every)
 
 
-def write(world: World) -> None:
+def write(trial: Trial) -> None:
     """Every table goes through its versions; each save is tried twice. What is found in the end is
     kept in `acked`."""
-    broker = Tables(world.root / "config")
+    broker = Tables(trial.root / "config")
     found = [0] * len(NAMES)
 
     async def life() -> None:
@@ -48,17 +48,17 @@ def write(world: World) -> None:
                 table.version = version
                 table.changed()
             for _ in range(2):
-                since = world.calls.fired
+                since = trial.calls.fired
                 try:
                     await broker.save()
                 except BaseException as error:
-                    world.seen.caught("save", error)
-                    found = check_failed(world, found, version, since)
+                    trial.seen.caught("save", error)
+                    found = check_failed(trial, found, version, since)
                 else:
-                    found = check_saved(world, version)
+                    found = check_saved(trial, version)
 
     trio.run(life)
-    world.seen.acked = found
+    trial.seen.acked = found
 
 
 def write_again(world_root: Path) -> list[str]:
@@ -77,25 +77,25 @@ def versions(folder: Path) -> list[int]:
     return [config_file.load(folder / name).get("version", 0) for name in NAMES]
 
 
-def check_saved(world: World, version: int) -> list[int]:
+def check_saved(trial: Trial, version: int) -> list[int]:
     """A save that reported no error has written every table."""
-    with world.calls.spared(world.root):
-        found = versions(world.root / "config")
+    with trial.calls.spared(trial.root):
+        found = versions(trial.root / "config")
     if found != [version] * len(NAMES):
-        world.seen.wrong.append(f"saved {version}, found {found}")
+        trial.seen.wrong.append(f"saved {version}, found {found}")
     return found
 
 
-def check_failed(world: World, before: list[int], version: int, since: int) -> list[int]:
+def check_failed(trial: Trial, before: list[int], version: int, since: int) -> list[int]:
     """A save that failed has left the old content or the new one of every table, and the new one
     of those whose files had no part in it."""
-    with world.calls.spared(world.root):
-        found = versions(world.root / "config")
-    hits = [Path(path).name for path in world.calls.hits()[since:]]
+    with trial.calls.spared(trial.root):
+        found = versions(trial.root / "config")
+    hits = [Path(path).name for path in trial.calls.hits()[since:]]
     for name, old, new in zip(NAMES, before, found, strict=True):
         if new not in (old, version):
-            world.seen.wrong.append(f"{name}: had {old}, saving {version} failed, found {new}")
+            trial.seen.wrong.append(f"{name}: had {old}, saving {version} failed, found {new}")
         files = any(hit.startswith(NAMES) for hit in hits)
         if files and not any(hit.startswith(name) for hit in hits) and new != version:
-            world.seen.wrong.append(f"{name} was not written as {hits[0]} could not be")
+            trial.seen.wrong.append(f"{name} was not written as {hits[0]} could not be")
     return found

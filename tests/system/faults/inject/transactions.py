@@ -20,6 +20,7 @@ from pyrmq.model.transaction import TransactionState
 from pyrmq.txn.ending import Ender, EndTransaction
 from pyrmq.txn.machine import Rules
 from tests.store.tools import read_queue
+from tests.support.ledger import Ledger
 from tests.support.records import Record, decode_record
 from tests.support.transactions import (
     COMMIT,
@@ -32,7 +33,7 @@ from tests.support.transactions import (
     stored_half,
 )
 from tests.support.wire import FrameReader, encode
-from tests.system.faults.inject.lives import World, settle
+from tests.system.faults.inject.lives import Trial, settle
 from tests.system.faults.inject.seen import Seen, wait
 
 TOPIC = "Orders"
@@ -125,26 +126,26 @@ def stored(engine: Transactions, phys: int) -> Any:
     return Half(GROUP, key, 0, record.queue_offset, phys, "", key)
 
 
-def transactional(world: World) -> None:
+def transactional(trial: Trial) -> None:
     """Two lives: some halves are spoken about at once, some are asked about first, some wait."""
     known: dict[str, dict[str, int]] = {"halves": {}, "ended": {}}
     for life in range(2):
-        with world.opened() as store:
+        with trial.opened() as store:
             if store is None:
                 break
             try:
-                parties = Parties(store, world.seen)
+                parties = Parties(store, trial.seen)
             except BaseException as error:
-                world.seen.caught("look for what waits", error)
+                trial.seen.caught("look for what waits", error)
                 continue
             for number in range(life * HALVES, (life + 1) * HALVES):
                 one(parties, number, known)
-            settle(store, world.seen)
+            settle(store, trial.seen)
             parties.try_to("op records", parties.engine.write_owed)
-            check(store, world.seen, known, f"life {life}", faulty=True)
-    with world.calls.spared(world.root):
-        world.root.mkdir(exist_ok=True)
-        (world.root / NOTES).write_text(json.dumps(known))
+            check(store, trial.seen, known, f"life {life}", faulty=True)
+    with trial.calls.spared(trial.root):
+        trial.root.mkdir(exist_ok=True)
+        (trial.root / NOTES).write_text(json.dumps(known))
 
 
 def one(parties: Parties, number: int, known: dict[str, dict[str, int]]) -> None:
@@ -186,17 +187,19 @@ def check(
         if not faulty:
             seen.wrong.append(f"{where}: {error}")
         return
-    found = Counter(int(record.body[:8]) for record in records)
-    if twice := [n for n, count in found.items() if count > 1]:
-        seen.wrong.append(f"{where}: delivered twice: {twice}")
-    if wrong := [n for n in found if fate_of(n) == ROLLBACK]:
-        seen.wrong.append(f"{where}: rolled back, but delivered: {wrong}")
-    told = {int(n) for n, fate in known["ended"].items() if fate == COMMIT}
-    if missing := told - set(found):
-        seen.wrong.append(f"{where}: committed, but not there: {sorted(missing)}")
+    ledger = Ledger(where, single=True)
+    for number in range(2 * HALVES):
+        ledger.sent(TOPIC, number)
+    for text, fate in known["ended"].items():
+        ledger.acknowledged(TOPIC, int(text), wanted=fate == COMMIT)
     for record in records:
-        if record.body != body_of(int(record.body[:8])):
-            seen.wrong.append(f"{where}: {record.body[:8]!r} is not what was sent")
+        number = int(record.body[:8])
+        ledger.received(TOPIC, number, record.physical_offset)
+        if fate_of(number) == ROLLBACK:
+            ledger.note("rolled back, but delivered", f"{number}")
+        if record.body != body_of(number):
+            ledger.note("damaged", f"{number}")
+    seen.wrong += ledger.faults()
 
 
 def indexed(store: Store) -> bool:

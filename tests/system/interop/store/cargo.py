@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from tests.support.client import Client, Closed, batch_command
 
-from .ledger import Ledger
+from .contents import Contents
 
 MAIN = "Orders"
 """Single messages with tags and keys, compressed ones, batches: 4 queues."""
@@ -52,12 +52,12 @@ def _properties(number: int) -> dict[str, str]:
     return every
 
 
-def load(ledger: Ledger, client: Client, first: int, count: int = 40) -> None:
+def load(contents: Contents, client: Client, first: int, count: int = 40) -> None:
     """`count` single messages, some compressed, and a batch of 5, to all queues in turn; and one
     that makes the topic of `under_load`."""
-    ledger.knows(MAIN, QUEUES)
-    ledger.knows(LOAD, QUEUES)
-    ledger.sent(LOAD, b"first", {}, client.send(LOAD, b"first"))
+    contents.knows(MAIN, QUEUES)
+    contents.knows(LOAD, QUEUES)
+    contents.sent(LOAD, b"first", {}, client.send(LOAD, b"first"))
     noise = random.Random(first)
     for number in range(first, first + count):
         properties, change = _properties(number), {}
@@ -68,20 +68,20 @@ def load(ledger: Ledger, client: Client, first: int, count: int = 40) -> None:
         answer = client.send(
             MAIN, body, queue_id=number % QUEUES, properties=properties, change=change
         )
-        ledger.sent(MAIN, body, properties, answer)
-    _batch(ledger, client, first + count)
+        contents.sent(MAIN, body, properties, answer)
+    _batch(contents, client, first + count)
 
 
-def _batch(ledger: Ledger, client: Client, first: int) -> None:
+def _batch(contents: Contents, client: Client, first: int) -> None:
     messages = [
         (b"of a batch %d" % number, _properties(number)) for number in range(first, first + 5)
     ]
     answer = client.request(batch_command(MAIN, messages, queue_id=first % QUEUES))
     for at, (body, properties) in enumerate(messages):
-        ledger.sent(MAIN, body, properties, answer, at)
+        contents.sent(MAIN, body, properties, answer, at)
 
 
-def _send_until_closed(ledger: Ledger, connect: Callable[[], Client], tell: Callable[[], None],
+def _send_until_closed(contents: Contents, connect: Callable[[], Client], tell: Callable[[], None],
                        label: str) -> None:  # fmt: skip
     number = 0
     with connect() as client:
@@ -90,16 +90,16 @@ def _send_until_closed(ledger: Ledger, connect: Callable[[], Client], tell: Call
             try:
                 answer = client.send(LOAD, body, queue_id=number % QUEUES)
             except Closed:
-                ledger.unanswered(body)
+                contents.unanswered(body)
                 return
-            ledger.sent(LOAD, body, {}, answer)
+            contents.sent(LOAD, body, {}, answer)
             number += 1
             tell()
 
 
 @contextmanager
 def under_load(
-    ledger: Ledger, connect: Callable[[], Client], label: str, least: int = 150
+    contents: Contents, connect: Callable[[], Client], label: str, least: int = 150
 ) -> Iterator[None]:
     """The body runs while messages are being sent, after `least` acknowledgements; it has to end
     with the broker killed."""
@@ -112,7 +112,7 @@ def under_load(
 
     def sender() -> None:
         try:
-            _send_until_closed(ledger, connect, tell, label)
+            _send_until_closed(contents, connect, tell, label)
         except BaseException as problem:
             problems.append(problem)
             enough.set()

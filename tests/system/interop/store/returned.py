@@ -9,7 +9,7 @@ from tests.support.records import Record
 from tests.support.waiting import eventually
 
 from . import cargo
-from .ledger import Ledger
+from .contents import Contents
 from .special import SCHEDULE, await_messages
 
 GROUP = "Returning"
@@ -21,13 +21,15 @@ LATER = 3
 class Returned:
     """What is returned from queue 2 of the main topic in the first turn, and what becomes of it."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, contents: Contents) -> None:
+        self._contents = contents
         self._origins: list[Record] = []
         self._more = 0
 
     def _send_back(self, client: Client, record: Record, level: int, most: int = 16) -> None:
-        self._ledger.unanswered(record.body)  # stored elsewhere than the answer will have been read
+        self._contents.unanswered(
+            record.body
+        )  # stored elsewhere than the answer will have been read
         answer = send_back(
             client,
             record.physical_offset,
@@ -41,30 +43,30 @@ class Returned:
 
     def begin(self, client: Client) -> None:
         """Three are to come in the next turn, one does not within this test, two are dead."""
-        self._ledger.knows(RETRY, 1)
-        self._origins = self._ledger.records[cargo.MAIN, 2][:6]
+        self._contents.knows(RETRY, 1)
+        self._origins = self._contents.records[cargo.MAIN, 2][:6]
         assert client.heartbeat("returning@1", GROUP, cargo.MAIN).code == 0
         for record, level in zip(self._origins, (2, 2, 2, 18, -1, -1), strict=True):
             self._send_back(client, record, level)
-        self._ledger.knows(DEAD, 1)
+        self._contents.knows(DEAD, 1)
         await_messages(client, DEAD, 2)
-        self._ledger.check(client)
-        self._are(self._ledger.records[DEAD, 0], self._origins[4:], [1, 1])
+        self._contents.check(client)
+        self._are(self._contents.records[DEAD, 0], self._origins[4:], [1, 1])
 
     def go_on(self, client: Client) -> None:
         """The next turn: they have come, and the dead ones are still there."""
         await_messages(client, RETRY, LATER)
-        self._ledger.check(client)
-        self._are(self._ledger.records[RETRY, 0], self._origins[:LATER], [1] * LATER)
-        self._are(self._ledger.records[DEAD, 0], self._origins[4:], [1, 1])
-        waits = self._ledger.records[SCHEDULE, 17]
+        self._contents.check(client)
+        self._are(self._contents.records[RETRY, 0], self._origins[:LATER], [1] * LATER)
+        self._are(self._contents.records[DEAD, 0], self._origins[4:], [1, 1])
+        waits = self._contents.records[SCHEDULE, 17]
         assert [r.body for r in waits if r.properties["REAL_TOPIC"] == RETRY] == [
             self._origins[3].body
         ]
 
     def once_more(self, client: Client) -> None:
         """At its end one of those that came is returned again, and one becomes a dead letter."""
-        again, dies, _ = self._ledger.records[RETRY, 0]
+        again, dies, _ = self._contents.records[RETRY, 0]
         self._send_back(client, again, 1)
         self._send_back(client, dies, 0, most=1)
         self._more = 1
@@ -77,8 +79,8 @@ class Returned:
             "what may come once more has come",
             until=lambda found: all(delivered == end for delivered, end in found),
         )
-        self._ledger.check(client)
-        found = self._ledger.records[RETRY, 0]
+        self._contents.check(client)
+        found = self._contents.records[RETRY, 0]
         self._are(found[:LATER], self._origins[:LATER], [1] * LATER)
         # A kill may have lost how far both levels were delivered: of the first turn's messages and
         # of those returned again. What is redelivered keeps the order of its level.
@@ -89,7 +91,7 @@ class Returned:
         assert self._more <= len(again) <= 2 * self._more
         self._are(again, self._origins[:1] * len(again), [2] * len(again))
         dead = self._origins[4:] + self._origins[1:2] * self._more
-        self._are(self._ledger.records[DEAD, 0], dead, [1, 1] + [2] * self._more)
+        self._are(self._contents.records[DEAD, 0], dead, [1, 1] + [2] * self._more)
 
     def _are(self, found: list[Record], origins: list[Record], times: list[int]) -> None:
         assert [r.reconsume_times for r in found] == times, [r.body for r in found]

@@ -11,7 +11,7 @@ from tests.support.records import MAGIC_V2
 from tests.support.waiting import eventually
 
 from . import cargo
-from .ledger import Ledger
+from .contents import Contents
 from .tool import Tool
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
@@ -22,9 +22,9 @@ LATER = "Later"
 """Where delayed messages go."""
 
 
-def with_long_topic(store: Path, ledger: Ledger) -> None:
+def with_long_topic(store: Path, contents: Contents) -> None:
     """Records in the V2 form. The engine writes them: only retries have topics of this length."""
-    ledger.knows(cargo.LONG_RETRY, 1)
+    contents.knows(cargo.LONG_RETRY, 1)
     engine = Store(store, **cargo.ENGINE)
     try:
         for number in range(25):
@@ -33,28 +33,28 @@ def with_long_topic(store: Path, ledger: Ledger) -> None:
             _, _, offset, _ = engine.put(
                 cargo.LONG_RETRY, 0, body, text, born_host="[2001:db8::17]:4711"
             )
-            ledger.stored((cargo.LONG_RETRY, 0), offset, body, properties)
+            contents.stored((cargo.LONG_RETRY, 0), offset, body, properties)
     finally:
         engine.close()
 
 
-def delayed(ledger: Ledger, client: Client) -> None:
+def delayed(contents: Contents, client: Client) -> None:
     """Messages that come due in the next turn, and one that does not within this test."""
-    ledger.knows(SCHEDULE, 18)
-    ledger.knows(LATER, 1)
+    contents.knows(SCHEDULE, 18)
+    contents.knows(LATER, 1)
     for level in ("2", "2", "18"):
         body = f"delay level {level}".encode()
-        ledger.unanswered(body)  # stored elsewhere than the answer will have been read
+        contents.unanswered(body)  # stored elsewhere than the answer will have been read
         assert client.send(LATER, body, queues=1, properties={"DELAY": level}).code == 0
 
 
-def arrives_later(ledger: Ledger, client: Client) -> None:
+def arrives_later(contents: Contents, client: Client) -> None:
     """What was parked in the turn before is delivered, once."""
     await_messages(client, LATER, 2)
-    ledger.check(client)
-    assert [r.body for r in ledger.records[LATER, 0]] == [b"delay level 2"] * 2
+    contents.check(client)
+    assert [r.body for r in contents.records[LATER, 0]] == [b"delay level 2"] * 2
     for level, count in ((2, 2), (18, 1)):
-        waited = ledger.records[SCHEDULE, level - 1]
+        waited = contents.records[SCHEDULE, level - 1]
         assert [r.properties["REAL_TOPIC"] for r in waited].count(LATER) == count
 
 
@@ -88,12 +88,12 @@ def with_long_group(store: Path) -> None:
     path.write_text(json.dumps({**table, "dataVersion": {"counter": 1, "timestamp": 1}}))
 
 
-def long_retries(ledger: Ledger, client: Client) -> None:
+def long_retries(contents: Contents, client: Client) -> None:
     """Messages that a consumer sends back: after a second they are in its retry topic."""
-    ledger.knows(cargo.LONG_RETRY, 1)
-    back = ledger.records[cargo.MAIN, 1][:5]
+    contents.knows(cargo.LONG_RETRY, 1)
+    back = contents.records[cargo.MAIN, 1][:5]
     for record in back:
-        ledger.unanswered(record.body)
+        contents.unanswered(record.body)
         answer = client.call(
             CONSUMER_SEND_MSG_BACK,
             group=cargo.LONG_GROUP,
@@ -106,8 +106,8 @@ def long_retries(ledger: Ledger, client: Client) -> None:
         )
         assert answer.code == 0, answer.remark
     await_messages(client, cargo.LONG_RETRY, len(back))
-    ledger.check(client)
-    retries = ledger.records[cargo.LONG_RETRY, 0]
+    contents.check(client)
+    retries = contents.records[cargo.LONG_RETRY, 0]
     assert {(r.magic, r.reconsume_times) for r in retries} == {(MAGIC_V2, 1)}
     assert [r.body for r in retries] == [r.body for r in back]
 

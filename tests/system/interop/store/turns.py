@@ -16,7 +16,7 @@ from tests.support.waiting import eventually
 from .. import toolchain
 from ..drivers import Driver, places
 from . import cargo, peer
-from .ledger import Ledger
+from .contents import Contents
 from .tool import Tool
 
 GROUP = "HALF"
@@ -38,21 +38,21 @@ class Ours(ServerProcess):
         return f"{self.namesrv[0]}:{self.namesrv[1]}"
 
 
-def stop(broker: Ours | peer.RealBroker, how: str, ledger: Ledger, label: str) -> None:
+def stop(broker: Ours | peer.RealBroker, how: str, contents: Contents, label: str) -> None:
     """Cleanly, or by kill -9 under load."""
     if how == "clean":
         broker.terminate()
         assert not (broker.store / "abort").exists()
     else:
         await_text(broker.store / "config" / "topics.json", f'"{cargo.LOAD}"')
-        with cargo.under_load(ledger, lambda: Client(broker.address), label):
+        with cargo.under_load(contents, lambda: Client(broker.address), label):
             broker.kill()
         assert (broker.store / "abort").exists()
 
 
-def commit_half(client: Client, ledger: Ledger) -> dict[int, int]:
+def commit_half(client: Client, contents: Contents) -> dict[int, int]:
     """Group HALF has consumed half of each queue; what it committed."""
-    half = {q: len(ledger.records[cargo.MAIN, q]) // 2 for q in range(cargo.QUEUES)}
+    half = {q: len(contents.records[cargo.MAIN, q]) // 2 for q in range(cargo.QUEUES)}
     assert all(half.values())
     client.heartbeat("half@1", GROUP, cargo.MAIN)
     for queue_id, offset in half.items():
@@ -88,7 +88,7 @@ def await_text(path: Path, pattern: str) -> None:
 
 
 def rest_is_consumed(
-    ledger: Ledger, half: dict[int, int], namesrv: str, state: Callable[[], str]
+    contents: Contents, half: dict[int, int], namesrv: str, state: Callable[[], str]
 ) -> None:
     """A push consumer of the Java client in group HALF gets the second halves and nothing else."""
     command = toolchain.java_driver(toolchain.NEWEST)
@@ -96,7 +96,7 @@ def rest_is_consumed(
     rest = {
         (q, record.queue_offset)
         for q in range(cargo.QUEUES)
-        for record in ledger.records[cargo.MAIN, q][half[q] :]
+        for record in contents.records[cargo.MAIN, q][half[q] :]
     }
     received = driver.run("consume", topic=cargo.MAIN, group=GROUP, count=len(rest)).received
     assert set(places(received)) == rest
@@ -112,11 +112,11 @@ def rolled_over(store: Path) -> None:
         assert len(list(folder.iterdir())) > 1
 
 
-def found_by_key(ledger: Ledger, tool: Tool, namesrv: str) -> None:
+def found_by_key(contents: Contents, tool: Tool, namesrv: str) -> None:
     """The Java client finds the messages of each of a sample of keys, and no others."""
     holders: dict[str, set[tuple[int, int]]] = defaultdict(set)
     for queue_id in range(cargo.QUEUES):
-        for record in ledger.records[cargo.MAIN, queue_id]:
+        for record in contents.records[cargo.MAIN, queue_id]:
             for key in record.properties.get("KEYS", "").split():
                 holders[key].add((queue_id, record.queue_offset))
     del holders["shared"]  # of more messages than the broker gives out
@@ -135,11 +135,11 @@ def found_by_key(ledger: Ledger, tool: Tool, namesrv: str) -> None:
     eventually(look, "every key finds its messages", until=lambda wrong: not wrong)
 
 
-def found_by_the_engine(store: Path, ledger: Ledger) -> None:
+def found_by_the_engine(store: Path, contents: Contents) -> None:
     """The index that both have written leads to every message of the main topic."""
     places: dict[str, list[int]] = defaultdict(list)
     for queue_id in range(cargo.QUEUES):
-        for record in ledger.records[cargo.MAIN, queue_id]:
+        for record in contents.records[cargo.MAIN, queue_id]:
             properties = record.properties
             for key in [properties["UNIQ_KEY"], *properties.get("KEYS", "").split()]:
                 places[key].append(record.physical_offset)

@@ -1,4 +1,4 @@
-"""One run: broker lives, producers and what befalls them, until all has settled; then the books."""
+"""One run: broker lives, producers and what befalls them, until all has settled; then the audit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.transactions import (
 )
 from tests.support.wire import Command
 from tests.system.simulation import images
-from tests.system.simulation.books import audit, late_ends
+from tests.system.simulation.audit import audit, late_ends
 from tests.system.simulation.broker import Life
 from tests.system.simulation.chance import Chance
 from tests.system.simulation.model import Broken, Kind, Model, Transaction
@@ -53,7 +53,7 @@ def _bury(store: Store, folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-class World(Chance):
+class Simulation(Chance):
     """One run."""
 
     def __init__(self, seed: int, root: Path, faults: Faults) -> None:
@@ -268,7 +268,7 @@ class World(Chance):
 
     async def run(self) -> None:
         s = self.settings
-        self.note("world", f"seed {self.seed}: {s}")
+        self.note("run", f"seed {self.seed}: {s}")
         groups = s.groups
         self.producers = [
             Producer(self, f"p{i}", groups[i % len(groups)]) for i in range(s.producers)
@@ -294,7 +294,7 @@ class World(Chance):
 
     async def _calm_down(self) -> None:
         self.calm = True
-        self.note("world", "calm from now on")
+        self.note("run", "calm from now on")
         for producer in self.producers:
             if producer.link is not None and producer.link.stalled:
                 producer.link.read_on()

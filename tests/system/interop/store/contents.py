@@ -1,4 +1,4 @@
-"""What was sent, what was read, and what therefore has to be there after the next change of hands.
+"""What the store has to contain after the next change of hands: what was sent, and what was read.
 
 Both brokers hand out stored records unchanged, so a record read once has to come back from the
 other broker with every field as it was: the bytes on disk are what is compared.
@@ -14,6 +14,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from tests.support.client import Client
+from tests.support.ledger import Ledger
 from tests.support.records import Record
 from tests.support.waiting import eventually
 from tests.support.wire import Command
@@ -35,10 +36,16 @@ def _await_end(client: Client, queue: Queue, least: int) -> int:
     return eventually(lambda: client.max_offset(*queue), what, until=lambda end: end >= least)
 
 
-class Ledger:
-    """Messages of any number of topics over any number of brokers on one store."""
+def _stream(queue: Queue) -> str:
+    return f"{queue[0]}-{queue[1]}"
+
+
+class Contents:
+    """Messages of any number of topics over any number of brokers on one store. In the ledger a
+    message is its queue offset in its queue."""
 
     def __init__(self) -> None:
+        self.ledger = Ledger("store")
         self.queues: dict[str, int] = {}
         """Number of queues by topic: all of them are read."""
         self.records: dict[Queue, list[Record]] = defaultdict(list)
@@ -62,6 +69,8 @@ class Ledger:
         """A message has to be at this place."""
         assert offset not in self._acknowledged[queue], f"{queue}: offset {offset} twice"
         self._acknowledged[queue][offset] = body, dict(properties)
+        self.ledger.sent(_stream(queue), offset)
+        self.ledger.acknowledged(_stream(queue), offset)
 
     def unanswered(self, body: bytes) -> None:
         """A send that may or may not have been stored."""
@@ -77,6 +86,7 @@ class Ledger:
         for topic, queues in self.queues.items():
             for queue_id in range(queues):
                 self._check_queue(client, (topic, queue_id))
+        self.ledger.check()
 
     def _check_queue(self, client: Client, queue: Queue) -> None:
         expected = self._acknowledged[queue]
@@ -92,13 +102,20 @@ class Ledger:
         places = [r.physical_offset for r in found]
         assert places == sorted(set(places)), f"{queue}: order in the log"
         for record in found:
-            if record.queue_offset in expected:
-                body, properties = expected[record.queue_offset]
-                assert record.body == body, f"{queue}: body at {record.queue_offset}"
-                assert properties.items() <= record.properties.items(), queue
-            elif record.queue_offset >= len(before):
-                assert record.body in self._uncertain, f"{queue}: {record} was never sent"
+            self._receive(record, queue)
         self.records[queue] = found
+
+    def _receive(self, record: Record, queue: Queue) -> None:
+        stream, number = _stream(queue), record.queue_offset
+        if number in self._acknowledged[queue]:
+            body, properties = self._acknowledged[queue][number]
+            if record.body != body:
+                self.ledger.note("damaged", f"body of {stream}-{number}")
+            if not properties.items() <= record.properties.items():
+                self.ledger.note("without its properties", f"{stream}-{number}: {record}")
+        elif record.body in self._uncertain:
+            self.ledger.sent(stream, number)
+        self.ledger.received(stream, number, record.physical_offset)
 
     def check_with(self, tool: Tool, namesrv: str, topics: list[str] | None = None) -> None:
         """The Java client reads every message too, in order in every queue."""

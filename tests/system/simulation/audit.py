@@ -12,33 +12,33 @@ from tests.system.simulation.broker import Life
 from tests.system.simulation.model import Broken, Kind
 
 if TYPE_CHECKING:
-    from tests.system.simulation.world import World
+    from tests.system.simulation.simulation import Simulation
 
 
-async def late_ends(world: World, life: Life) -> None:
+async def late_ends(sim: Simulation, life: Life) -> None:
     """A word about what was discarded still counts, once."""
     life.settle_flush()
     discarded = read_queue(life.store, OVERFLOW_TOPIC, 0)
     halves = read_queue(life.store, HALF_TOPIC, 0)
-    producer = world.producers[0]
-    for transaction in world.model.transactions.values():
-        if transaction.kind is Kind.MUTE and world.random.random() < 0.5:
+    producer = sim.producers[0]
+    for transaction in sim.model.transactions.values():
+        if transaction.kind is Kind.MUTE and sim.random.random() < 0.5:
             transaction.decide(COMMIT)
     for body in dict.fromkeys(r.body for r in discarded):
-        transaction = world.model.transactions[world.model.chain(body).key]
+        transaction = sim.model.transactions[sim.model.chain(body).key]
         if transaction.forgotten or transaction.decision is None:
             continue
-        half = world.random.choice([r for r in halves if r.body == body])
+        half = sim.random.choice([r for r in halves if r.body == body])
         for _ in range(2):
-            world.count("late")
+            sim.count("late")
             code = await producer.commit(
-                known(half), transaction.decision, from_check=world.random.random() < 0.5
+                known(half), transaction.decision, from_check=sim.random.random() < 0.5
             )
             if code != 0:
                 raise Broken(f"late word about {body!r}: answer {code}")
 
 
-def audit(world: World, life: Life) -> None:
+def audit(sim: Simulation, life: Life) -> None:
     """The log is read, and the store opened once more."""
     life.check_counts()
     for _ in range(2):
@@ -49,7 +49,7 @@ def audit(world: World, life: Life) -> None:
     ops = [int(n) for r in read_queue(life.store, OP_TOPIC, 0) for n in named(r)]
     messages = [
         record
-        for topic in world.settings.topics
+        for topic in sim.settings.topics
         for queue in range(4)
         for record in read_queue(life.store, topic, queue)
     ]
@@ -57,10 +57,10 @@ def audit(world: World, life: Life) -> None:
     unnamed = sorted({r.queue_offset for r in halves} - set(ops))
     if unnamed:
         raise Broken(f"no op record names the settled halves {unnamed}")
-    world.model.check(halves, messages, discarded)
-    world.count("runs")
+    sim.model.check(halves, messages, discarded)
+    sim.count("runs")
     for what, n in (("halves", halves), ("delivered", messages), ("discarded", discarded)):
-        world.counts[what] = len(n)
+        sim.counts[what] = len(n)
     offsets = [life.offsets.query(t, "CID_RMQ_SYS_TRANS", 0) for t in (HALF_TOPIC, OP_TOPIC)]
     kept = [-1 if offset is None else offset for offset in offsets]
     again = Transactions(life.store.native, half_offset=kept[0], op_offset=kept[1])

@@ -1,4 +1,4 @@
-"""What all threads of a run share: the server that comes and goes, the books, what went wrong."""
+"""What all threads of a run share: the server that comes and goes, the ledgers, what went wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Protocol
 
 from tests.support.client import Client, Closed
 from tests.support.server import ServerProcess
-from tests.system.soak.ledger import Ledger
+from tests.system.soak.ledgers import Ledgers
 from tests.system.soak.settings import Settings
 
 REFUSALS = {2: "SYSTEM_BUSY", 10: "FLUSH_DISK_TIMEOUT", 14: "SERVICE_NOT_AVAILABLE"}
@@ -22,14 +22,14 @@ ANSWER_SECONDS = 30.0
 MOST_FAULTS = 50
 
 
-class World:
+class Shared:
     """`loading` is set while load is made, `over` at the very end. The server may be connected to
     while `up` is set: nobody knocks at a closed port, which another program might take."""
 
     def __init__(self, settings: Settings, server: ServerProcess) -> None:
         self.settings = settings
         self.server = server
-        self.ledger = Ledger()
+        self.ledgers = Ledgers()
         self.up = threading.Event()
         self.loading = threading.Event()
         self.over = threading.Event()
@@ -76,9 +76,9 @@ class World:
 class Pace:
     """Lets through `burst` at a time, `rate` a second; what was missed is not made up for."""
 
-    def __init__(self, world: World, rate: float, burst: int = 1) -> None:
-        self._loading = world.loading
-        self._pause = burst / (rate * world.settings.rate)
+    def __init__(self, shared: Shared, rate: float, burst: int = 1) -> None:
+        self._loading = shared.loading
+        self._pause = burst / (rate * shared.settings.rate)
         self._burst = burst
         self._left = 0
         self._next = time.monotonic()
@@ -101,14 +101,14 @@ class Pace:
 class Role(threading.Thread):
     """A thread that does one thing on the server until it is told to stop, over all restarts."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, shared: Shared, name: str) -> None:
         super().__init__(name=name, daemon=True)
-        self.world = world
-        self.chance = world.chance(name)
+        self.shared = shared
+        self.chance = shared.chance(name)
 
     def wanted(self) -> bool:
         """Whether it is to go on."""
-        return self.world.loading.is_set()
+        return self.shared.loading.is_set()
 
     def work(self) -> None:
         """On a server that is up, until the connection breaks or nothing is left to do."""
@@ -116,14 +116,14 @@ class Role(threading.Thread):
 
     def run(self) -> None:
         try:
-            while self.wanted() and self.world.wait_up():
+            while self.wanted() and self.shared.wait_up():
                 try:
                     self.work()
                 except (Closed, ConnectionError):
-                    self.world.count("connections that broke")
+                    self.shared.count("connections that broke")
                     time.sleep(0.02)
         except Exception:
-            self.world.fault(f"{self.name}: {traceback.format_exc()}")
+            self.shared.fault(f"{self.name}: {traceback.format_exc()}")
 
 
 class _Sender(Protocol):
@@ -136,8 +136,8 @@ class _Sender(Protocol):
 class SenderRole(Role):
     """One sender after the other: `make(n)` connects the n-th."""
 
-    def __init__(self, world: World, name: str, make: Callable[[int], _Sender]) -> None:
-        super().__init__(world, name)
+    def __init__(self, shared: Shared, name: str, make: Callable[[int], _Sender]) -> None:
+        super().__init__(shared, name)
         self._make = make
         self._made = 0
 
@@ -146,4 +146,4 @@ class SenderRole(Role):
         sender = self._make(self._made)
         sender.run()
         for problem in sender.problems():
-            self.world.fault(f"{self.name}: {problem}")
+            self.shared.fault(f"{self.name}: {problem}")

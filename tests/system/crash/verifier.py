@@ -16,6 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from tests.support.client import Client
+from tests.support.ledger import Ledger
 from tests.support.records import Record, decode_records
 from tests.support.waiting import eventually
 from tests.system.crash.load import Key, Outcome, Place, body_of, key_of
@@ -28,10 +29,11 @@ INDEX_SECONDS = 30
 """Until the index has read what recovery left to it; only a fault reaches it."""
 
 
-class Ledger:
+class Verifier:
     """Grows by one round at a time: ``verify_round`` after each restart, ``verify_all`` at last."""
 
     def __init__(self) -> None:
+        self.ledger = Ledger("kill loop", in_place=True, ordered=True)
         self.queues: dict[QueueName, list[Key]] = defaultdict(list)
         self.acked: dict[Key, Place] = {}
         self.unique: dict[Key, str] = {}
@@ -39,29 +41,22 @@ class Ledger:
 
     def verify_round(self, client: Client, number: int, outcomes: Iterable[Outcome]) -> None:
         """Read what the last round added, from the last verified offset of every queue on."""
-        sent: dict[Key, QueueName] = {}
-        acked: dict[Key, Place] = {}
+        names = set(self.queues)
         for outcome in outcomes:
             assert not outcome.problems, f"round {number}: {outcome.problems[:5]}"
-            sent |= outcome.sent
-            acked |= outcome.acked
+            for key, name in outcome.sent.items():
+                self.ledger.sent(_stream(key, name), key.number)
+            for key, place in outcome.acked.items():
+                name = (place.topic, place.queue_id)
+                self.ledger.acknowledged(_stream(key, name), key.number, place.physical)
+            names |= set(outcome.sent.values())
+            self.acked |= outcome.acked
             self.unique |= outcome.unique
             self.counts["batches"] += outcome.batches
-        found: dict[Key, Place] = {}
-        for name in sorted({*sent.values(), *self.queues}):
-            self._read_new(client, number, name, sent, found)
-        missing = [(key, place) for key, place in acked.items() if key not in found]
-        assert not missing, (
-            f"round {number}: {len(missing)} of {len(acked)} acknowledged messages are lost, "
-            f"first {missing[:5]}"
-        )
-        moved = [(key, place, found[key]) for key, place in acked.items() if found[key] != place]
-        assert not moved, f"round {number}: {len(moved)} are not where promised: {moved[:5]}"
-        self.acked |= acked
+        for name in sorted(names):
+            self._read_new(client, number, name)
+        self.ledger.check(f"round {number}")
         self.counts["rounds"] += 1
-        self.counts["sent"] += len(sent)
-        self.counts["acknowledged"] += len(acked)
-        self.counts["kept unacknowledged"] += len(found) - len(acked)
 
     def verify_all(self, client: Client) -> None:
         """Every queue from 0: the same messages as when they were verified, no more, no less."""
@@ -69,12 +64,13 @@ class Ledger:
             name = f"{topic}-{queue_id}"
             assert client.min_offset(topic, queue_id) == 0, name
             assert client.max_offset(topic, queue_id) == len(keys), name
-            for offset, record in enumerate(client.pull_all(topic, queue_id, 0, len(keys))):
-                key = self._check(record, topic, queue_id, offset)
+            records = client.pull_all(topic, queue_id, 0, len(keys))
+            assert len(records) == len(keys), f"{name} gave {len(records)} of {len(keys)}"
+            for offset, record in enumerate(records):
+                key = self._receive(record, (topic, queue_id), offset)
                 assert key == keys[offset], f"{name} at {offset}: {key} instead of {keys[offset]}"
-                if place := self.acked.get(key):
-                    assert place == _place(record), f"{key}: {place} became {_place(record)}"
                 self.counts["read again"] += 1
+        self.ledger.check("all is read again")
 
     def verify_index(self, client: Client, chance: random.Random, count: int = 20) -> None:
         """The newest message of the log and a sample of the others, by unique key."""
@@ -104,45 +100,41 @@ class Ledger:
         return decode_records(answer.body)
 
     def summary(self) -> str:
-        named = (
-            "rounds", "sent", "batches", "acknowledged", "kept unacknowledged", "queried",
-            "read again",
-        )  # fmt: skip
-        return ", ".join(f"{self.counts[name]} {name}" for name in named)
+        row = self.ledger.row()
+        return (
+            f"{self.counts['rounds']} rounds, {row.sent} sent, {self.counts['batches']} batches, "
+            f"{row.acknowledged} acknowledged, {row.unanswered} kept unacknowledged, "
+            f"{self.counts['queried']} queried, {self.counts['read again']} read again"
+        )
 
-    def _read_new(
-        self,
-        client: Client,
-        number: int,
-        name: QueueName,
-        sent: dict[Key, QueueName],
-        found: dict[Key, Place],
-    ) -> None:
-        topic, queue_id = name
+    def _read_new(self, client: Client, number: int, name: QueueName) -> None:
         keys = self.queues[name]
         start = len(keys)
-        end = client.max_offset(topic, queue_id)
+        end = client.max_offset(*name)
         assert end >= start, f"round {number}: {name} shrank from {start} to {end}"
-        last: dict[int, Key] = {}
-        for offset, record in enumerate(client.pull_all(topic, queue_id, start, end), start):
-            key = self._check(record, topic, queue_id, offset)
-            where = f"round {number}: {name} at {offset}: {key}"
-            assert sent.get(key) == name, f"{where} was not sent there in this round"
-            assert key not in found, f"{where} is also at {found[key]}"
-            assert last.get(key.sender, key) <= key, f"{where} comes after {last[key.sender]}"
-            last[key.sender] = key
-            found[key] = _place(record)
+        for offset, record in enumerate(client.pull_all(*name, start, end), start):
+            key = self._receive(record, name, offset)
+            if key.round != number:
+                self.ledger.note("of an earlier round", f"{key} in {name} at {offset}")
             keys.append(key)
         assert len(keys) == end, f"round {number}: {name} gave {len(keys)} of {end}"
 
-    @staticmethod
-    def _check(record: Record, topic: str, queue_id: int, offset: int) -> Key:
-        """Lengths and CRC are checked by the decoder; here: identity, offset and content."""
+    def _receive(self, record: Record, name: QueueName, offset: int) -> Key:
+        """Lengths and CRC are checked by the decoder; here: identity, place and content."""
         where = (record.topic, record.queue_id, record.queue_offset)
-        assert where == (topic, queue_id, offset), f"{where} instead of {topic, queue_id, offset}"
+        assert where == (*name, offset), f"{where} instead of {(*name, offset)}"
         key = key_of(record.body)
-        assert record.body == body_of(key), f"{where}: body of {key} is damaged"
+        if record.body != body_of(key):
+            self.ledger.note("damaged", f"{key} at {where}")
+        if (promised := self.acked.get(key)) and promised != _place(record):
+            self.ledger.note("not where promised", f"{promised}, but {_place(record)}")
+        self.ledger.received(_stream(key, name), key.number, record.physical_offset)
         return key
+
+
+def _stream(key: Key, name: QueueName) -> str:
+    """What one sender sent to one queue in one round: it comes in the order of its numbers."""
+    return f"{key.round}.{key.sender}.{name[0]}.{name[1]}"
 
 
 def _place(record: Record) -> Place:
