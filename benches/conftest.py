@@ -22,7 +22,7 @@ ROWS: list[tuple[str, str, str]] = []
 
 @dataclass
 class Paired:
-    """Ratios of one pair; `per_unit` gives ns per message or entry."""
+    """Ratios of one pair; `cpu_ns` gives ns of CPU for each message or entry."""
 
     work: list[float]
     yard: list[float]

@@ -65,7 +65,7 @@ def ours() -> Iterator[Server]:
 
 @contextmanager
 def apache() -> Iterator[Server]:
-    from tests.interop.store import peer
+    from tests.system.interop.store import peer
 
     class NameServer(peer.NameServer):
         def __enter__(self) -> Self:

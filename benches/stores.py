@@ -22,7 +22,7 @@ FULL = os.environ.get("PYRMQ_BENCH_FULL") == "1"
 FIELDS = {"a": "PG", "c": "TBW102", "d": 4, "f": 0, "g": 1700000000000, "h": 0}
 DIGITS = 8
 MARK = "#" * DIGITS
-"""Where a property holds this, `Producer.numbered` writes the message's number in decimal."""
+"""Where a property holds this, `Numbered` writes the message's number in decimal."""
 
 
 def batch_frame(topic: str, queue: int, count: int, body: int, properties: str) -> bytes:

@@ -24,12 +24,12 @@ cdef class AnswerSender:
 
     cdef void *native
     cdef pyrmq_addressee *to
-    cdef Py_ssize_t room
+    cdef Py_ssize_t most
 
-    def __cinit__(self, Py_ssize_t room):
-        """`room`: sessions at most."""
-        self.room = max(room, 1)
-        self.to = <pyrmq_addressee *>calloc(self.room, sizeof(pyrmq_addressee))
+    def __cinit__(self, Py_ssize_t most):
+        """`most`: sessions at most."""
+        self.most = max(most, 1)
+        self.to = <pyrmq_addressee *>calloc(self.most, sizeof(pyrmq_addressee))
         self.native = C.answer_sender_new()
         if self.to == NULL or self.native == NULL:
             raise MemoryError
@@ -42,8 +42,8 @@ cdef class AnswerSender:
     cdef Py_ssize_t begin(self, list sessions) except -1:
         cdef Py_ssize_t n = len(sessions), i
         cdef Session session
-        if n > self.room:
-            raise ValueError(f"{n} connections; there is room for {self.room}")
+        if n > self.most:
+            raise ValueError(f"{n} connections; at most {self.most}")
         for i in range(n):
             try:
                 session = sessions[i]
@@ -105,15 +105,15 @@ cdef class ReadyLoop:
     cdef readonly Py_ssize_t waiting
     """Watched sessions that wait for `finish`."""
 
-    def __cinit__(self, int epoll_fd, Py_ssize_t room, Py_ssize_t receive, Store store,
+    def __cinit__(self, int epoll_fd, Py_ssize_t most, Py_ssize_t receive, Store store,
                   long long timeout_ms):
-        """`room`: connections of one round at most; `receive`: bytes that are received from each of
+        """`most`: connections of one round at most; `receive`: bytes that are received from each of
         them in one round at most; `store`: what the sessions store to, None if they do not;
         `timeout_ms`: an answer waits so long for its record to be confirmed."""
         cdef const void *storage = NULL if store is None else store.ptr
         self.sessions = {}
         self.store = store
-        self.native = C.ready_loop_new(epoll_fd, max(room, 1), max(receive, 1), storage, timeout_ms)
+        self.native = C.ready_loop_new(epoll_fd, max(most, 1), max(receive, 1), storage, timeout_ms)
         if self.native == NULL:
             raise MemoryError
 

@@ -52,7 +52,7 @@ class Bounded:
         return max(self._under_way - self._running, 0)
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """How many may wait."""
         return self._waiting
 

@@ -9,14 +9,7 @@ from dataclasses import dataclass
 from pyrmq.engine import segment_end
 from pyrmq.errors import Parameter, SegmentError, SegmentOptionError
 from pyrmq.escape import escape
-from pyrmq.segments import (
-    at_times,
-    index_plan,
-    log_ranges,
-)
-from pyrmq.segments import (
-    at_times as times,
-)
+from pyrmq.segments import at_times, index_plan, log_ranges
 from pyrmq.segments.assigned import check_assigned
 from pyrmq.segments.bounds import Limits, batch_limits
 from pyrmq.segments.index_plan import IndexPlan, IndexUnusable
@@ -124,12 +117,12 @@ def _is_later_than_all(
     if time is None:
         return False
     for store, end in zip(stores, ends, strict=True):
-        if any(begin is not None and begin >= time for begin in times.first_times(store)):
+        if any(begin is not None and begin >= time for begin in at_times.first_times(store)):
             return False
         for low, high in log_ranges.present_ranges(
             store, store.first, end, fail_on_data_loss=False
         ):
-            if times.first_at(store, low, high, time, how.on_corruption) is not None:
+            if at_times.first_at(store, low, high, time, how.on_corruption) is not None:
                 return False
     if selection.timestamp_strategy == "latest":
         return True
@@ -141,7 +134,7 @@ def _is_later_than_all(
 
 def _part(store: SegmentStore, end: int, selection: Selection, fail: bool) -> Part:
     limits = batch_limits(store, selection, store.first, end, fail_on_data_loss=fail)
-    low, high = times.narrowed(
+    low, high = at_times.narrowed(
         store, limits.low, limits.high, selection.start_time, selection.end_time
     )
     limits = Limits(limits.starts, limits.ends, low, high)

@@ -109,7 +109,7 @@ class Sender:
         rows.group([self._count_queues(topic) for topic in rows.topics])
         while (request := rows.next_request()) is not None:
             while len(self._under_way) + self._waiting >= self._settings.in_flight:
-                self._settle()
+                self._wait_for_one()
             sending = _Sending(request, _pinned(request))
             if sending.pinned is not None:
                 if sending.pinned in self._behind:
@@ -140,7 +140,7 @@ class Sender:
     def finish(self) -> None:
         """Waits until everything is acknowledged. SinkError as in `send`."""
         while self._under_way:
-            self._settle()
+            self._wait_for_one()
 
     def _queues(self, topic: str, fresh: bool = False) -> list[MessageQueue]:
         queues = self._cluster.publish_route(topic, fresh=fresh).publish_queues(topic)
@@ -217,7 +217,7 @@ class Sender:
         log.warning("%s: %s; trying again", escape(_rows(sending)), escape(error))
         self._cluster.channels.pause(seconds)
 
-    def _settle(self) -> None:
+    def _wait_for_one(self) -> None:
         """Waits until at least one request is done, or has to be sent again."""
         while True:
             # What has arrived counts, however long Spark took for the next rows.

@@ -2,7 +2,7 @@
 //! skipped), a byte for where the two files part, then the log.
 //!
 //! - Nothing panics, and what comes out passes Arrow's own full check.
-//! - Cut where the turns of a stream end, a log gives the same rows and the same damage as read in one
+//! - Cut where micro-batches end, a log gives the same rows and the same damage as read in one
 //!   go. (Cut anywhere it need not: a body may hold what looks like a record or a blank one. Splits begin
 //!   where queue entries say that a record starts.)
 //! - The end that is found is an end: reading up to it meets no more than reading all.
@@ -96,7 +96,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     assert!(end <= log.len() as u64);
-    // The turns of a stream.
+    // The micro-batches of a stream.
     let mut cuts = vec![0];
     let mut dice = Dice::of(data);
     while let Some(&from) = cuts.last()

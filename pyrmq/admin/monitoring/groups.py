@@ -11,7 +11,7 @@ from pyrmq.admin.consume_stats import QueueProgress
 from pyrmq.admin.groups import Groups
 from pyrmq.admin.link import AdminLink, Replica
 from pyrmq.admin.monitoring.metrics import METRICS, Part
-from pyrmq.admin.monitoring.rounds import Round, Turn, causes
+from pyrmq.admin.monitoring.rounds import First, Round, causes
 from pyrmq.admin.monitoring.running import QueueEnd, TopicNames, queue_ends, running
 from pyrmq.errors import ClientError, ProtocolError, TopicNotExistError
 from pyrmq.model.codes import RequestCode
@@ -130,7 +130,7 @@ class DeadLetterWatcher:
     def __init__(self, link: AdminLink, names: TopicNames) -> None:
         self._link = link
         self._names = names
-        self._turn = Turn()
+        self._first = First()
         self._ends: dict[str, dict[MessageQueue, int]] = {}
         self._old: set[str] | None = None
         """Groups that had dead letters at the beginning, and were not asked yet."""
@@ -147,7 +147,7 @@ class DeadLetterWatcher:
         async def one(group: str) -> None:
             await self._one(group, round_, old)
 
-        await round_.each(groups, "dead letters of", one, self._turn)
+        await round_.each(groups, "dead letters of", one, self._first)
 
     async def _one(self, group: str, round_: Round, old: set[str]) -> None:
         asked = await queue_ends(self._link, DLQ_PREFIX + group)
@@ -266,7 +266,7 @@ class GroupWatcher:
     def __init__(self, link: AdminLink, names: TopicNames) -> None:
         self._link = link
         self._names = names
-        self._turn = Turn()
+        self._first = First()
 
     async def watch(self, round_: Round) -> None:
         groups = await self._names.groups(round_)
@@ -283,4 +283,4 @@ class GroupWatcher:
             if asks_members:
                 await running(self._link, group, brokers, waiting, round_)
 
-        await round_.each(groups, "group", one, self._turn)
+        await round_.each(groups, "group", one, self._first)

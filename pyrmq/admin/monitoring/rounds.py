@@ -57,7 +57,7 @@ def causes(outcomes: Iterable[Outcome[Any]]) -> list[BaseException | str]:
 
 
 @dataclass(slots=True)
-class Turn:
+class First:
     """Which of many names is the first one in the next round."""
 
     name: str = ""
@@ -137,14 +137,14 @@ class Round:
             self.report.untold += 1
 
     async def each(
-        self, names: Iterable[str], what: str, work: Callable[[str], Awaitable[None]], turn: Turn
+        self, names: Iterable[str], what: str, work: Callable[[str], Awaitable[None]], first: First
     ) -> None:
         """Does `work` for each name, some at the same time, each for its time at most. What fails
-        is a problem of its own. It begins with the name that `turn` has, and notes there the first
+        is a problem of its own. It begins with the name that `first` has, and notes there the first
         one that the round did not come to."""
         rounds = self.settings.rounds
         ordered = sorted(names)
-        at = bisect_left(ordered, turn.name)
+        at = bisect_left(ordered, first.name)
         ordered = ordered[at:] + ordered[:at]
         waiting = iter(ordered)
         begun = 0
@@ -161,7 +161,7 @@ class Round:
                     nursery.start_soon(lane)
         finally:
             left = ordered[begun:]
-            turn.name = left[0] if left else ""
+            first.name = left[0] if left else ""
             self.report.left += len(left)
 
     async def _one(

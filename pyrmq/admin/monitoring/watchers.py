@@ -17,7 +17,7 @@ from pyrmq.admin.health import disk_percent, refusal
 from pyrmq.admin.link import AdminLink, Replica
 from pyrmq.admin.monitoring.groups import DeadLetterWatcher, GroupWatcher, MovedOffsetWatcher
 from pyrmq.admin.monitoring.metrics import METRICS, Part
-from pyrmq.admin.monitoring.rounds import Round, Turn, Watcher
+from pyrmq.admin.monitoring.rounds import First, Round, Watcher
 from pyrmq.admin.monitoring.running import TopicNames
 from pyrmq.admin.monitoring.settings import Settings
 from pyrmq.admin.runtime_info import HaStatus, whole
@@ -39,7 +39,7 @@ class TransactionWatcher:
 
     def __init__(self, link: AdminLink) -> None:
         self._link = link
-        self._turn = Turn()
+        self._first = First()
 
     async def watch(self, round_: Round) -> None:
         masters = await self._link.masters(default_all=True)
@@ -50,7 +50,7 @@ class TransactionWatcher:
         async def one(label: str) -> None:
             await self._one(round_, label, places[label])
 
-        await round_.each(places, "transactions of", one, self._turn)
+        await round_.each(places, "transactions of", one, self._first)
 
     async def _one(self, round_: Round, label: str, address: str) -> None:
         if address in self._link.missed:
@@ -83,7 +83,7 @@ class ServerWatcher:
     def __init__(self, link: AdminLink, clock: Callable[[], float] = trio.current_time) -> None:
         self._link = link
         self._clock = clock
-        self._turn = Turn()
+        self._first = First()
         self._known: dict[Place, tuple[Replica, float]] = {}
         self._missing: list[Missing] = []
 
@@ -117,7 +117,7 @@ class ServerWatcher:
             await one(label)
             asked.add(label)
 
-        await round_.each({*places, *name_servers}, "server", noted, self._turn)
+        await round_.each({*places, *name_servers}, "server", noted, self._first)
         if listed:
             for name in sorted(names):
                 if all(label in asked for label, r in places.items() if r.broker_name == name):

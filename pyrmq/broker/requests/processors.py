@@ -183,7 +183,7 @@ def processors(
             "pullThreadPoolQueueSize": len(pull.line),
             "pullThreadPoolQueueHeadWaitTimeMills": pull.line.head_wait_ms(),
             "queryThreadPoolQueueSize": query.line.waiting,
-            "queryThreadPoolQueueCapacity": query.line.room,
+            "queryThreadPoolQueueCapacity": query.line.capacity,
         },
     )
     group_admin = GroupProcessor(groups, offsets, clients)

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 from pyrmq.admin.monitoring.alarms import Event, State
 from pyrmq.admin.monitoring.metrics import Part, Subject
 from pyrmq.admin.monitoring.monitor import Monitor
-from pyrmq.admin.monitoring.rounds import Round, Turn, lines_log
+from pyrmq.admin.monitoring.rounds import First, Round, lines_log
 from pyrmq.admin.monitoring.settings import Settings, parse
 from pyrmq.errors import ClientError
 
@@ -205,13 +205,13 @@ class Many:
     def __init__(self, names: str, seconds: float) -> None:
         self._names = names
         self._seconds = seconds
-        self._turn = Turn()
+        self._first = First()
         self.running = self.most = 0
         self.asked: list[str] = []
 
     async def watch(self, round_: Round) -> None:
         self.asked = []
-        await round_.each(self._names, "group", self._one, self._turn)
+        await round_.each(self._names, "group", self._one, self._first)
 
     async def _one(self, name: str) -> None:
         self.asked.append(name)

@@ -6,31 +6,57 @@ import pytest
 
 from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.errors import ConfigError
-from pyrmq.model.codes import RequestCode
+from pyrmq.model.codes import RequestCode as Code
 from pyrmq.model.request_kinds import ADMIN_REQUESTS
 from pyrmq.namesrv.config import NamesrvConfig
 from pyrmq.net.address import format_address
 from pyrmq.net.server.admin_access import MAX_NETWORKS, AdminAccess, parse_networks
 
 OF_CLIENTS_AND_BROKERS = {
-    10, 11, 12, 14, 15, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 46, 103, 104, 105,
-    106, 217, 220, 221, 307, 310, 320, 322, 324, 325, 326, 361, 370, 400, 901, 904, 905,
-    200050, 200051, 200052, 200053, 200054, 200055, 200151,
+    Code.SEND_MESSAGE, Code.PULL_MESSAGE, Code.QUERY_MESSAGE, Code.QUERY_CONSUMER_OFFSET,
+    Code.UPDATE_CONSUMER_OFFSET, Code.SEARCH_OFFSET_BY_TIMESTAMP, Code.GET_MAX_OFFSET,
+    Code.GET_MIN_OFFSET, Code.GET_EARLIEST_MSG_STORETIME, Code.VIEW_MESSAGE_BY_ID, Code.HEART_BEAT,
+    Code.UNREGISTER_CLIENT, Code.CONSUMER_SEND_MSG_BACK, Code.END_TRANSACTION,
+    Code.GET_CONSUMER_LIST_BY_GROUP, Code.CHECK_TRANSACTION_STATE, Code.NOTIFY_CONSUMER_IDS_CHANGED,
+    Code.LOCK_BATCH_MQ, Code.UNLOCK_BATCH_MQ, Code.CHECK_CLIENT_CONFIG, Code.REGISTER_BROKER,
+    Code.UNREGISTER_BROKER, Code.GET_ROUTEINFO_BY_TOPIC, Code.GET_BROKER_CLUSTER_INFO,
+    Code.REGISTER_TOPIC_IN_NAMESRV, Code.RESET_CONSUMER_CLIENT_OFFSET,
+    Code.GET_CONSUMER_STATUS_FROM_CLIENT, Code.GET_CONSUMER_RUNNING_INFO, Code.SEND_MESSAGE_V2,
+    Code.SEND_BATCH_MESSAGE, Code.QUERY_DATA_VERSION, Code.SEND_REPLY_MESSAGE,
+    Code.SEND_REPLY_MESSAGE_V2, Code.PUSH_REPLY_MESSAGE_TO_CLIENT, Code.LITE_PULL_MESSAGE,
+    Code.GET_BROKER_MEMBER_GROUP, Code.BROKER_HEARTBEAT, Code.NOTIFY_MIN_BROKER_ID_CHANGE,
 }  # fmt: skip
 """Requests that do the work of producers, consumers and brokers."""
 LOOKS = {
-    21, 26, 28, 43, 45, 54, 60, 61, 101, 201, 202, 203, 204, 206, 208, 219, 223, 224, 300, 303, 304,
-    305, 308, 311, 312, 313, 315, 317, 319, 321, 328, 343, 345, 351, 352, 354, 402, 907, 1005, 1006,
-    1007, 1010, 2003, 3004, 3005, 3009, 3010,
+    Code.GET_ALL_TOPIC_CONFIG, Code.GET_BROKER_CONFIG, Code.GET_BROKER_RUNTIME_INFO,
+    Code.GET_ALL_CONSUMER_OFFSET, Code.GET_ALL_DELAY_OFFSET, Code.GET_KV_CONFIG,
+    Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, Code.GET_TOPIC_STATS_INFO,
+    Code.GET_CONSUMER_CONNECTION_LIST, Code.GET_PRODUCER_CONNECTION_LIST,
+    Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, Code.GET_CONSUME_STATS, Code.GET_KVLIST_BY_NAMESPACE,
+    Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, Code.GET_TOPICS_BY_CLUSTER,
+    Code.QUERY_TOPIC_CONSUME_BY_WHO, Code.QUERY_CONSUME_TIME_SPAN,
+    Code.GET_SYSTEM_TOPIC_LIST_FROM_NS, Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
+    Code.QUERY_CORRECTION_OFFSET, Code.GET_UNIT_TOPIC_LIST, Code.GET_HAS_UNIT_SUB_TOPIC_LIST,
+    Code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, Code.VIEW_BROKER_STATS_DATA,
+    Code.GET_BROKER_CONSUME_STATS, Code.GET_NAMESRV_CONFIG, Code.QUERY_CONSUME_QUEUE,
+    Code.GET_ALL_PRODUCER_INFO, Code.QUERY_TOPICS_BY_CONSUMER, Code.QUERY_SUBSCRIPTION_BY_CONSUMER,
+    Code.GET_TOPIC_CONFIG, Code.GET_SUBSCRIPTIONGROUP_CONFIG, Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS,
+    Code.GET_ALL_MESSAGE_REQUEST_MODE, Code.GET_BROKER_HA_STATUS, Code.CONTROLLER_GET_METADATA_INFO,
+    Code.CONTROLLER_GET_SYNC_STATE_DATA, Code.GET_BROKER_EPOCH_CACHE, Code.GET_CONTROLLER_CONFIG,
+    Code.GET_COLD_DATA_FLOW_CTR_INFO, Code.AUTH_GET_USER, Code.AUTH_LIST_USER, Code.AUTH_GET_ACL,
+    Code.AUTH_LIST_ACL,
 }  # fmt: skip
 """Requests that show something and change nothing."""
 
 
 def test_every_request_is_of_one_kind() -> None:
-    """A new code has to be said to administrate, or not to."""
+    """A new code comes with a decision: who may ask for it."""
     kinds = [set(ADMIN_REQUESTS), OF_CLIENTS_AND_BROKERS, LOOKS]
-    for code in RequestCode:
-        assert sum(code in kind for kind in kinds) == 1, code.name
+    for code in Code:
+        assert sum(code in kind for kind in kinds) == 1, (
+            f"{code.name} belongs into one of these: ADMIN_REQUESTS of pyrmq.model.request_kinds, "
+            "OF_CLIENTS_AND_BROKERS and LOOKS of this file"
+        )
         assert ADMIN_REQUESTS.get(code, code.name) == code.name
 
 
@@ -40,7 +66,7 @@ def test_the_codes_that_were_asked_for_are_there() -> None:
         "INVOKE_BROKER_TO_RESET_OFFSET", "UPDATE_BROKER_CONFIG", "RESUME_CHECK_HALF_MESSAGE",
         "DELETE_EXPIRED_COMMITLOG", "CLEAN_EXPIRED_CONSUMEQUEUE",
     ):  # fmt: skip
-        assert ADMIN_REQUESTS[RequestCode[name]] == name
+        assert ADMIN_REQUESTS[Code[name]] == name
 
 
 @pytest.mark.parametrize(

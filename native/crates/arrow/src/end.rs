@@ -1,4 +1,4 @@
-//! How far a log reaches, and how far a reader may go in one turn.
+//! How far a log reaches, and where one micro-batch of a stream ends.
 
 use super::error::{Result, ScanError};
 use super::files::{FileSet, Window};
@@ -95,7 +95,7 @@ fn is_empty(file_set: &FileSet, phys: u64, len: usize) -> Result<bool> {
     Ok(window.bytes(index, at, len)?.iter().all(|&b| b == 0))
 }
 
-/// Bounds of one turn.
+/// Bounds of one micro-batch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Advance {
     pub max_rows: Option<u64>,
@@ -103,8 +103,8 @@ pub struct Advance {
     pub skip: bool,
 }
 
-/// Where a turn from `start` stops that may go up to `end`: the start of a record, and how many
-/// messages are selected before it. A turn has at least one record.
+/// Where a micro-batch ends that begins at `start` and may go up to `end`: the start of a record, and
+/// how many messages are selected before it. It has at least one record.
 pub fn advance(
     file_set: &FileSet,
     (start, end): (u64, u64),
@@ -112,7 +112,7 @@ pub fn advance(
     bounds: Advance,
 ) -> Result<(u64, u64)> {
     if start > end {
-        let text = format!("a turn from {start} cannot end at {end}");
+        let text = format!("a micro-batch from {start} cannot end at {end}");
         return Err(ScanError::Illegal(text));
     }
     let mut walk = Walk::new(Window::new(file_set.clone(), 0), (start, end), end, true);

@@ -29,7 +29,7 @@ struct Page {
     acknowledged: Bits,
     refused: Bits,
     received: Bits,
-    settled: u64,
+    closed: u64,
 }
 
 /// The messages of one producer.
@@ -86,14 +86,14 @@ impl Book {
     }
 
     /// One more of a page is closed: lets it go if that was the last.
-    fn settle(&mut self, sequence: u64) {
+    fn close_one(&mut self, sequence: u64) {
         let Some(index) = (sequence / PAGE).checked_sub(self.low) else {
             return;
         };
         let place = &mut self.pages[index as usize];
         if let Some(page) = place {
-            page.settled += 1;
-            if page.settled == PAGE {
+            page.closed += 1;
+            if page.closed == PAGE {
                 *place = None;
                 self.closed += PAGE;
             }
@@ -132,7 +132,7 @@ impl Ledger {
         let new = page.acknowledged.set(at);
         let there = page.received.0[(at / 64) as usize] >> (at % 64) & 1 == 1;
         if new && (there || !self.consumed) {
-            book.settle(sequence);
+            book.close_one(sequence);
         }
     }
 
@@ -155,7 +155,7 @@ impl Ledger {
             let at = sequence % PAGE;
             new = page.received.set(at);
             if new && page.acknowledged.0[(at / 64) as usize] >> (at % 64) & 1 == 1 {
-                book.settle(sequence);
+                book.close_one(sequence);
             }
         }
         drop(book);

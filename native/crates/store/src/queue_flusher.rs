@@ -75,7 +75,7 @@ impl QueueFlusher {
         for queue in &now {
             queue.clear_dirty();
         }
-        // Pairs with the fence in `PutGuard::dispatched`: whoever still saw a mark has its entry
+        // Pairs with the fence in `Staging::dispatch`: whoever still saw a mark has its entry
         // seen here.
         fence(Ordering::SeqCst);
         if let Err(e) = self.flush_queues(&now) {

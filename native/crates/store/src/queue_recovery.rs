@@ -72,7 +72,7 @@ impl ConsumeQueue {
         // Erased by `finish` only: until then a recovery that is killed can be begun anew.
         self.torn.store(is_torn, Ordering::Relaxed);
         self.files.set_end(end);
-        self.settle()?;
+        self.read_bounds()?;
         let flushed = if clean { end } else { 0 };
         self.flushed.store(flushed, Ordering::Release);
         Ok(!is_torn)
@@ -283,7 +283,7 @@ impl ConsumeQueue {
     /// Drops all entries, to be made anew.
     pub fn discard(&self) -> Result<()> {
         self.files.cut(0)?;
-        self.settle()
+        self.read_bounds()
     }
 
     /// Ends the extension file behind the unit of the last entry that has one, which is there.
@@ -332,7 +332,7 @@ impl ConsumeQueue {
     }
 
     /// Reads the bounds from the last entries before the end.
-    pub(super) fn settle(&self) -> Result<()> {
+    pub(super) fn read_bounds(&self) -> Result<()> {
         let (first, end) = self.positions();
         let max = match self.layout {
             Layout::Simple => end as i64,
@@ -380,7 +380,7 @@ impl ConsumeQueue {
         self.stale_end
             .fetch_max(end * self.unit(), Ordering::Relaxed);
         self.files.rewind(keep * self.unit());
-        self.settle()
+        self.read_bounds()
     }
 
     fn only_blanks(&self, part: Range<u64>) -> Result<bool> {

@@ -66,7 +66,7 @@ impl ConsumeQueue {
                 .store(flushed.min(self.files.end()), Ordering::Release);
             self.cut_ext()?;
         }
-        self.settle()
+        self.read_bounds()
     }
 
     /// How many entries are of records that do not end before `phys`; `most` or more count as that.

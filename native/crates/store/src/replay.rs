@@ -133,7 +133,7 @@ impl<'t> Replay<'t> {
         if !self.in_doubt.is_empty()
             && let Some((_, doubtful)) = self.in_doubt.remove(&key)
         {
-            self.settle(&queue, &doubtful, Some(entry.base))?;
+            self.place_doubtful(&queue, &doubtful, Some(entry.base))?;
         }
         let expected = queue.max_offset();
         let free_start = self.may_start_anywhere(&queue);
@@ -153,7 +153,7 @@ impl<'t> Replay<'t> {
     }
 
     /// Decides about an entry that is in doubt, once the number of the next one is known.
-    fn settle(
+    fn place_doubtful(
         &mut self,
         queue: &Arc<ConsumeQueue>,
         doubtful: &Entry,
@@ -213,7 +213,7 @@ impl<'t> Replay<'t> {
     /// Decides about all that is still in doubt. True if a queue lacked entries.
     pub fn finish(mut self) -> Result<bool> {
         for (_, (queue, doubtful)) in std::mem::take(&mut self.in_doubt) {
-            self.settle(&queue, &doubtful, None)?;
+            self.place_doubtful(&queue, &doubtful, None)?;
         }
         for repeats in self.repeats.values() {
             log::warn!(

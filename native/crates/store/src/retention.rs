@@ -1,6 +1,6 @@
 //! Deleting what is old: which files go, and when. [CleanCommitLogService]
 //!
-//! `decide` is the table of conditions, free of clocks and disks. A round deletes whole commit-log
+//! `decide` is the table of conditions, free of clocks and disks. A pass deletes whole commit-log
 //! files, oldest first and never the last one, then lets queues and index follow. Exported slices
 //! stay valid: the file's name goes, its mapping stays until they are gone.
 
@@ -40,7 +40,7 @@ impl fmt::Display for Usage {
     }
 }
 
-/// What one round does.
+/// What one pass does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Files whose time is over go.
@@ -79,7 +79,7 @@ pub fn decide(cfg: &RetentionConfig, hour: u32, usage: Usage, manual: bool) -> D
     }
 }
 
-/// What a round deleted: files of the log, of queues and of the index.
+/// What a pass deleted: files of the log, of queues and of the index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cleaned {
     pub log_files: usize,
@@ -101,8 +101,8 @@ pub struct Retention {
     cfg: RetentionConfig,
     root: PathBuf,
     links: Links,
-    /// One round at a time.
-    round: Mutex<()>,
+    /// One pass at a time.
+    pass: Mutex<()>,
     /// Queues and index have been brought in line with a log that starts here.
     trimmed_to: AtomicU64,
 }
@@ -113,29 +113,29 @@ impl Retention {
             cfg: cfg.retention.clone(),
             root: cfg.root.clone(),
             links,
-            round: Mutex::new(()),
+            pass: Mutex::new(()),
             trimmed_to: AtomicU64::new(0),
         }
     }
 
-    /// One round at `now` (ms since the epoch). `manual`: expired files go whatever the hour.
+    /// One pass at `now` (ms since the epoch). `manual`: expired files go whatever the hour.
     pub fn clean(&self, now: i64, manual: bool) -> Result<Cleaned> {
-        self.clean_round(now, manual, true)
+        self.clean_pass(now, manual, true)
     }
 
     /// Brings queues and index in line with the log; deletes nothing of the log.
     pub fn clean_queues(&self, now: i64) -> Result<Cleaned> {
         self.trimmed_to.store(0, Ordering::Release);
-        self.clean_round(now, false, false)
+        self.clean_pass(now, false, false)
     }
 
-    /// Waits until no round is under way.
-    pub fn wait_for_round(&self) {
-        drop(self.round.lock());
+    /// Waits until no pass is under way.
+    pub fn wait_for_pass(&self) {
+        drop(self.pass.lock());
     }
 
-    fn clean_round(&self, now: i64, manual: bool, log_too: bool) -> Result<Cleaned> {
-        let _one = self.round.lock();
+    fn clean_pass(&self, now: i64, manual: bool, log_too: bool) -> Result<Cleaned> {
+        let _one = self.pass.lock();
         let links = &self.links;
         links.availability.check_readable()?;
         let usage = Usage {
@@ -218,11 +218,11 @@ impl Retention {
     /// The thread's work, until the store stops.
     pub fn run(&self) {
         let interval = Duration::from_millis(self.cfg.interval.max(1));
-        // The first round is early: a store that was full is found full.
+        // The first pass is early: a store that was full is found full.
         let mut pause = interval.min(Duration::from_secs(1));
         while !self.links.stop.wait(pause) {
             if let Err(e) = self.clean(clock::now_ms(), false) {
-                log::error!("old files not deleted, the next round tries again: {e}");
+                log::error!("old files not deleted, the next pass tries again: {e}");
             }
             pause = interval;
         }

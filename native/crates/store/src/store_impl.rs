@@ -262,8 +262,8 @@ impl Store {
                 log::error!("a thread of the store panicked");
             }
         }
-        // A round that was asked for ends before the lock file is unlocked.
-        self.retention.wait_for_round();
+        // A pass that was asked for ends before the lock file is unlocked.
+        self.retention.wait_for_pass();
         let log_flushed = self.log_flusher.finish();
         if let Some(indexer) = &self.indexer {
             indexer.stop();

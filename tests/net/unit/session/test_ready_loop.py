@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyrmq.engine import AnswerSender, Listener, ReadyLoop, RecvBuffer, Session, Store
+from pyrmq.net.clock import clock_ms
 from tests.net.unit.session.exchange import new_session, serving
-from tests.net.unit.session.test_deferred_write import NOW, opaques, send
+from tests.net.unit.session.test_deferred_write import opaques, send
 from tests.support.waiting import eventually
 from tests.support.wire import Command, encode
 
 if TYPE_CHECKING:
     from pyrmq.engine import Left
 
+NOW = clock_ms()
+"""The loop reads the clock by itself: an invented time would let its answers time out."""
 LATER = 60_000
 
 

@@ -112,7 +112,8 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
 def test_every_request_has_a_row(target: Target) -> None:
     """The table has what the dispatcher has: a new request comes with its row."""
     codes = target.server.look(lambda running: set(running.broker.parts.processors))
-    assert codes == set(ROWS)
+    assert codes == set(ROWS), "a row of broker_rows.py for each"
+    assert codes <= set(RequestCode), "codes have a name in pyrmq/model/codes.py"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

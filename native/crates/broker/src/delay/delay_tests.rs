@@ -257,7 +257,7 @@ fn one_call_delivers_about_as_many_as_it_was_asked_for() {
     }
     let now = now_ms() + 5_000;
     let first = rig.delays.deliver(now, 1).count;
-    assert!((1..=256).contains(&first), "{first}"); // a round, which may end early
+    assert!((1..=256).contains(&first), "{first}"); // a chunk, which may end early
     let second = rig.delays.deliver(now, 300).count;
     assert!((300..=555).contains(&second), "{second}");
     rig.deliver(now);

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 /// Records, and bytes of bodies, that are appended under one hold of the put lock: senders wait for
 /// no more.
-const ROUND: usize = 256;
-const ROUND_BYTES: usize = 1 << 20;
-const ROUND_TIME: Duration = Duration::from_millis(2);
+const CHUNK: usize = 256;
+const CHUNK_BYTES: usize = 1 << 20;
+const CHUNK_TIME: Duration = Duration::from_millis(2);
 
 /// What one call delivered.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +33,7 @@ enum Outcome {
 }
 
 impl Delays {
-    /// Delivers what is due at `now`, `most` messages and those of a round begun, the levels in
+    /// Delivers what is due at `now`, `most` messages and those of a chunk begun, the levels in
     /// turns. Reads the disk where messages are not in memory, without the put lock.
     pub fn deliver(&self, now: i64, most: usize) -> Delivered {
         let _alone = self.delivering.lock();
@@ -47,7 +47,7 @@ impl Delays {
                 // What comes meanwhile has later times.
                 let now = now.saturating_add(start.elapsed().as_millis() as i64);
                 // Where one fails the other levels go on: it may be one place of the disk.
-                if let Err(e) = self.deliver_round(index, level, now, &mut done) {
+                if let Err(e) = self.deliver_chunk(index, level, now, &mut done) {
                     done.error = Some(e);
                 }
                 busy |= done.count > before;
@@ -71,8 +71,8 @@ impl Delays {
         std::mem::take(&mut *self.unknown.lock())
     }
 
-    /// Delivers what is due of one level, at most a round of it; adds to `done` what was dealt with.
-    fn deliver_round(
+    /// Delivers what is due of one level, at most a chunk of it; adds to `done` what was dealt with.
+    fn deliver_chunk(
         &self,
         index: usize,
         level: &Level,
@@ -86,8 +86,8 @@ impl Delays {
         let mut guard = self.store.put()?;
         let start = Instant::now();
         for (offset, stored) in &due {
-            if start.elapsed() > ROUND_TIME {
-                break; // new queues make files: what is left comes in the next round
+            if start.elapsed() > CHUNK_TIME {
+                break; // new queues make files: what is left comes in the next chunk
             }
             let outcome = match stored {
                 Some(stored) => self.deliver_one(&mut guard, stored)?,
@@ -129,7 +129,7 @@ impl Delays {
         }
         let mut bytes = 0;
         for offset in level.next()..end {
-            if found.len() == ROUND || bytes >= ROUND_BYTES {
+            if found.len() == CHUNK || bytes >= CHUNK_BYTES {
                 break;
             }
             let Some(entry) = level.queue.entry(offset)? else {

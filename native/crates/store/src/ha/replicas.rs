@@ -39,9 +39,10 @@ pub struct Replica {
     pub acked: u64,
     /// What it is sent next; None before its first report.
     pub next: Option<u64>,
-    /// Bytes that it was sent, and in the second before `sampled_at` (ms).
+    /// Bytes that it was sent, and how many of them a second when that was `sampled` last.
     pub sent: u64,
     pub per_second: u64,
+    /// When (ms), and `sent` then.
     sampled: (i64, u64),
     pub connected_at: i64,
     /// When it had all of the log last, ms; the time of its connection before it ever had.
@@ -71,7 +72,7 @@ impl Replicas {
             rule,
             table: Mutex::default(),
         };
-        replicas.settle(&mut replicas.table.lock());
+        replicas.recount(&mut replicas.table.lock());
         replicas
     }
 
@@ -118,7 +119,7 @@ impl Replicas {
             row.sampled = (now, sent);
         }
         if moved {
-            self.settle(&mut table);
+            self.recount(&mut table);
         }
     }
 
@@ -126,7 +127,7 @@ impl Replicas {
     pub fn remove(&self, id: u64) {
         let mut table = self.table.lock();
         table.rows.remove(&id);
-        self.settle(&mut table);
+        self.recount(&mut table);
     }
 
     /// Looks again at who is in sync: the log grows while a slave stands still.
@@ -136,7 +137,7 @@ impl Replicas {
         for row in table.rows.values_mut().filter(|row| row.acked >= end) {
             row.caught_up_at = now;
         }
-        self.settle(&mut table);
+        self.recount(&mut table);
     }
 
     /// All that are connected, in the order in which they came.
@@ -144,7 +145,8 @@ impl Replicas {
         self.table.lock().rows.values().cloned().collect()
     }
 
-    fn settle(&self, table: &mut Table) {
+    /// Says who is in sync, and moves the barrier by that.
+    fn recount(&self, table: &mut Table) {
         let end = self.store.log().max_offset();
         for row in table.rows.values_mut() {
             let gap = end.saturating_sub(row.acked);
