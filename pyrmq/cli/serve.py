@@ -205,7 +205,7 @@ def broker(
     from dataclasses import replace
 
     from pyrmq.broker import Broker, BrokerConfig
-    from pyrmq.cli.serve_many import planned, serve_alone
+    from pyrmq.cli.serve_many import configs, planned, serve_alone
     from pyrmq.cli.settings import Settings
     from pyrmq.net.address import format_address
 
@@ -215,10 +215,13 @@ def broker(
         settings.set_option(key, value, "--brokers or --processes")
     broker_config = BrokerConfig.from_properties(settings.values)
     if print_config:
-        _print(settings.with_updates(broker_config).config)
+        for one in configs(broker_config, processes):
+            if one.broker_name != broker_config.broker_name:
+                click.echo()
+            _print(settings.with_updates(one).config)
         return
     members = [] if own else planned(broker_config, processes, "--processes")
-    if not broker_config.namesrv_addr:
+    if not broker_config.namesrv_addr and not own:
         click.echo(
             "no name server given (-n or namesrvAddr): clients must know this broker", err=True
         )

@@ -7,14 +7,14 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import click
 import trio
 
 from pyrmq.broker import BrokerConfig
-from pyrmq.cli.until_signal import ready_line, run
+from pyrmq.cli.until_signal import ready_line, run, say
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.namesrv import NameServer
@@ -32,6 +32,20 @@ def planned(config: BrokerConfig, asked: str, option: str) -> list[Member]:
     if len(members) > 1:
         check_ports(members)
     return members
+
+
+def configs(config: BrokerConfig, asked: str) -> list[BrokerConfig]:
+    """The configuration of each broker."""
+    return [
+        replace(
+            config,
+            broker_name=member.name,
+            listen_port=member.listen_port,
+            ha_listen_port=member.ha_listen_port,
+            store_path_root_dir=member.store,
+        )
+        for member in plan(config, how_many(asked, config))
+    ]
 
 
 def serve_beside(
@@ -93,7 +107,7 @@ def _supervisor(
 
 def _announce(member: Member, line: str) -> None:
     """Prints the ready line of a broker, with its name in front."""
-    click.echo(f"{member.name}: {escape(line)}")
+    say(f"{member.name}: {escape(line)}")
 
 
 def _force(supervisor: Supervisor, signum: int) -> None:

@@ -15,14 +15,18 @@ from pyrmq.cli.store_checks import (
     DAMAGED,
     SOUND,
     STEP,
+    Finding,
+    alone_option,
     body_as_sent,
     commit_log_option,
     finding_line,
+    name_left_out,
     path_argument,
     reading,
     refuse_if_open,
     result_lines,
     run_check,
+    stores_at,
     with_body,
 )
 from pyrmq.cli.store_repair import rejoin, repair
@@ -45,21 +49,27 @@ def store() -> None:
 @store.command()
 @path_argument
 @commit_log_option
+@alone_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def inspect(path: Path, commit_log: tuple[Path, ...], as_json: bool) -> None:
+def inspect(path: Path, commit_log: tuple[Path, ...], alone: bool, as_json: bool) -> None:
     """Say what PATH holds: files, log, topics and queues, index, checkpoint.
 
-    Reads ends only, so it is fast, and changes nothing; a broker may be running.
+    Reads ends only, so it is fast, and changes nothing; a broker may be running. The stores of
+    further brokers (`pyrmq server --brokers N`) follow; in JSON they are under "brokers".
     """
     from pyrmq.engine import inspect_store
 
+    stores = stores_at(path, alone)
     with reading():
-        report = inspect_store(path, list(commit_log))
+        report, *others = [
+            inspect_store(store, list(commit_log) if store == path else []) for store in stores
+        ]
     if as_json:
-        click.echo(json_line(report))
+        click.echo(json_line({**report, "brokers": others} if others else report))
         return
-    for line in report_lines(report):
-        click.echo(escape(line))
+    for one in (report, *others):
+        for line in report_lines(one):
+            click.echo(escape(line))
 
 
 def report_lines(report: dict[str, Any]) -> Iterator[str]:
@@ -109,31 +119,47 @@ def report_lines(report: dict[str, Any]) -> Iterator[str]:
 @store.command()
 @path_argument
 @commit_log_option
+@alone_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object: findings and summary.")
 @click.pass_context
-def verify(ctx: click.Context, path: Path, commit_log: tuple[Path, ...], as_json: bool) -> None:
+def verify(
+    ctx: click.Context, path: Path, commit_log: tuple[Path, ...], alone: bool, as_json: bool
+) -> None:
     """Read all of PATH and hold log, queues and index against each other.
 
     Prints one finding a line: severity, file:byte, what. Exit code 0: sound, 1: damage, 2: it
-    cannot be read. Changes nothing; no broker may have the store open.
+    cannot be read. Changes nothing; no broker may have the store open. The stores of further
+    brokers (`pyrmq server --brokers N`) are read as well, each behind a line with its path; in
+    JSON they are under "brokers".
     """
     from pyrmq.engine import Verifier
 
-    refuse_if_open(path)
-    with reading():
-        verifier = Verifier(path, list(commit_log))
-    found = run_check(path, verifier, "verify")
-    summary = verifier.summary()
+    stores = stores_at(path, alone)
+    for store in stores:
+        refuse_if_open(store)
+    results = []
+    for store in stores:
+        with reading():
+            verifier = Verifier(store, list(commit_log) if store == path else [])
+        found = run_check(store, verifier, "verify")
+        results.append((store, found, verifier.summary()))
+        if not as_json:
+            if len(stores) > 1:
+                click.echo(escape(f"store {store}"))
+            for one in found:
+                click.echo(finding_line(one))
+            for line in result_lines(verifier.summary()):
+                click.echo(line)
     if as_json:
-        names = ("severity", "kind", "path", "at", "text")
-        findings = [dict(zip(names, one, strict=True)) for one in found]
-        click.echo(json_line({"findings": findings, "summary": summary}))
-    else:
-        for one in found:
-            click.echo(finding_line(one))
-        for line in result_lines(summary):
-            click.echo(line)
-    ctx.exit(DAMAGED if summary["damage"] else SOUND)
+        first, *others = [_verified(*result) for result in results]
+        click.echo(json_line({**first, "brokers": others} if others else first))
+    ctx.exit(DAMAGED if any(summary["damage"] for _, _, summary in results) else SOUND)
+
+
+def _verified(store: Path, found: list[Finding], summary: dict[str, Any]) -> dict[str, Any]:
+    names = ("severity", "kind", "path", "at", "text")
+    findings = [dict(zip(names, one, strict=True)) for one in found]
+    return {"store": str(store), "findings": findings, "summary": summary}
 
 
 @store.command()
@@ -178,7 +204,8 @@ def dump(
 
     With a topic its queues say where the records are, with a topic and a key the index; otherwise
     the log is walked through. What should be a record and is none is reported on stderr, with exit
-    code 1 at the end. A broker may be running.
+    code 1 at the end. A broker may be running. Stores of further brokers in PATH/brokers are not
+    read: name one of them as PATH.
     """
     from pyrmq.engine import Records
 
@@ -188,6 +215,7 @@ def dump(
         raise click.UsageError("--raw and --body exclude each other")
     if (queue is not None or offset is not None) and topic is None:
         raise click.UsageError("--queue and --offset need a --topic")
+    name_left_out(path)
     with reading():
         records = Records(
             path, list(commit_log), topic=topic, queue=queue, offset=offset, phys=phys, key=key,

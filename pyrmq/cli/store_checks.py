@@ -73,6 +73,31 @@ commit_log_option = click.option(
 )
 
 
+alone_option = click.option(
+    "--alone", is_flag=True, help="Leave out the stores of further brokers in PATH/brokers."
+)
+
+
+def stores_at(path: Path, alone: bool) -> list[Path]:
+    """The store at PATH, then those of further brokers inside of it."""
+    from pyrmq.errors import SegmentError
+    from pyrmq.segments.beside import stores_beside
+
+    try:
+        return [path, *([] if alone else map(Path, stores_beside(path)))]
+    except SegmentError as e:
+        raise CannotReadError(escape(e)) from e
+
+
+def name_left_out(path: Path) -> None:
+    """Says on stderr which stores a command does not look at that takes one only."""
+    _, *others = stores_at(path, alone=False)
+    if others:
+        listed = ", ".join(map(str, others))
+        text = f"{path} alone; left out, as each has a broker of its own: {listed}"
+        click.echo(escape(text), err=True)
+
+
 @contextmanager
 def reading() -> Iterator[None]:
     """OSErrors become one line and exit code 2."""

@@ -25,6 +25,7 @@ from pyrmq.cli.store_checks import (
     CannotReadError,
     commit_log_option,
     finding_line,
+    name_left_out,
     path_argument,
     progress,
     reading,
@@ -80,6 +81,7 @@ def repair(
 
     if not queues and not index:
         queues = index = True
+    name_left_out(path)
     refuse_if_open(path)
     with reading():
         report = inspect_store(path, list(commit_log))
@@ -320,6 +322,7 @@ def rejoin(path: Path, commit_log: tuple[Path, ...], master: str, yes: bool) -> 
     from pyrmq.errors import PyrmqError
     from pyrmq.net.address import parse_address
 
+    name_left_out(path)
     refuse_if_open(path)
     with reading():
         report = inspect_store(path, list(commit_log))

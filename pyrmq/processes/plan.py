@@ -7,7 +7,6 @@ several, and nothing of it moves. The stores of the others are inside of its sto
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +15,12 @@ from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.errors import ConfigError
 from pyrmq.net.server.listen import VIP
 from pyrmq.processes.cores import usable_cores
+from pyrmq.segments.beside import FOLDER, stores_beside
 
 MOST = 64
 """Processes of one start."""
 STEP = 10
 """Between the ports of two brokers."""
-FOLDER = "brokers"
-"""Below the store of the first broker: the stores of the others, each named after its broker."""
 AUTO = "auto"
 
 
@@ -121,23 +119,10 @@ def check_ports(members: Sequence[Member], others: Collection[int] = ()) -> None
             taken[port] = f"broker {member.name}"
 
 
-def stores_beside(root: Path) -> list[Path]:
-    """The stores of other brokers below that of the first one that have a commit log."""
-    try:
-        found = sorted((root / FOLDER).iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return [store for store in found if any(_log_files(store))]
-
-
-def _log_files(store: Path) -> list[Path]:
-    return [f for f in (store / "commitlog").glob("*") if re.fullmatch(r"\d{20}", f.name)]
-
-
 def check_all_served(root: Path, members: Sequence[Member], option: str) -> None:
     """ConfigError if a store would be left without a broker: nobody could read its messages."""
     served = {member.store for member in members}
-    left = [store for store in stores_beside(root) if store not in served]
+    left = [store for store in map(Path, stores_beside(root)) if store not in served]
     if not left:
         return
     listed = ", ".join(map(str, left))
@@ -158,7 +143,7 @@ def how_many(asked: str, config: BrokerConfig, cores: int | None = None) -> int:
     if asked != AUTO:
         return int(asked)
     cores = usable_cores() if cores is None else cores
-    left = {store.name for store in stores_beside(config.store_path_root_dir)}
+    left = {Path(store).name for store in stores_beside(config.store_path_root_dir)}
     least = max(
         (n for n, name in enumerate(names(config.broker_name, MOST), 1) if name in left), default=1
     )

@@ -24,9 +24,9 @@ LONGEST_PAUSE = 60.0
 GOOD = 60.0
 """Seconds after which a broker that serves has started well: the next pause is the first again."""
 REFUSALS = 10
-"""Starts in a row that end with an error before the broker serves; then it is given up."""
-REMIND = 600.0
-"""Seconds between two lines of the log about a broker that was given up."""
+"""Starts in a row that end before the broker serves; then it is given up."""
+RARELY = 600.0
+"""Seconds before a broker that was given up is tried again."""
 GRACE = 25.0
 """Seconds that the brokers have to stop in; containers are given 30."""
 MAX_LINE = 64 << 10
@@ -45,6 +45,8 @@ class _Kept:
     process: trio.Process | None = None
     ready: bool = False
     """Whether the process serves."""
+    has_served: bool = False
+    """Whether any of its processes has."""
     given_up: bool = False
     refusals: int = 0
 
@@ -54,7 +56,8 @@ class Supervisor:
 
     `command` is how a broker is started; it has to hold on to `lifeline` and to print a ready line.
     `announce` gets each broker with the line, whenever it serves. `first` and `longest`: pauses
-    before a broker is started again, `grace`: how long a stop may take; seconds.
+    before a broker is started again, `rarely`: the pause of one that was given up, `grace`: how
+    long a stop may take; seconds.
     """
 
     def __init__(
@@ -65,9 +68,12 @@ class Supervisor:
         *,
         first: float = FIRST_PAUSE,
         longest: float = LONGEST_PAUSE,
+        rarely: float = RARELY,
         grace: float = GRACE,
     ) -> None:
         self._kept = [_Kept(member, Backoff(first, longest)) for member in members]
+        self._all_serve = trio.Event()
+        self._rarely = rarely
         self._grace = grace
         self._command = command
         self._announce = announce
@@ -76,18 +82,19 @@ class Supervisor:
 
     @property
     def given_up(self) -> list[str]:
-        """Names of brokers that are not started any more."""
+        """Names of brokers that do not start."""
         return [kept.member.name for kept in self._kept if kept.given_up]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Starts all. ConfigError if one refuses to start: then all are stopped. PyrmqError, later,
-        when all were given up. Leaving stops all at once and waits for them."""
+        """Starts all; entered when all serve at once. ConfigError if one refuses to start: then all
+        are stopped. PyrmqError, later, when all were given up. Leaving stops all at once and waits
+        for them."""
         try:
             async with trio.open_nursery() as nursery:
-                async with trio.open_nursery() as starting:
-                    for kept in self._kept:
-                        starting.start_soon(nursery.start, self._keep, kept)
+                for kept in self._kept:
+                    nursery.start_soon(self._keep, kept)
+                await self._all_serve.wait()
                 yield
                 nursery.cancel_scope.cancel()
         finally:
@@ -101,37 +108,22 @@ class Supervisor:
                 with suppress(ProcessLookupError):
                     kept.process.kill()
 
-    async def _keep(
-        self, kept: _Kept, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> None:
-        name = kept.member.name
-        begun = False
+    async def _keep(self, kept: _Kept) -> None:
+        """Runs a broker, again and again."""
         while True:
             started = trio.current_time()
-            code = await self._once(kept, task_status if not begun else None)
-            served, begun = kept.ready, begun or kept.ready
-            kept.ready = False
-            if code > 0 and not begun:
-                raise ConfigError(
-                    f"broker {name} cannot start (exit code {code}): its own error stands above. "
-                    "No broker is started"
-                )
-            kept.refusals = 0 if served or code < 0 else kept.refusals + 1
+            code = await self._once(kept)
+            served, kept.ready = kept.ready, False
+            if code > 0 and not kept.has_served:
+                raise _cannot_start(kept, f"exit code {code}")
+            kept.refusals = 0 if served else kept.refusals + 1
             if kept.refusals >= REFUSALS:
-                await self._give_up(kept)
-            if served and trio.current_time() - started >= GOOD:
-                kept.backoff.reset()
-            pause = kept.backoff.next()
-            log.error(
-                "broker %s %s; it is started again in %.1f s (%d in a row)",
-                escape(name),
-                escape(_how(code)),
-                pause,
-                kept.backoff.failed,
-            )
+                pause = self._give_up(kept, code)
+            else:
+                pause = self._pause(kept, code, good=trio.current_time() - started >= GOOD)
             await trio.sleep(pause)
 
-    async def _once(self, kept: _Kept, begun: trio.TaskStatus[None] | None) -> int:
+    async def _once(self, kept: _Kept) -> int:
         """Runs the process until it ends; its exit code, or minus the signal that ended it."""
         process = kept.process = await trio.lowlevel.open_process(
             list(self._command(kept.member)),
@@ -144,32 +136,53 @@ class Supervisor:
         while chunk := await _read(process.stdout):
             *whole, line = (line + chunk).split(b"\n")
             for said in whole:
-                kept.ready = True
-                self._announce(kept.member, said.decode(errors="replace"))
-                if begun is not None:
-                    begun.started()
-                    begun = None
+                self._serves(kept, said.decode(errors="replace"))
             line = line[:MAX_LINE]
         code = await process.wait()
         await _close(process)
         kept.process = None
         return code
 
-    async def _give_up(self, kept: _Kept) -> None:
-        """Says so, again and again: never returns. PyrmqError if no broker is left."""
+    def _serves(self, kept: _Kept, line: str) -> None:
+        kept.ready = kept.has_served = True
+        kept.given_up = False
+        self._announce(kept.member, line)
+        if all(other.ready for other in self._kept):
+            self._all_serve.set()
+
+    def _pause(self, kept: _Kept, code: int, *, good: bool) -> float:
+        """Says how it ended; the seconds before the next start. `good`: it had served for long."""
+        if good and not kept.refusals:
+            kept.backoff.reset()
+        pause = kept.backoff.next()
+        log.error(
+            "broker %s %s; it is started again in %.1f s (%d in a row)",
+            escape(kept.member.name),
+            escape(_how(code)),
+            pause,
+            kept.backoff.failed,
+        )
+        return pause
+
+    def _give_up(self, kept: _Kept, code: int) -> float:
+        """Says so; the seconds before it is tried once more. ConfigError if it never served,
+        PyrmqError if no broker is left."""
+        if not kept.has_served:
+            raise _cannot_start(kept, f"{kept.refusals} starts, the last one {_how(code)}")
         kept.given_up = True
         if all(other.given_up for other in self._kept):
             raise PyrmqError("no broker starts any more: their own errors stand above")
-        while True:
-            log.error(
-                "broker %s is given up: %d starts in a row ended with an error (it stands above); "
-                "the messages of its store %s cannot be read. The other brokers serve. Mend what "
-                "the error says, then start pyrmq anew",
-                escape(kept.member.name),
-                REFUSALS,
-                escape(kept.member.store),
-            )
-            await trio.sleep(REMIND)
+        log.error(
+            "broker %s is given up: it did not serve in %d starts; the last one %s. The messages "
+            "of its store %s cannot be read. The others serve. Mend what its own error says: "
+            "it is tried again in %g s",
+            escape(kept.member.name),
+            kept.refusals,
+            escape(_how(code)),
+            escape(kept.member.store),
+            self._rarely,
+        )
+        return self._rarely
 
     async def _stop(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -188,6 +201,13 @@ class Supervisor:
             process.kill()
             await process.wait()
         await _close(process)
+
+
+def _cannot_start(kept: _Kept, how: str) -> ConfigError:
+    return ConfigError(
+        f"broker {kept.member.name} cannot start ({how}): its own error stands above. No broker is "
+        "started"
+    )
 
 
 async def _read(stream: trio.abc.ReceiveStream) -> bytes:

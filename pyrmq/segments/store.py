@@ -24,6 +24,7 @@ from pyrmq.errors import (
 from pyrmq.escape import escape
 from pyrmq.segments import config_folder
 from pyrmq.segments.filesystem import LOCAL, FileSystem, Found, LocalFiles, place
+from pyrmq.segments.left_out import name_left_out
 
 log = logging.getLogger("pyrmq.segments")
 
@@ -159,6 +160,7 @@ def open_stores(
                     f"{path}: there is no such file or folder", _nearby(files, where)
                 )
     stores = [_of_files(s, loose[s.root]) if not s.files else s for s in stores]
+    name_left_out(stores)
     if not broker_names:
         stores = [_by_its_files(store) for store in stores]
     return _named(stores, broker_names)

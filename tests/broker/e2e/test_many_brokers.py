@@ -96,6 +96,15 @@ def two_free_triples() -> int:
             return port
 
 
+def _conf(folder: Path) -> Path:
+    conf = folder / "broker.conf"
+    conf.write_text(
+        f"brokerName=mine\nlistenPort=0\nbindAddress=127.0.0.1\nbrokerIP1=127.0.0.1\n"
+        f"storePathRootDir={folder / 'store'}\n"
+    )
+    return conf
+
+
 def _runs(pid: int) -> bool:
     try:
         return "pyrmq" in Path(f"/proc/{pid}/cmdline").read_text()
@@ -169,12 +178,7 @@ def test_two_brokers_one_killed_nothing_lost(
 def test_no_broker_survives_its_supervisor(tmp_path: Path) -> None:
     """From one broker to two, whose supervisor is killed; then none runs, and all stopped in order.
     The first broker is the one that there was."""
-    store = tmp_path / "store"
-    conf = tmp_path / "broker.conf"
-    conf.write_text(
-        f"brokerName=mine\nlistenPort=0\nbindAddress=127.0.0.1\nstorePathRootDir={store}\n"
-        "brokerIP1=127.0.0.1\n"
-    )
+    conf = _conf(tmp_path)
     with Cluster(tmp_path, "broker", "-c", str(conf), "--processes", "2") as cluster:
         for name in ("mine", "mine-1"):
             with cluster.client(name) as client:
@@ -196,6 +200,44 @@ def test_no_broker_survives_its_supervisor(tmp_path: Path) -> None:
         cluster.process.send_signal(signal.SIGINT)
         assert cluster.process.wait(60) == -signal.SIGINT
         cluster.until_gone()
+
+
+def test_who_read_enough_of_stdout_ends_nothing(tmp_path: Path) -> None:
+    """`pyrmq server --brokers 2 | grep -m 1 ready`, and later a broker is started again."""
+    log = tmp_path / "log"
+    with log.open("wb") as err:
+        process = forked.popen(
+            [*PYRMQ, "broker", "-c", str(_conf(tmp_path)), "--processes", "2"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err, env=environment(**SMALL),
+        )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        with process.stdout as out:
+            lines = [out.readline().decode() for _ in range(3)]
+        assert lines[2].startswith("ready brokers=2 ")
+        found = re.search(r"mine-1: ready .* pid=(\d+)", "".join(lines))
+        assert found is not None
+        os.kill(int(found[1]), signal.SIGKILL)
+        eventually(lambda: "cannot write to stdout any more" in log.read_text(), "it is told", 60)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0, log.read_text()
+        assert log.read_text().count("its store is closed") == 2
+    finally:
+        process.kill()
+        process.wait(60)
+
+
+def test_the_configuration_of_each_is_printed(tmp_path: Path) -> None:
+    printed = run("broker", "-c", str(_conf(tmp_path)), "--processes", "2", "-p").stdout.decode()
+    store = tmp_path / "store"
+    for key, first, second in (
+        ("brokerName", "mine", "mine-1"),
+        ("storePathRootDir", store, store / "brokers" / "mine-1"),
+    ):
+        assert [line for line in printed.splitlines() if line.startswith(f"{key}=")] == [
+            f"{key}={first}",
+            f"{key}={second}",
+        ]
 
 
 @pytest.mark.parametrize(

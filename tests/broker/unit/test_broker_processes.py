@@ -95,13 +95,19 @@ class Programs:
     """What the brokers of a test are: a line of Python for each start, the last one for all
     others."""
 
-    def __init__(self, *programs: Sequence[str], grace: float = 60) -> None:
+    def __init__(self, *programs: Sequence[str], rarely: float = 600, grace: float = 60) -> None:
         self.members = [Member(f"b{n}", 0, 0, Path(f"/b{n}")) for n in range(len(programs))]
         self.starts = [0] * len(programs)
         self._programs = programs
         self.ready: list[str] = []
         self.supervisor = Supervisor(
-            self.members, self._command, self._announce, first=0.001, longest=0.002, grace=grace
+            self.members,
+            self._command,
+            self._announce,
+            first=0.001,
+            longest=0.002,
+            rarely=rarely,
+            grace=grace,
         )
 
     def _command(self, member: Member) -> list[str]:
@@ -117,6 +123,7 @@ class Programs:
 SERVES = "import sys; print('ready', flush=True); sys.stdin.read()"
 DIES = "import os; print('ready', flush=True); os.abort()"
 REFUSES = "raise SystemExit(1)"
+KILLED = "import os; os.kill(os.getpid(), 9)"
 
 
 async def test_a_refusal_at_the_start_ends_it() -> None:
@@ -126,6 +133,30 @@ async def test_a_refusal_at_the_start_ends_it() -> None:
             raise AssertionError("it does not start")
     assert found.group_contains(ConfigError, match="b1 cannot start")
     assert programs.starts == [1, 1]
+
+
+async def test_it_runs_when_all_serve_at_once(tmp_path: Path) -> None:
+    """The first broker is dead again when the second one serves for the first time."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    wait = "import pathlib, time\nwhile not pathlib.Path({!r}).exists(): time.sleep(0.01)\n"
+    touch = "\nimport pathlib; pathlib.Path({!r}).touch()"
+    last = SERVES.replace("; sys.stdin", touch.format(str(second)) + "; sys.stdin")
+    programs = Programs(
+        [DIES, "pass" + touch.format(str(first)) + "\n" + wait.format(str(second)) + SERVES],
+        [wait.format(str(first)) + last],
+    )
+    async with programs.supervisor.running():
+        assert programs.ready == ["b0 ready", "b1 ready", "b0 ready"]
+
+
+async def test_one_that_is_killed_at_each_start_does_not_start() -> None:
+    """As by an instruction that this machine has not."""
+    programs = Programs([KILLED])
+    with pytest.raises(ExceptionGroup) as found:
+        async with programs.supervisor.running():
+            raise AssertionError("it does not start")
+    assert found.group_contains(ConfigError, match=f"{REFUSALS} starts, the last one .*SIGKILL")
+    assert programs.starts == [REFUSALS]
 
 
 async def test_one_that_dies_is_started_again() -> None:
@@ -141,8 +172,21 @@ async def test_one_that_refuses_for_long_is_given_up(caplog: pytest.LogCaptureFi
     async with programs.supervisor.running():
         await eventually_trio(lambda: programs.supervisor.given_up, "one is given up")
     assert programs.starts == [1, 1 + REFUSALS]
-    assert "broker b1 is given up" in caplog.text
-    assert "/b1" in caplog.text
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 1 + REFUSALS  # one for each end
+    assert "broker b1 is given up" in lines[-1]
+    assert "/b1" in lines[-1]
+
+
+async def test_one_that_was_given_up_is_tried_again() -> None:
+    programs = Programs([SERVES], [DIES, *[REFUSES] * (REFUSALS + 5), SERVES], rarely=0.001)
+    async with programs.supervisor.running():
+        await eventually_trio(lambda: programs.supervisor.given_up, "it is given up")
+        await eventually_trio(
+            lambda: programs.supervisor.given_up, "it serves", until=lambda names: not names
+        )
+        assert programs.ready.count("b1 ready") == 2
+    assert programs.starts == [1, 1 + REFUSALS + 5 + 1]
 
 
 async def test_none_is_left() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import signal
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
 
 import pyrmq
 from tests.support.client import GET_ROUTEINFO_BY_TOPIC, Client, send_command
-from tests.support.command import Serving, assert_refused, has_ipv6, run
+from tests.support.command import PYRMQ, Serving, assert_refused, environment, has_ipv6, run
 from tests.support.server import ServerProcess
 
 FREE = ("--namesrv-port", "0", "--broker-port", "0")
@@ -27,7 +28,7 @@ def test_version_and_help() -> None:
         assert b"Usage: " in result.stdout
 
 
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_server_stops_in_order(tmp_path: Path, signum: int) -> None:
     args = ("server", "--store", str(tmp_path / "store"), *FREE)
     with Serving(tmp_path / "log", *args) as server:
@@ -154,6 +155,28 @@ def test_namesrv_and_broker_with_rocketmqs_own_files(tmp_path: Path) -> None:
     assert not (tmp_path / "root" / "commitlog").exists()
     assert (tmp_path / "root" / "config" / "topics.json").exists()
     assert not (tmp_path / "root" / "abort").exists()
+
+
+@pytest.mark.parametrize("nohup", [True, False])
+def test_nohup_has_sighup_ignored(tmp_path: Path, nohup: bool) -> None:
+    conf = tmp_path / "namesrv.conf"
+    conf.write_text(f"listenPort=0\nbindAddress=127.0.0.1\nkvConfigPath={tmp_path / 'kv.json'}\n")
+    with subprocess.Popen(
+        [*(["nohup"] if nohup else []), *PYRMQ, "namesrv", "-c", str(conf)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment(),
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith(b"ready ")
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            found = re.search(r"^SigIgn:\s*([0-9a-f]+)$", status, re.MULTILINE)
+            assert found is not None
+            assert int(found[1], 16) >> (signal.SIGHUP - 1) & 1 == nohup
+        finally:
+            process.terminate()
 
 
 def test_broker_takes_the_name_server_from_the_environment(tmp_path: Path) -> None:

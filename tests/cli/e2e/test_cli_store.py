@@ -107,6 +107,63 @@ def test_verify_of_a_damaged_store(golden: Path) -> None:
     assert report["findings"][0]["at"] == 20
 
 
+@pytest.fixture
+def many(golden: Path, own: Path) -> tuple[Path, Path]:
+    """The store of a first broker, and in it that of a second one."""
+    inner = golden / "brokers" / "broker-b"
+    shutil.copytree(own, inner)
+    (golden / "brokers" / "empty" / "commitlog").mkdir(parents=True)
+    return golden, inner
+
+
+def test_stores_of_several_brokers_are_inspected(many: tuple[Path, Path]) -> None:
+    root, inner = many
+    lines = pyrmq("inspect", root).stdout.splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("store ")] == [
+        f"{root}:",
+        f"{inner}:",
+    ]
+    assert not any("unknown" in line for line in lines)
+    report = json.loads(pyrmq("inspect", root, "--json").stdout)
+    assert report["path"] == str(root)
+    assert [one["path"] for one in report["brokers"]] == [str(inner)]
+    assert "brokers" not in json.loads(pyrmq("inspect", root, "--alone", "--json").stdout)
+
+
+def test_stores_of_several_brokers_are_verified(many: tuple[Path, Path]) -> None:
+    root, inner = many
+    result = pyrmq("verify", root)
+    assert (result.exit_code, result.stderr) == (0, "")
+    heads = [line for line in result.stdout.splitlines() if line.startswith("store ")]
+    assert heads == [f"store {root}", f"store {inner}"]
+    flip(next(inner.glob("consumequeue/T0/0/*")), 7)
+    assert pyrmq("verify", root).exit_code == 1
+    report = json.loads(pyrmq("verify", root, "--json").stdout)
+    assert report["summary"]["damage"] == 0
+    assert report["brokers"][0]["store"] == str(inner)
+    assert report["brokers"][0]["summary"]["damage"] > 0
+    assert pyrmq("verify", root, "--alone").exit_code == 0
+    with opened(inner, commit_log_file_size=FILE):
+        refused = pyrmq("verify", root)
+    assert refused.exit_code == 2
+    assert str(inner) in refused.stderr
+
+
+@pytest.mark.parametrize("command", [("dump", "-n", "1"), ("repair", "--index", "-y")])
+def test_a_command_for_one_store_names_the_others(
+    many: tuple[Path, Path], command: tuple[str, ...]
+) -> None:
+    root, inner = many
+    name, *options = command
+    before = contents(inner)
+    result = pyrmq(name, root, *options)
+    assert result.exit_code == 0
+    said = f"{root} alone; left out, as each has a broker of its own: {inner}"
+    assert result.stderr.splitlines()[0] == said
+    assert contents(inner) == before
+    assert pyrmq(name, inner, *options).stderr == ""
+
+
 def test_what_cannot_be_read(tmp_path: Path) -> None:
     for command in ("inspect", "verify", "dump", "repair"):
         result = run("store", command, str(tmp_path / "nowhere"))

@@ -41,6 +41,21 @@ def test_a_store_folder(made: Made) -> None:
     assert pickle.loads(pickle.dumps(store)) == store
 
 
+def test_stores_inside_of_one_are_named(made: Made, caplog: pytest.LogCaptureFixture) -> None:
+    """`pyrmq server --brokers 2`: each store is a path of its own; who gave one only must know."""
+    inner = made.root / "brokers" / "broker-b"
+    (inner / "commitlog").mkdir(parents=True)
+    one(made.root)
+    assert caplog.messages == []  # nothing is in it
+    (inner / "commitlog" / f"{0:020d}").write_bytes(bytes(SIZE))
+    assert len(open_stores([str(made.root), str(inner)])) == 2
+    assert not any("further brokers" in text for text in caplog.messages)
+    for _ in range(2):
+        one(made.root)
+    (said,) = [text for text in caplog.messages if "further brokers" in text]
+    assert f"{made.root}/brokers" in said
+
+
 def test_a_commit_log_folder_takes_the_name_of_the_store(made: Made) -> None:
     store = one(made.root / "commitlog")
     assert store.name == "broker-a"

@@ -390,6 +390,8 @@ def test_a_group_that_is_ahead_of_its_queue_is_a_warning(golden: Path) -> None:
 def test_inspect(golden: Path) -> None:
     (golden / "surprise").write_text("?")
     (golden / "commitlog" / "readme").write_text("?")
+    (golden / "brokers" / "broker-b").mkdir(parents=True)
+    (golden / "brokers" / "broker-b" / "checkpoint").write_text("?")
     report = inspect_store(golden)
     assert report["commitLog"] == {
         "minPhyOffset": 0,
@@ -406,6 +408,7 @@ def test_inspect(golden: Path) -> None:
         "allocated": 4 * 65_536,
     }
     assert report["files"]["compaction"]["files"] == 1
+    assert report["files"]["brokers"]["files"] == 1
     assert {"topic": "Golden", "queueId": 0, "files": 1, "minOffset": 0, "maxOffset": 40} in (
         report["queues"]
     )

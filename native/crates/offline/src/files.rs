@@ -96,6 +96,8 @@ impl Inventory {
                 known if KNOWN.contains(&known) || known == "consumequeue" => {
                     out.sum_up(known, &path, 0)
                 }
+                // Stores of further brokers, which are read by themselves.
+                "brokers" if path.is_dir() => out.sum_up("brokers", &path, 0),
                 aside if aside.starts_with("repair-") => out.sum_up("repair", &path, 0),
                 raft if raft.starts_with("dledger-") => out.sum_up("dledger", &path, 0),
                 _ => out.not_known(&path),
