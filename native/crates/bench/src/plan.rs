@@ -122,7 +122,7 @@ impl Shared {
     pub fn new(config: Config, oneway: Vec<bool>) -> Shared {
         let roles = config.roles.iter();
         let delays = roles.clone().find_map(|role| match role.kind {
-            Kind::Delay { ms, .. } => Some(ms * 1_000_000),
+            Kind::Delay { ms, .. } => Some(ms.saturating_mul(1_000_000)),
             _ => None,
         });
         let consumed = roles.clone().any(|role| role.kind == Kind::Push);

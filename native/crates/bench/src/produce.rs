@@ -25,6 +25,8 @@ const BARRIER: u8 = 2;
 pub const GREETING: i32 = FIRST_OPAQUE - 1;
 /// One-way requests at once, before other connections have their turn.
 const BURST: usize = 64;
+/// Requests that were never sent are counted in so many groups at most.
+const MOST_GROUPS: u64 = 4096;
 
 /// What a producer waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +41,22 @@ pub enum Next {
     Done,
 }
 
+/// Which of a role's connections one is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Of all of the role.
+    pub index: usize,
+    /// Its part of the role's rate.
+    pub share: f64,
+    /// When its first request is due: this part of the time between two of its own.
+    pub shift: f64,
+}
+
 pub struct Producer {
     id: u16,
     role: usize,
     schedule: Option<Schedule>,
-    /// Its place among the connections of the role, which are so many.
-    place: (usize, usize),
+    place: Place,
     sequence: u64,
     turn: u64,
     /// Queues on its broker, as indexes of the role's targets.
@@ -68,7 +80,7 @@ fn messages_of(role: &Role) -> u32 {
 }
 
 impl Producer {
-    pub fn new(id: u16, role: usize, place: (usize, usize), targets: Vec<u32>) -> Producer {
+    pub fn new(id: u16, role: usize, place: Place, targets: Vec<u32>) -> Producer {
         Producer {
             id,
             role,
@@ -76,7 +88,7 @@ impl Producer {
             place,
             sequence: 0,
             // So that connections do not all begin with the same queue.
-            turn: place.0 as u64,
+            turn: place.index as u64,
             targets,
             barrier: false,
             done: false,
@@ -115,7 +127,7 @@ impl Producer {
             Phase::Connect => return Next::Answer,
             Phase::Run if !self.done => {}
             _ => {
-                self.done = true;
+                self.close(desk);
                 if oneway && !self.barrier && self.sequence > 0 {
                     self.set_barrier(desk, slots, conn);
                 }
@@ -124,8 +136,8 @@ impl Producer {
         }
         if let (Some(rate), None) = (plan.role.rate, &self.schedule) {
             let requests = rate / f64::from(messages_of(&plan.role));
-            let (index, of) = self.place;
-            self.schedule = Some(Schedule::new(shared.start(), requests, index, of));
+            let Place { share, shift, .. } = self.place;
+            self.schedule = Some(Schedule::new(shared.start(), requests * share, shift));
         }
         for _ in 0..BURST {
             let due = self.schedule.as_ref().map(Schedule::due);
@@ -153,6 +165,22 @@ impl Producer {
             self.send(desk, slots, conn, from, messages);
         }
         Next::Turn
+    }
+
+    /// The window has closed. What was due in it and never sent counts with the time it waited until
+    /// then: without it the percentiles would lack the slowest. A connection that is not open has it
+    /// too.
+    pub fn close(&mut self, desk: &mut Desk) {
+        if std::mem::replace(&mut self.done, true) {
+            return;
+        }
+        let oneway = desk.shared.roles[self.role].role.kind == Kind::Oneway;
+        if let (Some(schedule), false) = (&self.schedule, oneway) {
+            let (opens, closes) = (desk.shared.opens(), desk.shared.closes());
+            for (waited, many) in schedule.unsent(opens, closes, MOST_GROUPS) {
+                desk.stats.latencies(Of::Request, waited, many, true);
+            }
+        }
     }
 
     fn end(&mut self, desk: &mut Desk, slots: &mut Slots, conn: &mut Conn, oneway: bool) -> Next {

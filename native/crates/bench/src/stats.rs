@@ -133,6 +133,8 @@ pub struct Whole {
     pub received: u64,
     pub foreign: u64,
     pub out_of_order: u64,
+    /// Messages that came before their delay had passed.
+    pub early: u64,
     pub lost_connections: u64,
     pub reconnected: u64,
 }
@@ -210,6 +212,14 @@ impl Stats {
         self.now.latency[of as usize].saturating_record(ns);
         if measured {
             self.latency[of as usize].saturating_record(ns);
+        }
+    }
+
+    /// The same latency of several messages.
+    pub fn latencies(&mut self, of: Of, ns: u64, many: u64, measured: bool) {
+        self.now.latency[of as usize].saturating_record_n(ns, many);
+        if measured {
+            self.latency[of as usize].saturating_record_n(ns, many);
         }
     }
 

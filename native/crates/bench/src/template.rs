@@ -64,6 +64,13 @@ fn property_text(role: &Role, tag: Option<&str>) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
+/// Bytes of the longest properties of a role's messages.
+pub fn longest_properties(role: &Role) -> usize {
+    let tags = role.tags.iter().map(|(name, _)| name.as_str());
+    let longest = tags.max_by_key(|name| name.len());
+    property_text(role, longest).len()
+}
+
 impl SendHeader {
     pub fn new(role: &Role, binary: bool, target: &Target, tag: Option<&str>) -> SendHeader {
         let batch = matches!(role.kind, Kind::Batch { .. });
