@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -138,7 +139,7 @@ def table(found: Comparison) -> str:
     for line in found.lines:
         r = line.ratio
         if r is None:
-            sides = [number(sorted(v)[len(v) // 2]) if v else "-" for v in (line.a, line.b)]
+            sides = [number(statistics.median(v)) if v else "-" for v in (line.a, line.b)]
             rows.append(
                 (f"{line.name}, {line.unit}", *sides, "-", "", "no ratio: a value is missing or 0")
             )
