@@ -137,8 +137,8 @@ class Mixed:
         for topic in dict.fromkeys(t for table in self.producers for t in self._topics(table)):
             if received[topic] != 1:
                 raise OptionError(
-                    f"{self.where}: --verify needs one [[consumer]] of topic {escape(topic)}, which "
-                    f"receives each message once; there are {received[topic]}"
+                    f"{self.where}: --verify needs one [[consumer]] of topic {escape(topic)}, "
+                    f"which receives each message once; there are {received[topic]}"
                 )
         for n, table in enumerate(self.consumers, 1):
             if table.get("sql") or table.get("tags", "*") != "*":

@@ -226,8 +226,8 @@ class Options:
             raise OptionError("say what to measure: --namesrv, --address or --embedded")
         if self.embedded and self.load in READ_ONLY:
             raise OptionError(
-                f"--embedded begins without messages, so {self.load} finds none: start `pyrmq server`, "
-                "and send to it first"
+                f"--embedded begins without messages, so {self.load} finds none: start "
+                "`pyrmq server`, and send to it first"
             )
         if self.flush != "ASYNC_FLUSH" and not self.embedded:
             raise OptionError("--flush is for --embedded; another broker has its own flushDiskType")

@@ -202,8 +202,8 @@ def _uneven(found: list[Role], opened: int) -> list[str]:
             )
     if opened < asked:
         said.append(
-            f"Only {opened} of {asked} connections were used: a queue is received on one connection, "
-            "and there are not more queues."
+            f"Only {opened} of {asked} connections were used: a queue is received on one, and "
+            "there are not more queues."
         )
     return said
 
@@ -248,8 +248,8 @@ def _warnings(made: Result, report: dict[str, Any], produced: float) -> list[str
         )
     if report["cut"]:
         found.append(
-            "Nobody waited for what was still on its way: messages that count as lost or without an "
-            "answer may be stored."
+            "Nobody waited for what was still on its way: messages that count as lost or without "
+            "an answer may be stored."
         )
     elif made.ended == "interrupted":
         found.append("The run was interrupted: the result is that of the time until then.")

@@ -1,4 +1,4 @@
-"""Files that `pyrmq bench` writes: what cannot be written is said before the load, and not behind it."""
+"""Files that `pyrmq bench` writes: an error comes before the load, not behind it."""
 
 from __future__ import annotations
 
