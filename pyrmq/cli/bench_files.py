@@ -34,7 +34,7 @@ def _try(path: Path, option: str) -> None:
             path.unlink()
     except OSError as e:
         why = e.strerror or str(e)
-        if isinstance(e, FileNotFoundError):
+        if not path.absolute().parent.is_dir():
             why = f"there is no folder {_shown(path.parent)}"
         raise click.BadParameter(
             f"{_shown(path)} cannot be written: {why}", param_hint=option

@@ -52,6 +52,22 @@ pub struct Place {
     pub shift: f64,
 }
 
+impl Place {
+    /// As clients go round all queues, a broker gets its part of the rate by its queues, however
+    /// connections divide. Brokers, and the connections to each, take turns. `brokers`: how many,
+    /// and which of the connections to its broker this is, of how many; `queues`: the broker's, and
+    /// those of all.
+    pub fn of(index: usize, brokers: (usize, usize, usize), queues: (usize, usize)) -> Place {
+        let (brokers, own, many) = brokers;
+        let turn = (index % brokers) as f64 / brokers as f64;
+        Place {
+            index,
+            share: queues.0 as f64 / queues.1 as f64 / many as f64,
+            shift: (own as f64 + turn) / many as f64,
+        }
+    }
+}
+
 pub struct Producer {
     id: u16,
     role: usize,
@@ -457,4 +473,23 @@ pub fn greeting(shared: &Shared, group: Option<&str>, id: u64, opaque: i32, out:
         fields: &[],
     };
     request.write(opaque, &body, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn brokers_get_the_rate_by_their_queues() {
+        // Three connections to two brokers: 0 and 2 to the first, which has 6 of 8 queues.
+        let places = [(0, (2, 0, 2)), (1, (2, 0, 1)), (2, (2, 1, 2))];
+        let queues = [(6, 8), (2, 8), (6, 8)];
+        let all: Vec<Place> = (places.into_iter().zip(queues))
+            .map(|((index, brokers), queues)| Place::of(index, brokers, queues))
+            .collect();
+        assert_eq!(all[0].share + all[2].share, 0.75);
+        assert_eq!(all[1].share, 0.25);
+        let shifts: Vec<f64> = all.iter().map(|p| p.shift).collect();
+        assert_eq!(shifts, [0.0, 0.5, 0.5]);
+    }
 }

@@ -1,15 +1,14 @@
 //! A run: its threads, its phases, and what they found.
 
 use crate::clock::{self, SECOND};
-use crate::config::{Config, Kind, MOST_PRODUCERS};
-use crate::consume::Consumer;
+use crate::config::{Config, Kind};
 use crate::hdr_log::{Log, Second};
+use crate::links::{allow_files, links};
 use crate::plan::{Phase, Shared};
-use crate::produce::{Place, Producer};
 use crate::report::{IntervalRow, Latency, Report, Server, Verified, error_rows};
 use crate::stats::{Counts, Faults, Gauges, Interval, KINDS, Stats, Whole, histogram};
 use crate::usage::Watched;
-use crate::worker::{Job, Link, Worker};
+use crate::worker::Worker;
 use hdrhistogram::Histogram;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -22,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(10);
 const MOST_INTERVALS: usize = 100_000;
 /// A run that did not become ready gives up when nothing more became so for this long, and the time
 /// of two requests.
-const PATIENCE: u64 = 10 * SECOND;
+const PATIENCE: u64 = 5 * SECOND;
 /// Producers begin so long after all is ready.
 const LEAD: u64 = SECOND / 1000;
 /// The error of a run that was stopped before its producers began.
@@ -147,78 +146,6 @@ impl Drop for Run {
             let _ = thread.join();
         }
     }
-}
-
-/// Raises the soft limit of open files as far as that is needed.
-fn allow_files(config: &Config) -> Result<(), String> {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let need = config
-        .roles
-        .iter()
-        .map(|r| r.connections as u64)
-        .sum::<u64>()
-        + 256;
-    let mut limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|now| now >= need) {
-        return Ok(());
-    }
-    limit.current = Some(need);
-    if limit.maximum.is_some_and(|most| most < need) {
-        limit.maximum = Some(need);
-    }
-    setrlimit(Resource::Nofile, limit).map_err(|_| {
-        format!(
-            "{need} open files are not allowed here: raise `ulimit -n`, or use fewer connections"
-        )
-    })
-}
-
-/// The connections of each thread, and of each producer whether it is one-way.
-fn links(config: &Config) -> Result<(Vec<bool>, Vec<Vec<Link>>), String> {
-    let mut threads: Vec<Vec<Link>> = (0..config.threads).map(|_| Vec::new()).collect();
-    let mut oneway = Vec::new();
-    let mut at = 0;
-    for (role_index, role) in config.roles.iter().enumerate() {
-        let brokers = role.brokers();
-        let of = role.connections.max(brokers.len());
-        for index in 0..of {
-            let addr = brokers[index % brokers.len()];
-            let all =
-                (0..role.targets.len() as u32).filter(|t| role.targets[*t as usize].addr == addr);
-            // Connections to the same broker: this one's place among them.
-            let (own, many) = (
-                index / brokers.len(),
-                (of - index % brokers.len()).div_ceil(brokers.len()),
-            );
-            let targets: Vec<u32> = match role.kind {
-                Kind::Push => all.skip(own).step_by(many).collect(),
-                _ => all.collect(),
-            };
-            if targets.is_empty() {
-                continue; // more consumers than queues
-            }
-            let job = if role.kind.consumes() {
-                Job::Consume(Consumer::new(index as u64, role_index, role, targets))
-            } else {
-                let id = u16::try_from(oneway.len())
-                    .map_err(|_| format!("{MOST_PRODUCERS} producers at most"))?;
-                oneway.push(role.kind == Kind::Oneway);
-                // As clients go round all queues, a broker gets its part of the rate by its queues,
-                // however connections divide. Brokers and connections take turns.
-                let turn = (index % brokers.len()) as f64 / brokers.len() as f64;
-                let place = Place {
-                    index,
-                    share: targets.len() as f64 / role.targets.len() as f64 / many as f64,
-                    shift: (own as f64 + turn) / many as f64,
-                };
-                Job::Produce(Producer::new(id, role_index, place, targets))
-            };
-            threads[at % config.threads].push(Link::new(addr, role.in_flight, job));
-            at += 1;
-        }
-    }
-    threads.retain(|links| !links.is_empty());
-    Ok((oneway, threads))
 }
 
 struct Coordinator {
