@@ -15,8 +15,10 @@ from pyrmq.escape import escape
 
 WHERE = frozenset(
     {"namesrv", "address", "cluster", "embedded", "flush", "topic", "group", "pid", "hdr", "json"}
+    | {"file", "payload_file"}
 )
-"""Settings that say where a load goes and what is kept of it, and not what it is."""
+"""Settings that say where a load goes and what is kept of it, and not what it is. Of files the
+content counts: `mixed`, `payload`."""
 LENGTH = frozenset({"duration", "count", "warmup", "settle", "timeout"})
 """Settings that may differ: rates and latencies can still be compared, with a note."""
 MACHINE = ("cpu", "cores", "memory_bytes", "kernel", "disk", "flush", "broker_role", "virtual")

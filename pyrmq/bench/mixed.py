@@ -100,6 +100,14 @@ class Mixed:
             raise OptionError(f"{where}: it has neither a [[producer]] nor a [[consumer]]")
         return made
 
+    def content(self) -> dict[str, Any]:
+        """All that the file says, as JSON has it."""
+        producers = [dict(table) for table in self.producers]
+        for table in producers:
+            if "properties" in table:
+                table["properties"] = {k: str(v) for k, v in table["properties"].items()}
+        return {"producer": producers, "consumer": [dict(table) for table in self.consumers]}
+
     def topics(self) -> list[str]:
         found: dict[str, None] = {}
         for table in (*self.producers, *self.consumers):
@@ -220,6 +228,9 @@ def _tables(
             raise OptionError(f"{where} {n}: kind is one of {', '.join(kinds)}")
         if table.get("compression", "none") not in ("none", "zlib"):
             raise OptionError(f"{where} {n}: compression is none or zlib")
+        for key, kind in (("in_flight", "push"), ("from_start", "pull")):
+            if known is _CONSUMER and key in table and table.get("kind", "push") == kind:
+                raise OptionError(f"{where} {n}: {key} is not for kind {kind}")
         if known is _PRODUCER:
             _check_texts(table, f"{where} {n}")
         if "topic" in table:

@@ -199,7 +199,8 @@ class Result:
     """`open`: at a rate; `closed`: each connection sends as answers come."""
     settings: dict[str, Any]
     """Every option by its long name with underscores, defaults included: connections, in_flight,
-    size, rate (messages/s, None: closed loop), threads, topics, queues, duration, count, …"""
+    size, rate (messages/s, None: closed loop), threads, topics, queues, duration, count, …; `mixed`:
+    the content of its file; `payload`: length and CRC-32 of each body of a file."""
     command: list[str]
     started: str
     """ISO 8601, UTC."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
+import zlib
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -52,13 +53,18 @@ def run(options: Options, progress: Progress | None = None) -> Result:
     options = replace(options, pids=list(options.pids))
     options.check()
     mixed = None
+    content: dict[str, Any] = {}
+    if options.payload_files:
+        files = bodies(options.size, options.payload_files)
+        content["payload"] = [{"bytes": len(body), "crc32": zlib.crc32(body)} for body in files]
     if options.file:
         mixed = Mixed.read(options.file, options.topic, options.topics)
         mixed.check(options)
+        content["mixed"] = mixed.content()
     if options.load not in READ_ONLY:
         bodies(options.size, options.payload_files)  # what is wrong with them is told at once
     with ExitStack() as stack:
-        settings = options.settings()
+        settings = options.settings() | content
         store: Path | None = None
         if options.embedded:
             server = stack.enter_context(embedded(options.flush))

@@ -162,3 +162,23 @@ def test_folders_in_a_folder_of_runs_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "loop.json").symlink_to(tmp_path)
     code, text = invoke("compare", tmp_path, tmp_path / "1.json")
     assert (code, "1 run" in text) == (0, True)
+
+
+def test_the_content_of_files_makes_a_load_and_not_their_names(tmp_path: Path) -> None:
+    load, body = tmp_path / "load.toml", tmp_path / "body"
+    found = []
+    with SocketServer(LyingBroker()).serving() as address:
+        for number, (rate, text) in enumerate([(100, "a"), (200, "a"), (100, "b"), (100, "a")]):
+            load.write_text(
+                f"[[producer]]\nrate = {rate}\nproperties = {{ n = nan, d = 1979-05-27 }}"
+            )
+            body.write_text(text)
+            found.append(tmp_path / f"{number}.json")
+            words = ("--address", address, "--file", load, "--payload-file", body, "--count", "3")
+            code, said = invoke("mixed", *words, "--json", found[-1])
+            assert (code, "acknowledged 3" in said) == (0, True)
+            load = load.rename(tmp_path / f"load{number}.toml")
+    first, faster, other, same = found
+    assert invoke("compare", first, same)[0] == 0
+    assert "mixed " in invoke("compare", first, faster)[1]
+    assert "payload " in invoke("compare", first, other)[1]

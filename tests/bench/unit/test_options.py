@@ -114,6 +114,8 @@ def test_the_topics_of_a_mixed_load(tmp_path: Path) -> None:
         ("[[consumer]]\n[[consumer]]\nkind = 'pop'", "consumer 2: kind is one of push, pull"),
         ("[[producer]]\ntags = {A = 0}", "the weight of tag A"),
         ("[[producer]]\ntopic = 'a b'", "illegal"),
+        ("[[consumer]]\nin_flight = 5", "consumer 1: in_flight is not for kind push"),
+        ("[[consumer]]\nkind = 'pull'\nfrom_start = true", "from_start is not for kind pull"),
         ("[[producer]]\nrate = nan", "rate must be above 0"),
         ("[[producer]]\ntags = {A = inf}", "producer 1: 'A' with weight inf is no tag"),
         ("[[producer]]\ntags = {'A|B' = 1}", "is no tag"),
