@@ -225,10 +225,10 @@ def _garbage(broker: LyingBroker, raw: bytes) -> Any:
         (TOPIC_CONFIG, b'{"writeQueueNums": "many"}', "-1 and 2 queues"),
         (TOPIC_CONFIG, b'{"readQueueNums": 1000000000}', "1000000000 queues"),
         (TOPIC_CONFIG, b"[1]", "no JSON object"),
-        (TOPIC_CONFIG, b"{", ""),
+        (TOPIC_CONFIG, b"{", "no JSON"),
         (BROKER_CONFIG, b"messageDelayLevel=soon", "messageDelayLevel has 'soon'"),
         (BROKER_CONFIG, b"messageDelayLevel=999999999d", "more than a year"),
-        (RUNTIME_INFO, b"\xff\xfe", ""),
+        (RUNTIME_INFO, b"\xff\xfe", "not UTF-8"),
     ],
 )
 def test_what_a_broker_says_of_itself_is_checked(code: int, body: bytes, said: str) -> None:
