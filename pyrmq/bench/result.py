@@ -199,8 +199,8 @@ class Result:
     """`open`: at a rate; `closed`: each connection sends as answers come."""
     settings: dict[str, Any]
     """Every option by its long name with underscores, defaults included: connections, in_flight,
-    size, rate (messages/s, None: closed loop), threads, topics, queues, duration, count, …; `mixed`:
-    the content of its file; `payload`: length and CRC-32 of each body of a file."""
+    size, rate (messages/s, None: closed loop), threads, topics, queues, duration, count, …; `mixed`
+    is the content of its file, `payload` the length and CRC-32 of each body of a file."""
     command: list[str]
     started: str
     """ISO 8601, UTC."""
@@ -225,7 +225,8 @@ class Result:
     """Whether `rate` came to 99 % of it."""
     latency: dict[str, Latency]
     """By kind, `request` first where there is one: `request` (to its answer), `end_to_end` (to the
-    consumer), `commit` (END_TRANSACTION to its answer), `late` (delay: behind the time due)."""
+    consumer), `commit` (END_TRANSACTION to its answer), `late` (delay: behind the time due),
+    `refused` (a request to an answer with an error; the others have successes only)."""
     errors: list[ErrorCount]
     verify: Verify | None
     generator: Generator

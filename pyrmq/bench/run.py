@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import time
 import zlib
 from collections.abc import Callable
@@ -41,6 +42,8 @@ BUSY = 0.85
 LATE_US = 5000.0
 """A timer that came later, p99, says that the generator did not get the CPU it needed."""
 REACHED = 0.99
+SAME_SIGNAL = 0.5
+"""Seconds in which a second Ctrl-C is the first one again."""
 
 Progress = Callable[[dict[str, Any]], None]
 """Called with each second's snapshot: see `BenchRun.snapshot`."""
@@ -88,7 +91,7 @@ def _measure(native: dict[str, Any], progress: Progress | None) -> dict[str, Any
     except (ValueError, OverflowError) as e:
         raise OptionError(str(e)) from None
     seen = 0.0
-    interrupted = False
+    interrupted = -math.inf
     while True:
         try:
             while not one.ended():
@@ -99,12 +102,14 @@ def _measure(native: dict[str, Any], progress: Progress | None) -> dict[str, Any
                     progress(snapshot)
             break
         except KeyboardInterrupt:
-            interrupted = True
-            one.stop()
+            # A terminal and a parent process may both send the same Ctrl-C.
+            if time.monotonic() - interrupted > SAME_SIGNAL:
+                one.stop()
+                interrupted = time.monotonic()
     try:
         return one.finish()
     except ValueError as e:
-        if interrupted:
+        if interrupted > 0:
             raise KeyboardInterrupt from None
         raise BenchError(str(e)) from None
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pyrmq.cli.bench_files import NEW_FILE, check_new_files, written
-from pyrmq.cli.bench_loads import LOADS, SENDERS
+from pyrmq.cli.bench_loads import INTERRUPTED, LOADS, SENDERS
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -196,7 +196,12 @@ def sweep(
             write_json(json_file, found.to_json())
     if plot_file is not None and found.search.steps:
         with written("--plot", plot_file):
-            write_file(plot_file, plot(found))
+            try:
+                write_file(plot_file, plot(found))
+            except ValueError:
+                raise click.ClickException("--plot: there is no latency to draw") from None
+    if found.search.interrupted:
+        raise click.exceptions.Exit(INTERRUPTED)
     if found.search.held is None:
         raise click.exceptions.Exit(FAILED)
 
@@ -310,3 +315,5 @@ def peers(
     if markdown_file is not None:
         with written("--markdown", markdown_file):
             write_file(markdown_file, text)
+    if source is None and report.interrupted:
+        raise click.exceptions.Exit(INTERRUPTED)

@@ -324,10 +324,10 @@ impl Producer {
         } else {
             slot.from
         };
-        let of = if stage == ENDING {
-            Of::Commit
-        } else {
-            Of::Request
+        let of = match stage {
+            _ if answer.code != 0 && !stored(answer.code) => Of::Refused,
+            ENDING => Of::Commit,
+            _ => Of::Request,
         };
         let took = desk.now.saturating_sub(since);
         desk.stats.latency(of, took, measured);
@@ -365,8 +365,7 @@ impl Producer {
         desk.stats.whole.failed += u64::from(messages);
         desk.stats
             .fault(Fault::Code(answer.code), || answer.remark());
-        // FLUSH_DISK_TIMEOUT, SLAVE_NOT_AVAILABLE, FLUSH_SLAVE_TIMEOUT: stored, and perhaps not safe.
-        let stored = matches!(answer.code, 10..=12) || stage == ENDING;
+        let stored = stored(answer.code) || stage == ENDING;
         if let (Some(ledger), false) = (&desk.shared.ledger, stored) {
             let end = first + u64::from(messages);
             (first..end).for_each(|n| ledger.refused(self.id, n));
@@ -431,6 +430,11 @@ impl Producer {
         desk.stats.whole.failed += u64::from(slot.messages);
         desk.stats.fault(fault, || why.to_string());
     }
+}
+
+/// FLUSH_DISK_TIMEOUT, SLAVE_NOT_AVAILABLE, FLUSH_SLAVE_TIMEOUT: stored, and perhaps not safe.
+fn stored(code: i32) -> bool {
+    matches!(code, 10..=12)
 }
 
 /// A half that was acknowledged.

@@ -15,13 +15,16 @@ pub enum Of {
     Commit = 2,
     /// A delayed message, behind the time it was due at its consumer.
     Late = 3,
+    /// A request, to an answer that refuses it: quick refusals would flatter the others.
+    Refused = 4,
 }
 
-pub const KINDS: [(Of, &str); 4] = [
+pub const KINDS: [(Of, &str); 5] = [
     (Of::Request, "request"),
     (Of::EndToEnd, "end_to_end"),
     (Of::Commit, "commit"),
     (Of::Late, "late"),
+    (Of::Refused, "refused"),
 ];
 
 /// An hour: what takes longer counts as that.
