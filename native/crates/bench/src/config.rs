@@ -100,9 +100,6 @@ const MOST_CONNECTIONS: usize = 60_000;
 const MOST_IN_FLIGHT: usize = 65_536;
 /// Header templates are kept for each queue and tag.
 const MOST_TEMPLATES: usize = 1 << 20;
-const MOST_BODY: usize = 16 << 20;
-/// A record has two bytes, and a sign, for their length.
-const MOST_PROPERTIES: usize = i16::MAX as usize;
 const MOST_DELAY_MS: u64 = 366 * 24 * 3600 * 1000;
 
 impl Config {
@@ -172,26 +169,8 @@ impl Role {
         if self.payloads.is_empty() {
             return bad("a producer needs a body to send");
         }
-        let messages = match self.kind {
-            Kind::Batch { messages } => messages as usize,
-            _ => 1,
-        };
-        let properties = crate::template::longest_properties(self);
-        if properties > MOST_PROPERTIES {
-            return Err(format!(
-                "the properties of a message have {properties} bytes: {MOST_PROPERTIES} at most"
-            ));
-        }
-        let longest = self.payloads.iter().map(Vec::len).max().unwrap_or(0);
-        if messages == 0
-            || longest
-                .saturating_add(properties + 64)
-                .saturating_mul(messages)
-                > MOST_BODY
-        {
-            return Err(format!(
-                "{messages} messages of up to {longest} bytes do not fit into a frame of 16 MiB"
-            ));
+        if let Kind::Batch { messages: 0 } = self.kind {
+            return bad("a batch has at least one message");
         }
         if let Kind::Delay { ms, .. } = self.kind
             && ms > MOST_DELAY_MS

@@ -3,6 +3,7 @@
 use crate::config::{Config, Kind, MOST_PRODUCERS};
 use crate::consume::Consumer;
 use crate::produce::{Place, Producer};
+use crate::template;
 use crate::worker::{Job, Link};
 
 /// Raises the soft limit of open files as far as that is needed.
@@ -35,6 +36,9 @@ pub fn links(config: &Config) -> Result<(Vec<bool>, Vec<Vec<Link>>), String> {
     let mut oneway = Vec::new();
     let mut at = 0;
     for (role_index, role) in config.roles.iter().enumerate() {
+        if role.produces() {
+            template::check(role)?;
+        }
         let brokers = role.brokers();
         let of = role.connections.max(brokers.len());
         for index in 0..of {
