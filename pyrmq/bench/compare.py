@@ -101,6 +101,12 @@ def _notes(name: str, runs: Sequence[Result]) -> Iterator[str]:
             yield f"{name}: a run ended early ({escape(run.ended)}{why})"
         if run.generator.limit:
             yield f"{name}: the load generator was probably the limit"
+        v = run.verify
+        if v is not None and (v.lost or v.twice or v.refused_received):
+            yield (
+                f"{name}: a run has {v.lost:,} messages lost, {v.twice:,} twice, "
+                f"{v.refused_received:,} refused and yet stored"
+            )
         if failed := sum(error.count for error in run.errors):
             yield f"{name}: {failed} errors in a run of {run.messages:,} messages"
 
