@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -282,6 +283,9 @@ class _Line:
         from pyrmq.bench.text import progress
 
         text = progress(snapshot)
+        if self._terminal:
+            # What does not fit would stay on the screen as a line of its own.
+            text = text[: shutil.get_terminal_size().columns - 1]
         sys.stderr.write(f"\r\x1b[K{text}" if self._terminal else f"{text}\n")
         sys.stderr.flush()
         self._shown = self._terminal

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -193,8 +197,37 @@ def test_garbage_is_an_error_and_not_a_count(raw: bytes) -> None:
     assert {e.kind for e in found.errors} <= {"protocol", "timeout", "connection-lost"}
 
 
+def test_an_answer_that_comes_again_counts_once() -> None:
+    broker = LyingBroker()
+    with _garbage(broker, lambda c: encode(broker.answer(c)) * 3) as address:
+        own = {"connections": 1, "in_flight": 4, "queues": 1, "count": 50, "verify": True}
+        found = run(Options("send", address=address, **own))  # type: ignore[arg-type]
+    v = found.verify
+    assert v is not None
+    assert (found.messages, v.acknowledged, v.received, v.twice) == (50, 50, 50, 0)
+    assert found.latency["request"].count == 50
+
+
+def test_ctrl_c_before_the_window_opens() -> None:
+    broker = LyingBroker()
+    asked = threading.Event()
+
+    def silent(c: Command) -> Command:
+        asked.set()
+        return SILENCE
+
+    broker.change[MAX_OFFSET] = silent
+    with SocketServer(broker).serving() as address:
+        words = [sys.executable, "-m", "pyrmq", "bench", "latency", "--address", address]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+            assert asked.wait(60)
+            process.send_signal(signal.SIGINT)
+            said = process.communicate()[0].decode()
+    assert (process.returncode, "Traceback" in said) == (130, False)
+
+
 @contextlib.contextmanager
-def _garbage(broker: LyingBroker, raw: bytes) -> Any:
+def _garbage(broker: LyingBroker, raw: bytes | Callable[[Command], bytes]) -> Iterator[str]:
     """Answers sends with these bytes, and everything else as the broker does."""
 
     def serve(connection: socket.socket) -> None:
@@ -203,7 +236,7 @@ def _garbage(broker: LyingBroker, raw: bytes) -> Any:
             while data := connection.recv(1 << 16):
                 for command in reader.feed(data):
                     if command.code == SEND:
-                        connection.sendall(raw)
+                        connection.sendall(raw if isinstance(raw, bytes) else raw(command))
                     else:
                         connection.sendall(encode(broker.answer(command)))
 
