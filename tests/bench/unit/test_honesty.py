@@ -293,3 +293,19 @@ def test_texts_of_a_broker_do_not_reach_the_terminal_as_they_are() -> None:
     assert "\x1b" not in text
     assert "\nfake" not in text
     assert "\\x1b]0;owned" in text
+
+
+def test_what_nobody_receives_does_not_wait(tmp_path: Path) -> None:
+    path = tmp_path / "load.toml"
+    path.write_text("""
+        [[producer]]
+        topic = "A"
+        [[producer]]
+        topic = "B"
+        [[consumer]]
+        topic = "A"
+    """)
+    found = measured(LyingBroker(), "mixed", file=path, duration=1.5, rate=100.0)
+    assert found.latency["end_to_end"].count > 0
+    # B's messages are no backlog of A's consumer.
+    assert sum(i.backlog for i in found.intervals) < found.messages / 4

@@ -364,11 +364,8 @@ impl Coordinator {
     /// Whether messages of this run may still come; `held`: also to consumers that begin late.
     fn missing(&self, sum: &Sum, held: bool) -> bool {
         let roles = &self.shared.config.roles;
-        let consumers = roles.iter().any(|r| {
-            // One that selects receives fewer than are sent.
-            r.kind == Kind::Push && (held || !r.held) && r.subscription == "*"
-        });
-        if !consumers || !self.shared.produces {
+        let consumers = (roles.iter()).any(|r| r.kind == Kind::Push && (held || !r.held));
+        if !consumers || !self.shared.produces || !self.shared.followed {
             return false;
         }
         match &self.shared.ledger {
