@@ -51,7 +51,9 @@ class BenchRun:
         p99 and maximum in µs; of the whole run `produced`, `consumed`, `errors`; now `behind` and
         `unreceived`."""
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """The first call ends the window, the next the wait behind it."""
+
     def ended(self) -> bool: ...
     def finish(self) -> dict[str, Any]: ...
 

@@ -23,31 +23,30 @@ _SEED = 20_160_601
 
 
 def sizes(text: str) -> list[int]:
-    """`1024`; `100-2000`: even; `exp:1024`: exponential with that mean, at most 16 times it. The
-    same text gives the same sizes. OptionError."""
+    """`1024`; `100-2000`: even; `exp:1024`: exponential with that mean, 1 to 16 times it. The same
+    text gives the same sizes. OptionError."""
     chance = random.Random(_SEED)
     if match := re.fullmatch(r"exp:(\w+)", text):
         mean = _limited(parse_bytes(match[1]))
-        if mean == 0:
-            raise OptionError("the mean of sizes must be above 0")
         most = min(16 * mean, MOST)
-        return [min(round(chance.expovariate(1 / mean)), most) for _ in range(DRAWN)]
+        return [min(max(round(chance.expovariate(1 / mean)), 1), most) for _ in range(DRAWN)]
     if match := re.fullmatch(r"(\w+)-(\w+)", text):
         low, high = (_limited(parse_bytes(part)) for part in match.groups())
         if low > high:
             raise OptionError(f"--size {escape(text)}: {low} is above {high}")
         return [chance.randint(low, high) for _ in range(DRAWN)]
     try:
-        return [_limited(parse_bytes(text))]
+        size = parse_bytes(text)
     except OptionError:
         raise OptionError(
             f"--size {escape(text[:40])}: write 1024, 64k, 100-2000 (even) or exp:1024 (a mean)"
         ) from None
+    return [_limited(size)]
 
 
 def _limited(size: int) -> int:
-    if size > MOST:
-        raise OptionError(f"a body has at most {MOST} bytes, not {size}")
+    if not 1 <= size <= MOST:
+        raise OptionError(f"a body has 1 to {MOST} bytes, not {size}: brokers refuse others")
     return size
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +15,10 @@ from pyrmq.escape import escape
 
 WHERE = frozenset(
     {"namesrv", "address", "cluster", "embedded", "flush", "topic", "group", "pid", "hdr", "json"}
+    | {"file", "payload_file"}
 )
-"""Settings that say where a load goes and what is kept of it, and not what it is."""
+"""Settings that say where a load goes and what is kept of it, and not what it is. Of files the
+content counts: `mixed`, `payload`."""
 LENGTH = frozenset({"duration", "count", "warmup", "settle", "timeout"})
 """Settings that may differ: rates and latencies can still be compared, with a note."""
 MACHINE = ("cpu", "cores", "memory_bytes", "kernel", "disk", "flush", "broker_role", "virtual")
@@ -98,6 +101,12 @@ def _notes(name: str, runs: Sequence[Result]) -> Iterator[str]:
             yield f"{name}: a run ended early ({escape(run.ended)}{why})"
         if run.generator.limit:
             yield f"{name}: the load generator was probably the limit"
+        v = run.verify
+        if v is not None and (v.lost or v.twice or v.refused_received):
+            yield (
+                f"{name}: a run has {v.lost:,} messages lost, {v.twice:,} twice, "
+                f"{v.refused_received:,} refused and yet stored"
+            )
         if failed := sum(error.count for error in run.errors):
             yield f"{name}: {failed} errors in a run of {run.messages:,} messages"
 
@@ -138,7 +147,7 @@ def table(found: Comparison) -> str:
     for line in found.lines:
         r = line.ratio
         if r is None:
-            sides = [number(sorted(v)[len(v) // 2]) if v else "-" for v in (line.a, line.b)]
+            sides = [number(statistics.median(v)) if v else "-" for v in (line.a, line.b)]
             rows.append(
                 (f"{line.name}, {line.unit}", *sides, "-", "", "no ratio: a value is missing or 0")
             )

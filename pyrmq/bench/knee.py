@@ -80,6 +80,7 @@ class Search:
     """Why that rate broke."""
     ended: str = ""
     """Why the search ended before it was exact; "" if it was."""
+    interrupted: bool = False
 
     @property
     def verdict(self) -> str:
@@ -165,7 +166,7 @@ def climb(
             while found.broke / found.held > 1 + precision and found.broke - found.held >= 1:
                 measuring.holds(math.sqrt(found.held * found.broke))
     except KeyboardInterrupt:
-        found.ended = "The search was interrupted."
+        found.ended, found.interrupted = "The search was interrupted.", True
     except _Ended as end:
         found.ended = str(end)
     return found
@@ -182,7 +183,7 @@ def walk(measure: Measure, limits: Limits, rates: Sequence[float], *, again: int
             if not measuring.holds(rate):
                 break
     except KeyboardInterrupt:
-        found.ended = "The search was interrupted."
+        found.ended, found.interrupted = "The search was interrupted.", True
     except _Ended as end:
         found.ended = str(end)
     return found

@@ -7,7 +7,9 @@ from typing import Any
 
 from pyrmq.bench.bodies import bodies
 from pyrmq.bench.options import DELAY_LEVELS, OptionError, Options, parse_time
+from pyrmq.bench.result import BenchError
 from pyrmq.bench.where import Places
+from pyrmq.escape import escape
 
 Role = dict[str, Any]
 """A role as the engine wants it: see native/crates/bench/src/config.rs."""
@@ -68,9 +70,15 @@ def _delay_ms(options: Options, places: Places) -> int:
     levels = (places.facts.get("messageDelayLevel") or DELAY_LEVELS).split()
     if options.delay_level > len(levels):
         raise OptionError(f"--delay-level {options.delay_level}: the broker has {len(levels)}")
-    text = re.sub(r"d$", "", levels[options.delay_level - 1])
-    days = 24.0 if text != levels[options.delay_level - 1] else 1.0
-    return round(parse_time(f"{text}h" if days > 1 else text) * days * 1000)
+    level = levels[options.delay_level - 1]
+    text = re.sub(r"d$", "", level)
+    days = 24.0 if text != level else 1.0
+    try:
+        return round(parse_time(f"{text}h" if days > 1 else text) * days * 1000)
+    except OptionError:
+        raise BenchError(
+            f"the broker's messageDelayLevel has {escape(level[:40])!r}, which is no time"
+        ) from None
 
 
 def roles(options: Options, places: Places) -> list[Role]:

@@ -20,17 +20,20 @@ tags = "paid"             # or: sql = "region = 'eu'"
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pyrmq.bench.bodies import MOST_ALL, sizes
 from pyrmq.bench.loads import Role, consumer, producer
-from pyrmq.bench.options import OptionError, Options
+from pyrmq.bench.options import OptionError, Options, check_property, check_tag
 from pyrmq.bench.where import Places
 from pyrmq.escape import escape
 from pyrmq.model.names import check_consumer_group, check_topic
 
 MOST_BYTES = 1 << 20
+MOST_TABLES = 1000
 KINDS = ("send", "batch", "oneway", "transaction")
 _PRODUCER: dict[str, type | tuple[type, ...]] = {
     "topic": str,
@@ -67,16 +70,20 @@ class Mixed:
     producers: list[dict[str, Any]] = field(default_factory=list)
     consumers: list[dict[str, Any]] = field(default_factory=list)
     default: str = "PyrmqBench"
+    many: int = 1
+    where: str = ""
+    """The file's name, for errors."""
 
     @classmethod
-    def read(cls, path: Path, default: str) -> Mixed:
-        """`default`: the topic of a table that names none. OptionError says where it is wrong."""
+    def read(cls, path: Path, default: str, many: int = 1) -> Mixed:
+        """`default`: the topic of a table that names none; `many`: how many topics one stands for
+        that does not say it. OptionError says where it is wrong."""
         where = escape(str(path))
         if path.stat().st_size > MOST_BYTES:
             raise OptionError(f"{where}: more than {MOST_BYTES} bytes")
         try:
             value = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        except (ValueError, RecursionError) as e:
             raise OptionError(f"{where}: no TOML: {escape(str(e))}") from None
         if unknown := value.keys() - {"producer", "consumer"}:
             raise OptionError(
@@ -86,10 +93,20 @@ class Mixed:
             _tables(value.get("producer", []), _PRODUCER, f"{where}: producer"),
             _tables(value.get("consumer", []), _CONSUMER, f"{where}: consumer"),
             default,
+            many,
+            where,
         )
         if not made.producers and not made.consumers:
             raise OptionError(f"{where}: it has neither a [[producer]] nor a [[consumer]]")
         return made
+
+    def content(self) -> dict[str, Any]:
+        """All that the file says, as JSON has it."""
+        producers = [dict(table) for table in self.producers]
+        for table in producers:
+            if "properties" in table:
+                table["properties"] = {k: str(v) for k, v in table["properties"].items()}
+        return {"producer": producers, "consumer": [dict(table) for table in self.consumers]}
 
     def topics(self) -> list[str]:
         found: dict[str, None] = {}
@@ -98,29 +115,83 @@ class Mixed:
         return list(found)
 
     def _topics(self, table: dict[str, Any]) -> list[str]:
-        name, many = table.get("topic", self.default), table.get("topics", 1)
+        name, many = table.get("topic", self.default), table.get("topics", self.many)
         return [name] if many == 1 else [f"{name}-{n}" for n in range(many)]
 
+    def check(self, options: Options) -> None:
+        """OptionError if a table, with the command line's options, is out of bounds, or --verify
+        could not tell what became of a message."""
+        for name, tables in (("producer", self.producers), ("consumer", self.consumers)):
+            for n, table in enumerate(tables, 1):
+                place = f"{self.where}: {name} {n}"
+                try:
+                    own = self._producer(options, table) if name == "producer" else None
+                    (own or self._consumer(options, table)).check_numbers()
+                    if own is not None and not own.payload_files:
+                        sizes(own.size)
+                except OptionError as e:
+                    raise OptionError(f"{place}: {e}") from None
+                if table.get("tags") and table.get("sql"):
+                    raise OptionError(f"{place}: give tags or sql, not both")
+        if options.embedded and not self.producers:
+            raise OptionError(
+                f"{self.where}: --embedded begins without messages: add a [[producer]]"
+            )
+        if options.verify:
+            self._check_verify()
+
+    def _check_verify(self) -> None:
+        received = Counter(topic for table in self.consumers for topic in self._topics(table))
+        for topic in dict.fromkeys(t for table in self.producers for t in self._topics(table)):
+            if received[topic] != 1:
+                raise OptionError(
+                    f"{self.where}: --verify needs one [[consumer]] of topic {escape(topic)}, "
+                    f"which receives each message once; there are {received[topic]}"
+                )
+        for n, table in enumerate(self.consumers, 1):
+            if table.get("sql") or table.get("tags", "*") != "*":
+                raise OptionError(
+                    f"{self.where}: consumer {n}: --verify does not go with tags or sql, which "
+                    "leave messages out"
+                )
+            if table.get("kind", "push") != "push":
+                raise OptionError(
+                    f"{self.where}: consumer {n}: --verify needs kind push; pull reads all again "
+                    "and again"
+                )
+
+    def _producer(self, options: Options, table: dict[str, Any]) -> Options:
+        own = _with(options, table)
+        own.load = table.get("kind", "send")
+        own.rate = table.get("rate", options.rate)
+        if "tags" in table:
+            own.tags = [(k, float(v)) for k, v in table["tags"].items()]
+        if "properties" in table:
+            own.properties = [(k, str(v)) for k, v in table["properties"].items()]
+        own.size = str(table.get("size", options.size))
+        return own
+
+    def _consumer(self, options: Options, table: dict[str, Any]) -> Options:
+        own = _with(options, table)
+        own.load = table.get("kind", "push")
+        own.connections = table.get("connections", 1)
+        own.subscription = table.get("tags", "*")
+        return own
+
     def roles(self, options: Options, places: Places) -> list[Role]:
-        """With the command line's options where the file says nothing."""
+        """With the command line's options where the file says nothing. OptionError if their bodies
+        are more than is kept."""
         found = []
+        kept = 0
         for table in self.producers:
-            own = _with(options, table)
-            own.load = table.get("kind", "send")
-            own.rate = table.get("rate", options.rate)
-            own.tags = [(k, float(v)) for k, v in table.get("tags", {}).items()]
-            own.properties = [(k, str(v)) for k, v in table.get("properties", {}).items()]
-            own.size = str(table.get("size", options.size))
+            own = self._producer(options, table)
             found.append(producer(own, places, self._topics(table)))
+            kept += sum(map(len, found[-1]["payloads"]))
+            if kept > MOST_ALL:
+                raise OptionError(f"{self.where}: bodies of more than {MOST_ALL >> 20} MiB in all")
         for table in self.consumers:
-            own = _with(options, table)
-            own.load = table.get("kind", "push")
-            own.subscription = table.get("tags", "*")
-            found.append(consumer(own, places, self._topics(table), table.get("connections", 1)))
-        if options.verify and any(r["subscription"] != "*" for r in found if not r["payloads"]):
-            raise OptionError("--verify does not go with consumers that select by tags or SQL")
-        if options.verify and not self.consumers:
-            raise OptionError("--verify needs a [[consumer]] for each topic")
+            own = self._consumer(options, table)
+            found.append(consumer(own, places, self._topics(table), own.connections))
         return found
 
 
@@ -130,6 +201,7 @@ _PLAIN |= {"sql", "max_msgs", "from_start"}
 
 def _with(options: Options, table: dict[str, Any]) -> Options:
     own = replace(options, **{k: v for k, v in table.items() if k in _PLAIN})
+    own.topics = table.get("topics", options.topics)
     own.payload_files = [] if "size" in table else options.payload_files
     return own
 
@@ -139,6 +211,8 @@ def _tables(
 ) -> list[dict[str, Any]]:
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
         raise OptionError(f"{where}: write it as [[…]], once for each")
+    if len(value) > MOST_TABLES:
+        raise OptionError(f"{where}: {len(value)} tables: {MOST_TABLES} at most")
     for n, table in enumerate(value, 1):
         for key, one in table.items():
             place = f"{where} {n}: {escape(key)}"
@@ -154,13 +228,27 @@ def _tables(
             raise OptionError(f"{where} {n}: kind is one of {', '.join(kinds)}")
         if table.get("compression", "none") not in ("none", "zlib"):
             raise OptionError(f"{where} {n}: compression is none or zlib")
-        for name, weight in table.get("tags", {}).items() if known is _PRODUCER else ():
-            if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight > 0:
-                raise OptionError(f"{where} {n}: the weight of tag {escape(name)} must be above 0")
+        for key, kind in (("in_flight", "push"), ("from_start", "pull")):
+            if known is _CONSUMER and key in table and table.get("kind", "push") == kind:
+                raise OptionError(f"{where} {n}: {key} is not for kind {kind}")
+        if known is _PRODUCER:
+            _check_texts(table, f"{where} {n}")
         if "topic" in table:
             check_topic(table["topic"])
         if "group" in table:
             check_consumer_group(table["group"])
-        if table.get("topics", 1) > 100_000:
-            raise OptionError(f"{where} {n}: at most 100,000 topics")
     return value
+
+
+def _check_texts(table: dict[str, Any], place: str) -> None:
+    try:
+        for name, weight in table.get("tags", {}).items():
+            if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight > 0:
+                raise OptionError(f"the weight of tag {escape(name)} must be above 0")
+            check_tag(name, weight)
+        for name, text in table.get("properties", {}).items():
+            if isinstance(text, dict | list):
+                raise OptionError(f"property {escape(name)}: a text or a number expected")
+            check_property(name, str(text))
+    except OptionError as e:
+        raise OptionError(f"{place}: {e}") from None

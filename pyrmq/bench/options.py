@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -28,12 +29,25 @@ RECEIVING = {"pull", "push", "latency"}
 """Loads whose `messages` are those received."""
 READ_ONLY = {"pull", "push"}
 """Loads that send nothing: the topics exist already."""
+LEAST_RATE, MOST_RATE = 0.001, 1e9
+MOST_COUNT = (1 << 62) - 1
+MOST_PID = (1 << 22) - 1
+"""PID_MAX_LIMIT of Linux is one more."""
 FIRST_RATE = 1000.0
 """Messages a second of `latency` and `delay` where no rate is given."""
 DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 """messageDelayLevel, as brokers have it without a configuration."""
 _NAMES = {"pids": "pid", "payload_files": "payload_file"}
 """Settings that are named as their option."""
+_OWN_PROPERTIES = {
+    "UNIQ_KEY": "the load sets it, to know each message again",
+    "WAIT": "use --flush-wait or --no-flush-wait",
+    "TAGS": "use --tags",
+    "KEYS": "use --keys",
+    "DELAY": "use the load delay",
+    "TRAN_MSG": "use the load transaction",
+    "PGROUP": "use the load transaction, with --group",
+}
 _UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20}
 
@@ -58,6 +72,24 @@ def parse_bytes(text: str) -> int:
     return int(match[1]) * _SIZES[match[2].lower()]
 
 
+def check_tag(name: str, weight: float) -> None:
+    """OptionError."""
+    if not name or not 0 < weight < 1e9 or re.search(r"[|\x00-\x1f]", name):
+        raise OptionError(
+            f"{escape(name[:80])!r} with weight {escape(weight)} is no tag: a name without | and "
+            "control characters, and a weight above 0 and below 1,000,000,000"
+        )
+
+
+def check_property(name: str, value: str) -> None:
+    """OptionError."""
+    shown = escape(f"{name}={value}"[:80])
+    if not name or not value or re.search(r"[\x01\x02]", name + value):
+        raise OptionError(f"property {shown!r}: write NAME=VALUE, without \\x01 and \\x02")
+    if name in _OWN_PROPERTIES:
+        raise OptionError(f"property {shown!r}: {_OWN_PROPERTIES[name]}")
+
+
 def parse_tags(text: str) -> list[tuple[str, float]]:
     """`A,B` or with weights `A=7,B=3`. OptionError."""
     found = []
@@ -67,10 +99,12 @@ def parse_tags(text: str) -> list[tuple[str, float]]:
             number = float(weight) if equals else 1.0
         except ValueError:
             number = 0.0
-        if not name or not 0 < number < 1e9 or re.search(r"[|\x00-\x1f]", name):
+        try:
+            check_tag(name, number)
+        except OptionError:
             raise OptionError(
                 f"{escape(text[:80])!r} is no list of tags: write it as TagA,TagB or TagA=7,TagB=3"
-            )
+            ) from None
         found.append((name, number))
     return found
 
@@ -143,16 +177,11 @@ class Options:
             check_topic(f"{self.topic}-{self.topics - 1}")
         check_topic(self.topic)
         check_consumer_group(self.group)
-        _within("topics", self.topics, 1, 100_000)
-        _within("queues", self.queues, 1, 65_536)
-        _within("connections", self.connections, 1, 60_000)
-        _within("consumers", self.consumers, 1, 60_000)
-        _within("in-flight", self.in_flight, 1, 65_536)
-        _within("threads", self.threads, 1, 256)
-        _within("batch", self.batch, 1, 32_767)
-        _within("max-msgs", self.max_msgs, 1, 1024)
-        _within("keys", self.keys, 0, 9_999_999_999)
-        _within("delay-level", self.delay_level, 1, 18)
+        self.check_numbers()
+        for name, weight in self.tags:
+            check_tag(name, weight)
+        for name, value in self.properties:
+            check_property(name, value)
         if self.duration is None and self.count is None:
             self.duration = 10.0
         if self.load in ("latency", "delay") and self.rate is None:
@@ -166,12 +195,44 @@ class Options:
         if self.sql and self.subscription != "*":
             raise OptionError("give --subscription or --sql, not both")
 
+    def check_numbers(self) -> None:
+        """OptionError if one is out of its bounds."""
+        _within("topics", self.topics, 1, 100_000)
+        _within("queues", self.queues, 1, 65_536)
+        _within("connections", self.connections, 1, 60_000)
+        _within("consumers", self.consumers, 1, 60_000)
+        _within("in-flight", self.in_flight, 1, 65_536)
+        _within("threads", self.threads, 1, 256)
+        _within("batch", self.batch, 1, 32_767)
+        _within("max-msgs", self.max_msgs, 1, 1024)
+        _within("keys", self.keys, 0, 9_999_999_999)
+        _within("delay-level", self.delay_level, 1, 18)
+        if self.rate is not None and not LEAST_RATE <= self.rate <= MOST_RATE:
+            raise OptionError(
+                f"--rate must be {LEAST_RATE:g} to {MOST_RATE:,.0f}, not {self.rate:g}"
+            )
+        if self.count is not None:
+            _within("count", self.count, 1, MOST_COUNT)
+        for pid in self.pids:
+            _within("pid", pid, 1, MOST_PID)
+        if not math.isfinite(self.warmup + self.timeout + self.settle + (self.duration or 0.0)):
+            raise OptionError("a time must be a number")
+
     def _check_where(self) -> None:
         given = [bool(self.namesrv), bool(self.address), self.embedded]
         if sum(given) > 1:
             raise OptionError("give one of --namesrv, --address and --embedded")
         if not any(given):
             raise OptionError("say what to measure: --namesrv, --address or --embedded")
+        if self.embedded and self.load in READ_ONLY:
+            raise OptionError(
+                f"--embedded begins without messages, so {self.load} finds none: start "
+                "`pyrmq server`, and send to it first"
+            )
+        if self.flush != "ASYNC_FLUSH" and not self.embedded:
+            raise OptionError("--flush is for --embedded; another broker has its own flushDiskType")
+        if self.cluster and not self.namesrv:
+            raise OptionError("--cluster is for --namesrv")
 
     def topic_names(self) -> list[str]:
         if self.topics == 1:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import os
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -197,7 +199,8 @@ class Result:
     """`open`: at a rate; `closed`: each connection sends as answers come."""
     settings: dict[str, Any]
     """Every option by its long name with underscores, defaults included: connections, in_flight,
-    size, rate (messages/s, None: closed loop), threads, topics, queues, duration, count, …"""
+    size, rate (messages/s, None: closed loop), threads, topics, queues, duration, count, …; `mixed`
+    is the content of its file, `payload` the length and CRC-32 of each body of a file."""
     command: list[str]
     started: str
     """ISO 8601, UTC."""
@@ -222,7 +225,8 @@ class Result:
     """Whether `rate` came to 99 % of it."""
     latency: dict[str, Latency]
     """By kind, `request` first where there is one: `request` (to its answer), `end_to_end` (to the
-    consumer), `commit` (END_TRANSACTION to its answer), `late` (delay: behind the time due)."""
+    consumer), `commit` (END_TRANSACTION to its answer), `late` (delay: behind the time due),
+    `refused` (a request to an answer with an error; the others have successes only)."""
     errors: list[ErrorCount]
     verify: Verify | None
     generator: Generator
@@ -247,19 +251,45 @@ class Result:
 
 
 def write_result(path: str | Path, result: Result) -> None:
-    Path(path).write_text(json.dumps(result.to_json(), indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(result.to_json(), indent=1, allow_nan=False)
+    write_file(Path(path), f"{text}\n")
+
+
+def read_json(path: Path) -> object:
+    """ResultFormatError if a file is no JSON or too long, OSError if it cannot be read. NaN and
+    Infinity are no JSON."""
+    where = escape(str(path))
+    if path.stat().st_size > MOST_BYTES:
+        raise ResultFormatError(f"{where}: more than {MOST_BYTES} bytes")
+    try:
+        value: object = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+    except (ValueError, RecursionError) as e:
+        raise ResultFormatError(f"{where}: no JSON: {escape(str(e))}") from None
+    return value
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def write_file(path: Path, text: str) -> None:
+    """Whole or not at all: what was there before stays where it cannot be written. OSError."""
+    if path.exists() and not path.is_file():  # a pipe, or /dev/stdout
+        path.write_text(text, encoding="utf-8")
+        return
+    # Beside the file itself, and not beside a link to it.
+    real = path.resolve()
+    part = real.with_name(f".{real.name[:200]}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(real)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def read_result(path: str | Path) -> Result:
     """ResultFormatError if it is no result of this schema, OSError if it cannot be read."""
-    path = Path(path)
-    if path.stat().st_size > MOST_BYTES:
-        raise ResultFormatError(f"{escape(str(path))}: more than {MOST_BYTES} bytes")
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as e:
-        raise ResultFormatError(f"{escape(str(path))}: no JSON: {escape(str(e))}") from None
-    return parse_result(value, str(path))
+    return parse_result(read_json(Path(path)), str(path))
 
 
 def parse_result(value: Any, where: str = "result") -> Result:
@@ -272,12 +302,31 @@ def parse_result(value: Any, where: str = "result") -> Result:
 def check_schema(value: Any, schema: str, where: str) -> None:
     """ResultFormatError unless a JSON value names this schema."""
     found = value.get("schema") if isinstance(value, Mapping) else None
-    if found != schema:
-        said = "none" if found is None else escape(str(found)[:80])
-        raise ResultFormatError(
-            f"{where}: its schema is {said}; this pyrmq reads {schema}: "
-            "write it again with this release"
-        )
+    if found == schema:
+        return
+    said = "none" if found is None else escape(str(found)[:80])
+    family = str(found).rpartition("/")[0]
+    if family == schema.rpartition("/")[0]:
+        advice = "write it again with this release"
+    else:
+        advice = f"{_MADE_BY.get(family, '')}; {_TAKES[schema.rpartition('/')[0]]}".lstrip("; ")
+    raise ResultFormatError(
+        f"{where}: its schema is {said}; this pyrmq reads {schema} here: {advice}"
+    )
+
+
+_MADE_BY = {
+    "pyrmq-bench": "it is a file of `pyrmq bench LOAD --json`",
+    "pyrmq-bench-runs": "it has several runs of one load",
+    "pyrmq-bench-sweep": "it is a file of `pyrmq bench sweep --json`",
+    "pyrmq-bench-peers": "it is a file of `pyrmq bench peers --json`",
+}
+_TAKES = {
+    "pyrmq-bench": "give a file of `pyrmq bench LOAD --json`, or a folder of them. To compare two "
+    "brokers at a rate of a sweep, run the load at this --rate on both, with --json",
+    "pyrmq-bench-runs": "give a file of several runs",
+    "pyrmq-bench-peers": "give a file of `pyrmq bench peers --json`",
+}
 
 
 def parse(kind: type[T], value: Any, where: str) -> T:
@@ -304,7 +353,9 @@ def _read(kind: Any, value: Any, where: str) -> Any:
         items = _want(dict, value, where).items()
         return {k: _read(inner, v, f"{where}.{escape(k)}") for k, v in items}
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        value = float(value) if abs(value) < 1 << 1000 else math.inf
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ResultFormatError(f"{where}: a finite number expected")
     return _want(kind, value, where)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import math
 import time
+import zlib
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -40,6 +42,8 @@ BUSY = 0.85
 LATE_US = 5000.0
 """A timer that came later, p99, says that the generator did not get the CPU it needed."""
 REACHED = 0.99
+SAME_SIGNAL = 0.5
+"""Seconds in which a second Ctrl-C is the first one again."""
 
 Progress = Callable[[dict[str, Any]], None]
 """Called with each second's snapshot: see `BenchRun.snapshot`."""
@@ -51,11 +55,19 @@ def run(options: Options, progress: Progress | None = None) -> Result:
     BenchError if it does not come to that."""
     options = replace(options, pids=list(options.pids))
     options.check()
-    mixed = Mixed.read(options.file, options.topic) if options.file else None
+    mixed = None
+    content: dict[str, Any] = {}
+    if options.payload_files:
+        files = bodies(options.size, options.payload_files)
+        content["payload"] = [{"bytes": len(body), "crc32": zlib.crc32(body)} for body in files]
+    if options.file:
+        mixed = Mixed.read(options.file, options.topic, options.topics)
+        mixed.check(options)
+        content["mixed"] = mixed.content()
     if options.load not in READ_ONLY:
         bodies(options.size, options.payload_files)  # what is wrong with them is told at once
     with ExitStack() as stack:
-        settings = options.settings()
+        settings = options.settings() | content
         store: Path | None = None
         if options.embedded:
             server = stack.enter_context(embedded(options.flush))
@@ -76,9 +88,10 @@ def run(options: Options, progress: Progress | None = None) -> Result:
 def _measure(native: dict[str, Any], progress: Progress | None) -> dict[str, Any]:
     try:
         one = BenchRun(native)
-    except ValueError as e:
+    except (ValueError, OverflowError) as e:
         raise OptionError(str(e)) from None
     seen = 0.0
+    interrupted = -math.inf
     while True:
         try:
             while not one.ended():
@@ -89,10 +102,15 @@ def _measure(native: dict[str, Any], progress: Progress | None) -> dict[str, Any
                     progress(snapshot)
             break
         except KeyboardInterrupt:
-            one.stop()
+            # A terminal and a parent process may both send the same Ctrl-C.
+            if time.monotonic() - interrupted > SAME_SIGNAL:
+                one.stop()
+                interrupted = time.monotonic()
     try:
         return one.finish()
     except ValueError as e:
+        if interrupted > 0:
+            raise KeyboardInterrupt from None
         raise BenchError(str(e)) from None
 
 
@@ -135,7 +153,7 @@ def _result(
         settings=settings,
         command=options.command,
         started=started,
-        ended=report["ended"],
+        ended="interrupted" if report["cut"] else report["ended"],
         why=report["why"],
         seconds=seconds,
         messages=messages,
@@ -157,6 +175,7 @@ def _result(
         environment=where,
     )
     made.warnings.extend(_warnings(made, report, produced))
+    made.warnings.extend(_uneven(found, wanted))
     return made
 
 
@@ -179,6 +198,27 @@ def _interval(row: dict[str, Any], received: bool, main: str) -> Interval:
     )
 
 
+def _uneven(found: list[Role], opened: int) -> list[str]:
+    """What connections cannot do as they were asked for."""
+    said = []
+    asked = 0
+    for role in found:
+        brokers = len({target[2] for target in role["targets"]})
+        asked += max(role["connections"], brokers)
+        rest = role["connections"] % brokers
+        if role["payloads"] and role["rate"] is None and role["connections"] > brokers and rest:
+            said.append(
+                f"{role['connections']} connections are not the same number on each of {brokers} "
+                "brokers: in a closed loop some brokers get more than others. Use a multiple."
+            )
+    if opened < asked:
+        said.append(
+            f"Only {opened} of {asked} connections were used: a queue is received on one, and "
+            "there are not more queues."
+        )
+    return said
+
+
 def _warnings(made: Result, report: dict[str, Any], produced: float) -> list[str]:
     found = []
     if made.generator.busy >= BUSY:
@@ -196,6 +236,11 @@ def _warnings(made: Result, report: dict[str, Any], produced: float) -> list[str
             f"The rate of {made.target_rate:,.0f} messages/s was not reached: it was "
             f"{produced:,.0f}. {report['behind']:,} requests were due and not sent at the end."
         )
+    elif report["behind"] > max(1, made.requests * (1 - REACHED) / 10):
+        found.append(
+            f"{report['behind']:,} requests were due and not sent when the window closed: their "
+            "latencies count as the time until then."
+        )
     unopened = any(error.kind == "connect-failed" for error in made.errors)
     if made.verify and made.verify.lost and unopened:
         found.append(
@@ -208,7 +253,16 @@ def _warnings(made: Result, report: dict[str, Any], produced: float) -> list[str
                 f"Process {server.pid} ({server.name}) ended during the run: its figures are those "
                 "of the last look."
             )
-    if made.ended == "interrupted":
+    if report["early"]:
+        found.append(
+            f"{report['early']:,} messages came before their delay had passed: they count as 0."
+        )
+    if report["cut"]:
+        found.append(
+            "Nobody waited for what was still on its way: messages that count as lost or without "
+            "an answer may be stored."
+        )
+    elif made.ended == "interrupted":
         found.append("The run was interrupted: the result is that of the time until then.")
     if made.ended == "error":
         found.append(f"The run ended early: {made.why}")

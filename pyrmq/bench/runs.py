@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pyrmq.bench.result import (
-    MOST_BYTES,
     SCHEMA,
     Result,
     ResultFormatError,
     check_schema,
     parse_result,
+    read_json,
+    write_file,
 )
 from pyrmq.escape import escape
 
@@ -20,19 +21,9 @@ RUNS_SCHEMA = "pyrmq-bench-runs/1"
 """`{"schema": …, "runs": […]}`: runs of one load, each a result."""
 
 
-def read_json(path: Path) -> object:
-    """ResultFormatError if a file is no JSON or too long, OSError if it cannot be read."""
-    if path.stat().st_size > MOST_BYTES:
-        raise ResultFormatError(f"{escape(str(path))}: more than {MOST_BYTES} bytes")
-    try:
-        value: object = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as e:
-        raise ResultFormatError(f"{escape(str(path))}: no JSON: {escape(str(e))}") from None
-    return value
-
-
 def write_json(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    """OSError."""
+    write_file(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
 def write_runs(path: Path, runs: Sequence[Result]) -> None:
@@ -43,7 +34,8 @@ def read_runs(path: Path) -> list[Result]:
     """The runs in a file, or in all *.json of a folder, one or more. ResultFormatError if something
     there is no result."""
     if path.is_dir():
-        found = [run for file in sorted(path.glob("*.json")) for run in read_runs(file)]
+        files = [file for file in sorted(path.glob("*.json")) if not file.is_dir()]
+        found = [run for file in files for run in read_runs(file)]
         if not found:
             raise ResultFormatError(f"{escape(str(path))}: no *.json file in this folder")
         return found

@@ -9,7 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from xml.sax.saxutils import escape, quoteattr
+from xml.sax.saxutils import escape as xml
+from xml.sax.saxutils import quoteattr
+
+from pyrmq.escape import escape as printable
 
 # Colours that people with colour blindness can tell apart (Okabe and Ito), for light and dark.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b4589a", "#a87900", "#3d8fc0")
@@ -105,6 +108,11 @@ def _step(reach: float) -> float:
     return next(k * power for k in (1, 2, 5, 10) if k * power >= rough * 0.999)
 
 
+def escape(text: str) -> str:
+    """For a document: also without characters that XML does not have."""
+    return xml(printable(text))
+
+
 def _text(x: float, y: float, text: str, anchor: str = "start", extra: str = "") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{extra}>{escape(text)}</text>'
 
@@ -130,7 +138,7 @@ def _document(width: float, height: float, title: str, parts: Iterator[str]) -> 
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="plot" role="img" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}" '
-        f"aria-label={quoteattr(title)}><title>{escape(title)}</title><style>{STYLE}</style>"
+        f"aria-label={quoteattr(printable(title))}><title>{escape(title)}</title><style>{STYLE}</style>"
         f"{''.join(parts)}</svg>\n"
     )
 

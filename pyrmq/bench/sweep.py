@@ -20,21 +20,21 @@ def step_of(rate: float, result: Result) -> Step:
     latency = result.main_latency
     if result.loop != "open":
         raise BenchError(f"the load {result.load} knows no rate, so it has no knee")
-    if latency is None:
+    if latency is None and not result.errors:
         raise BenchError(f"the load {result.load} measures no latency, so it has no knee")
     failed = sum(error.count for error in result.errors)
     if result.ended == "error" and not result.messages:
         raise BenchError(f"at {rate:,.0f}/s: {result.why}")
     measured = [i for i in result.intervals if i.measured]
     nan = float("nan")
-    seen = latency.count > 0
+    seen = latency if latency is not None and latency.count else None
     return Step(
         rate=rate,
         reached=result.rate,
-        p50_us=latency.p50 if seen else nan,
-        p99_us=latency.p99 if seen else nan,
-        p999_us=latency.p999 if seen else nan,
-        max_us=latency.max if seen else nan,
+        p50_us=seen.p50 if seen else nan,
+        p99_us=seen.p99 if seen else nan,
+        p999_us=seen.p999 if seen else nan,
+        max_us=seen.max if seen else nan,
         errors=failed / (failed + result.messages) if failed else 0.0,
         backlog=float(measured[-1].backlog) if measured else 0.0,
         generator_limit=result.generator.limit,

@@ -13,6 +13,7 @@ NAMES = {
     "end_to_end": "send to receive",
     "commit": "END_TRANSACTION",
     "late": "behind the delay",
+    "refused": "request to refusal",
 }
 RECEIVED = {"pull", "push", "latency"}
 

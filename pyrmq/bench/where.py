@@ -17,6 +17,7 @@ from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import AUTO_CREATE_TOPIC
 from pyrmq.model.route import MASTER_ID, ClusterInfo, TopicRoute
+from pyrmq.model.topic import as_int
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_address, parse_addresses
 from pyrmq.net.client.channel import Channels
@@ -26,6 +27,8 @@ TIMEOUT = 5.0
 """Seconds for a request."""
 ROUTE_TIMEOUT = 15.0
 """Seconds until a topic that was made has its route."""
+MOST_FACT = 1000
+"""Characters of a broker's setting that are kept."""
 AT_ONCE = 16
 """Topics that are asked for at once."""
 
@@ -56,11 +59,14 @@ class Places:
 
 def resolved(address: str) -> str:
     """With a numeric host. ConnectError."""
-    host, port = parse_address(address)
     try:
+        host, port = parse_address(address)
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as e:
-        raise ConnectError(f"{escape(address)}: the host does not resolve: {e.strerror}") from e
+    except ConfigError as e:
+        raise BenchError(f"the address of a broker is none: {escape(str(e))}") from e
+    except (OSError, UnicodeError) as e:
+        why = e.strerror if isinstance(e, OSError) else "it is no name of a host"
+        raise ConnectError(f"{escape(address)}: the host does not resolve: {why}") from e
     return format_address((str(found[0][4][0]), port))
 
 
@@ -158,12 +164,12 @@ class _Asker:
             for line in answer.body.decode("utf-8", "replace").splitlines():
                 key, _, value = line.partition("=")
                 if key in ("flushDiskType", "brokerRole", "brokerName", "messageDelayLevel"):
-                    found[key] = value.strip()
+                    found[key] = value.strip()[:MOST_FACT]
         answer = await self.ask(address, RequestCode.GET_BROKER_RUNTIME_INFO, ok=False)
         if answer.code == ResponseCode.SUCCESS:
             table = fastjson.loads_object(answer.body).get("table")
             if isinstance(table, dict):
-                found["brokerVersionDesc"] = str(table.get("brokerVersionDesc", ""))
+                found["brokerVersionDesc"] = str(table.get("brokerVersionDesc", ""))[:MOST_FACT]
         return found
 
 
@@ -212,7 +218,7 @@ async def _at_broker(asker: _Asker, places: Places, topic: str, make: bool) -> N
     write = read = asker.options.queues
     if answer.code == ResponseCode.SUCCESS:
         config = fastjson.loads_object(answer.body)
-        write, read = (int(config.get(f"{k}QueueNums", write)) for k in ("write", "read"))
+        write, read = (as_int(config.get(f"{k}QueueNums", write), -1) for k in ("write", "read"))
     elif answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
         pass
     elif make:

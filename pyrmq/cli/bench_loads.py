@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import click
+
+from pyrmq.cli.bench_files import NEW_FILE, check_new_files, written
 
 LOADS = {
     "send": "Send one message a request, each answered.",
@@ -26,7 +29,6 @@ SENDERS = {"send", "batch", "oneway", "transaction", "delay", "latency", "mixed"
 CONSUMERS = {"pull", "push", "latency", "mixed"}
 BOTH = SENDERS | CONSUMERS
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_NEW_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 
 class _Parsed(click.ParamType[Any]):
@@ -88,7 +90,14 @@ _OPTIONS: list[Row] = [
         loads=SENDERS - {"mixed"},
         help="Connections that receive (latency, delay, --verify).",
     ),
-    _option("-i", "--in-flight", type=int, default=16, help="Requests under way on each."),
+    _option(
+        "-i",
+        "--in-flight",
+        type=int,
+        default=16,
+        loads=BOTH - {"push"},
+        help="Requests under way on each.",
+    ),
     _option("--threads", type=int, default=1, help="Threads of the load generator."),
     _option(
         "-r",
@@ -181,8 +190,8 @@ _OPTIONS: list[Row] = [
         multiple=True,
         help="CPU, memory and disk bytes of this process, too.",
     ),
-    _option("--hdr", type=_NEW_FILE, help="Write the interval log of HdrHistogram."),
-    _option("--json", "json_file", type=_NEW_FILE, help="Write the result."),
+    _option("--hdr", type=NEW_FILE, help="Write the interval log of HdrHistogram."),
+    _option("--json", "json_file", type=NEW_FILE, help="Write the result."),
     _option("--progress/--no-progress", default=None, help="A line a second.  [on a terminal]"),
 ]
 
@@ -205,11 +214,15 @@ def _command(load: str) -> click.Command:
 
 
 def _properties(words: tuple[str, ...]) -> list[tuple[str, str]]:
+    from pyrmq.bench.options import OptionError, check_property
+
     found = []
     for pair in words:
-        name, equals, value = pair.partition("=")
-        if not name or not equals or not value or any(c in pair for c in "\x01\x02"):
-            raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--property")
+        name, _, value = pair.partition("=")
+        try:
+            check_property(name, value)
+        except OptionError as e:
+            raise click.BadParameter(str(e), param_hint="--property") from None
         found.append((name, value))
     return found
 
@@ -232,8 +245,7 @@ def _run(load: str, words: dict[str, Any]) -> None:
         import os
 
         given["namesrv"] = os.environ.get("NAMESRV_ADDR", "127.0.0.1:9876")
-    if words["json_file"] is not None:
-        _writable(words["json_file"])
+    check_new_files({"--json": words["json_file"], "--hdr": words["hdr"]})
     show = words["progress"]
     line = _Line(sys.stderr.isatty()) if show or (show is None and sys.stderr.isatty()) else None
     try:
@@ -245,20 +257,19 @@ def _run(load: str, words: dict[str, Any]) -> None:
     finally:
         if line is not None:
             line.clear()
-    if words["json_file"] is not None:
-        write_result(words["json_file"], result)
     click.echo(report(result))
+    if words["json_file"] is not None:
+        with written("--json", words["json_file"]):
+            write_result(words["json_file"], result)
     if result.ended == "interrupted":
         raise click.exceptions.Exit(INTERRUPTED)
     v = result.verify
-    if result.ended == "error" or (v and (v.lost or v.twice or v.refused_received)):
+    if (
+        result.ended == "error"
+        or not result.messages
+        or (v and (v.lost or v.twice or v.refused_received))
+    ):
         raise click.exceptions.Exit(FAILED)
-
-
-def _writable(path: Path) -> None:
-    """Says now, and not behind the run, that a file cannot be written."""
-    if not path.absolute().parent.is_dir():
-        raise click.BadParameter(f"there is no folder {path.parent}", param_hint="--json")
 
 
 class _Line:
@@ -272,6 +283,9 @@ class _Line:
         from pyrmq.bench.text import progress
 
         text = progress(snapshot)
+        if self._terminal:
+            # What does not fit would stay on the screen as a line of its own.
+            text = text[: shutil.get_terminal_size().columns - 1]
         sys.stderr.write(f"\r\x1b[K{text}" if self._terminal else f"{text}\n")
         sys.stderr.flush()
         self._shown = self._terminal

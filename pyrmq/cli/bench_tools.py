@@ -9,19 +9,21 @@ from typing import Any
 
 import click
 
-from pyrmq.cli.bench_loads import LOADS, SENDERS
+from pyrmq.cli.bench_files import NEW_FILE, check_new_files, written
+from pyrmq.cli.bench_loads import INTERRUPTED, LOADS, SENDERS
 
-_NEW_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _UNITS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 FAILED = 1
+KNEES = SENDERS - {"oneway"}
+"""Loads that have a rate and measure a latency."""
 
 
 def _time(ctx: click.Context, param: click.Parameter, value: str) -> float:
     """50ms, 800us, 1.5s: microseconds."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(us|ms|s)", value)
-    if match is None or not float(match[1]):
+    if match is None or not 0 < float(match[1]) < 1e9:
         raise click.BadParameter(f"{value!r} is no time above 0: write it as 50ms, 800us or 1.5s")
     return float(match[1]) * _UNITS[match[2]]
 
@@ -29,7 +31,7 @@ def _time(ctx: click.Context, param: click.Parameter, value: str) -> float:
 def _rates(ctx: click.Context, param: click.Parameter, value: str) -> tuple[float, ...]:
     """1000,2000,5000: messages a second."""
     words = [word.strip() for word in value.split(",")] if value else []
-    if not all(re.fullmatch(r"\d+(\.\d+)?", word) and float(word) for word in words):
+    if not all(re.fullmatch(r"\d+(\.\d+)?", word) and 0 < float(word) <= 1e9 for word in words):
         raise click.BadParameter(f"{value!r} is no list of rates: write it as 1000,2000,5000")
     return tuple(map(float, words))
 
@@ -135,8 +137,8 @@ def compare(a: Path, b: Path) -> None:
     show_default=True,
     help="Measure a rate that broke so often once more.",
 )
-@click.option("--json", "json_file", type=_NEW_FILE, help="Write all results here.")
-@click.option("--plot", "plot_file", type=_NEW_FILE, help="Draw latency over rate here, as SVG.")
+@click.option("--json", "json_file", type=NEW_FILE, help="Write all results here.")
+@click.option("--plot", "plot_file", type=NEW_FILE, help="Draw latency over rate here, as SVG.")
 @click.argument("load")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def sweep(
@@ -151,7 +153,7 @@ def sweep(
     """
     from pyrmq.bench import child
     from pyrmq.bench.knee import Limits
-    from pyrmq.bench.result import Result
+    from pyrmq.bench.result import Result, write_file
     from pyrmq.bench.runs import write_json
     from pyrmq.bench.sweep import plot
     from pyrmq.bench.sweep import sweep as swept
@@ -160,31 +162,46 @@ def sweep(
         ("--rate", "the sweep chooses it"),
         ("-r", "the sweep chooses it"),
         ("--json", "put it before the load"),
+        ("--hdr", "each rate would write it again"),
+        ("--help", "see `pyrmq bench LOAD --help`"),
+        ("-h", "see `pyrmq bench LOAD --help`"),
     )
     for own, why in refused:
-        if any(word == own or word.startswith(f"{own}=") for word in arguments):
+        # A short option may have its value behind it without a blank.
+        signs = own if len(own) == 2 else f"{own}="
+        if any(word == own or word.startswith(signs) for word in arguments):
             raise click.UsageError(f"{own} cannot be given to the load of a sweep: {why}")
     if load.startswith("-"):
         raise click.UsageError(
             f"no such option of sweep: {load}. Options of the load stand behind it"
         )
     if load not in LOADS:
-        raise click.UsageError(f"no load {load!r}: one of {', '.join(sorted(SENDERS))}")
-    if load not in SENDERS:
-        raise click.UsageError(f"{load} knows no rate, so it has no knee")
+        raise click.UsageError(f"no load {load!r}: one of {', '.join(sorted(KNEES))}")
+    if load not in KNEES:
+        why = "measures no latency" if load in SENDERS else "knows no rate"
+        raise click.UsageError(f"{load} {why}, so it has no knee")
     if how["most"] < how["start"]:
         raise click.UsageError(f"--to {how['most']:g} is below --from {how['start']:g}")
+
+    check_new_files({"--json": json_file, "--plot": plot_file})
 
     def run(rate: float) -> Result:
         return child.run(load, [*arguments, "--rate", f"{rate:g}"], quiet=True)
 
     limits = Limits(p99, reach, backlog / 1e6, errors)
     found = swept(load, arguments, run, limits, rates=rates, say=_say, **how)
-    if json_file is not None:
-        write_json(json_file, found.to_json())
-    if plot_file is not None and found.search.steps:
-        plot_file.write_text(plot(found), encoding="utf-8")
     click.echo(found.search.verdict)
+    if json_file is not None:
+        with written("--json", json_file):
+            write_json(json_file, found.to_json())
+    if plot_file is not None and found.search.steps:
+        with written("--plot", plot_file):
+            try:
+                write_file(plot_file, plot(found))
+            except ValueError:
+                raise click.ClickException("--plot: there is no latency to draw") from None
+    if found.search.interrupted:
+        raise click.exceptions.Exit(INTERRUPTED)
     if found.search.held is None:
         raise click.exceptions.Exit(FAILED)
 
@@ -247,9 +264,9 @@ def sweep(
 @click.option("--kafka-home", type=_FOLDER, help="An unpacked release of Kafka.")
 @click.option("--nats", type=_FILE, help="The program `nats`, with `nats-server` beside it.")
 @click.option("--from", "source", type=_FILE, help="Measure nothing: read an earlier --json.")
-@click.option("--json", "json_file", type=_NEW_FILE, help="Write everything measured here.")
-@click.option("--html", type=_NEW_FILE, help="Write a page with tables and plots here.")
-@click.option("--markdown", "markdown_file", type=_NEW_FILE, help="Write the tables here.")
+@click.option("--json", "json_file", type=NEW_FILE, help="Write everything measured here.")
+@click.option("--html", type=NEW_FILE, help="Write a page with tables and plots here.")
+@click.option("--markdown", "markdown_file", type=NEW_FILE, help="Write the tables here.")
 def peers(
     chosen: tuple[str, ...], loads: tuple[str, ...], flush: str, duration: float, warmup: float,
     prepare: float, rounds: int, directory: Path | None, heap: str, source: Path | None,
@@ -268,6 +285,7 @@ def peers(
     from pyrmq.bench.peers.page import page
     from pyrmq.bench.peers.peer import Plan
     from pyrmq.bench.peers.report import read_report, write_report
+    from pyrmq.bench.result import write_file
 
     names = [load.name for load in turns.LOADS]
     for name in loads:
@@ -277,6 +295,7 @@ def peers(
         raise click.BadParameter(
             f"{heap!r} is no size: write it as 2g or 512m", param_hint="--heap"
         )
+    check_new_files({"--json": json_file, "--html": html, "--markdown": markdown_file})
     if source is not None:
         report = read_report(source)
     else:
@@ -284,12 +303,17 @@ def peers(
         wanted = [load for load in turns.LOADS if load.name in (loads or names)]
         command = ["pyrmq", *sys.argv[1:]]
         report = turns.run(known(chosen or KEYS, **places), wanted, plan, command, _say)
-    if json_file is not None:
-        write_report(json_file, report)
-    if html is not None:
-        html.write_text(page(report), encoding="utf-8")
     text = markdown(report)
-    if markdown_file is not None:
-        markdown_file.write_text(text, encoding="utf-8")
     if not (html or markdown_file):
         click.echo(text, nl=False)
+    if json_file is not None:
+        with written("--json", json_file):
+            write_report(json_file, report)
+    if html is not None:
+        with written("--html", html):
+            write_file(html, page(report))
+    if markdown_file is not None:
+        with written("--markdown", markdown_file):
+            write_file(markdown_file, text)
+    if source is None and report.interrupted:
+        raise click.exceptions.Exit(INTERRUPTED)

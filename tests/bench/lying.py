@@ -33,6 +33,10 @@ class LyingBroker(RecordLists[tuple[str, str]]):
         self.sends: list[Command] = []
         self._late: list[Command] = []
 
+    def sends_topic(self) -> str:
+        """The topic of the last send."""
+        return self.asked[-1].ext["b"]
+
     def key_of(self, c: Command) -> tuple[str, str]:
         return c.ext["topic"], c.ext["queueId"]
 

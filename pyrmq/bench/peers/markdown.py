@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 
@@ -9,12 +10,21 @@ from pyrmq.bench.peers.report import Report, table
 from pyrmq.escape import escape
 
 
-def _cell(text: str) -> str:
-    return escape(text).replace("|", "\\|")
+def _safe(text: str) -> str:
+    """Texts of others begin no markup: no HTML, link, code or cell."""
+    return re.sub(r"([\\`\[|])", r"\\\1", escape(text)).replace("<", "&lt;")
+
+
+def _code(text: str) -> str:
+    """As code, whatever backticks it has."""
+    runs = re.findall("`+", text)
+    marks = "`" * (max(map(len, runs)) + 1 if runs else 1)
+    blank = " " if runs else ""
+    return f"{marks}{blank}{escape(text)}{blank}{marks}"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(map(_cell, row))} |" for row in (heads, *rows)]
+    lines = [f"| {' | '.join(map(_safe, row))} |" for row in (heads, *rows)]
     return "\n".join([lines[0], "|" + "---|" * len(heads), *lines[1:]])
 
 
@@ -61,8 +71,8 @@ def markdown(report: Report) -> str:
     parts = []
     versions = [f"{p.title} {p.version}".strip() for p in report.peers if not p.missing]
     parts.append(
-        f"One run of `{escape(shlex.join(report.command))}` on {report.started[:10]}: "
-        f"{', '.join(map(escape, versions))}, {report.flush}, {report.rounds} rounds of "
+        f"One run of {_code(shlex.join(report.command))} on {_safe(report.started[:10])}: "
+        f"{', '.join(map(_safe, versions))}, {_safe(report.flush)}, {report.rounds} rounds of "
         f"{report.seconds:g} s in turns (median; lowest to highest)."
     )
     if report.interrupted:
@@ -73,13 +83,12 @@ def markdown(report: Report) -> str:
             parts.append(_table([load.text, *heads[1:]], rows))
     pairs = [*machine(report), *settings(report)]
     parts.append(_table(("Machine and settings", ""), pairs))
-    missing = [f"- {escape(p.title)}: {escape(p.missing)}" for p in report.peers if p.missing]
+    missing = [f"- {_safe(p.title)}: {_safe(p.missing)}" for p in report.peers if p.missing]
     missing += [
-        f"- {escape(report.title(f.peer))}, {escape(f.load)}: {escape(f.why)}"
-        for f in report.failures
+        f"- {_safe(report.title(f.peer))}, {_safe(f.load)}: {_safe(f.why)}" for f in report.failures
     ]
     if missing:
         parts.append("\n".join(["Not measured:", *missing]))
     if notes := report.notes():
-        parts.append("\n".join(["Notes:", *(f"- {escape(note)}" for note in notes)]))
+        parts.append("\n".join(["Notes:", *(f"- {_safe(note)}" for note in notes)]))
     return "\n\n".join(parts) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -144,6 +145,26 @@ def test_against_nothing_with_a_broker_of_its_own(tmp_path: Path) -> None:
     assert value["settings"]["embedded"] is True
     # The server and its folder are gone.
     assert not Path(value["environment"]["disk_path"]).exists()
+
+
+def test_a_broker_of_its_own_ends_with_a_run_that_is_terminated(tmp_path: Path) -> None:
+    words = command("send", "--embedded", "--rate", "100", "-d", "10m", "--progress")
+    with subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as process:
+        assert process.stderr is not None
+        assert "/s sent" in process.stderr.readline()
+        assert os.listdir(tmp_path)
+        process.send_signal(signal.SIGTERM)
+        said, _ = process.communicate()
+    assert process.returncode == 130
+    assert "The run was interrupted" in said
+    # Its folder goes last, when the server has ended.
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize(

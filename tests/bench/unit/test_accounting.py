@@ -41,7 +41,9 @@ def test_what_is_lost_repeated_reordered_refused_and_unanswered_is_told() -> Non
     assert errors == {("code", "SYSTEM_BUSY"): (2, 3), ("timeout", "timed out"): (None, 2)}
     assert found.errors[0].first == "too busy"
     # Those that timed out count with the time they were waited for.
-    assert found.latency["request"].count == 100
+    assert found.latency["request"].count == 97
+    # Quick refusals do not flatter the others.
+    assert found.latency["refused"].count == 3
     assert found.latency["request"].max >= 1e6
 
 

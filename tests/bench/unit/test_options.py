@@ -10,6 +10,7 @@ import pytest
 from pyrmq.bench.bodies import bodies, sizes
 from pyrmq.bench.mixed import Mixed
 from pyrmq.bench.options import OptionError, Options, parse_bytes, parse_tags, parse_time
+from pyrmq.bench.where import Places, Target
 from pyrmq.errors import PyrmqError
 
 
@@ -32,7 +33,6 @@ def test_times_sizes_and_tags() -> None:
 
 
 def test_sizes_of_bodies() -> None:
-    assert sizes("0") == [0]
     assert sizes("1k") == [1024]
     even = sizes("100-200")
     assert (min(even) >= 100, max(even) <= 200, len(set(even)) > 50) == (True, True, True)
@@ -41,7 +41,7 @@ def test_sizes_of_bodies() -> None:
     assert 700 < sum(mean) / len(mean) < 1300
     assert [len(b) for b in bodies("100-200")] == even
     assert len(bodies("1024", compression="zlib")[0]) < 1024
-    for text in ("big", "200-100", "exp:0", "5m", "1-2-3"):
+    for text in ("big", "200-100", "exp:0", "5m", "1-2-3", "0", "0-5"):
         with pytest.raises(OptionError):
             sizes(text)
 
@@ -69,6 +69,19 @@ def test_bodies_of_files(tmp_path: Path) -> None:
         ({"load": "pull", "verify": True}, "--verify needs to know"),
         ({"load": "mixed"}, "mixed needs a file"),
         ({"delay_level": 19}, "--delay-level must be 1 to 18"),
+        ({"count": 1 << 70}, "--count must be"),
+        ({"pids": [1 << 40]}, "--pid must be"),
+        ({"rate": float("inf")}, "--rate must be"),
+        ({"rate": float("nan")}, "--rate must be"),
+        ({"timeout": float("nan")}, "a time must be a number"),
+        ({"flush": "SYNC_FLUSH"}, "--flush is for --embedded"),
+        ({"cluster": "c"}, "--cluster is for --namesrv"),
+        (
+            {"load": "pull", "address": "", "embedded": True},
+            "pull finds none: start",
+        ),
+        ({"properties": [("UNIQ_KEY", "x")]}, "the load sets it"),
+        ({"tags": [("a|b", 1.0)]}, "is no tag"),
     ],
 )
 def test_options_that_do_not_fit(options: dict[str, Any], said: str) -> None:
@@ -101,8 +114,65 @@ def test_the_topics_of_a_mixed_load(tmp_path: Path) -> None:
         ("[[consumer]]\n[[consumer]]\nkind = 'pop'", "consumer 2: kind is one of push, pull"),
         ("[[producer]]\ntags = {A = 0}", "the weight of tag A"),
         ("[[producer]]\ntopic = 'a b'", "illegal"),
+        ("[[consumer]]\nin_flight = 5", "consumer 1: in_flight is not for kind push"),
+        ("[[consumer]]\nkind = 'pull'\nfrom_start = true", "from_start is not for kind pull"),
+        ("[[producer]]\nrate = nan", "rate must be above 0"),
+        ("[[producer]]\ntags = {A = inf}", "producer 1: 'A' with weight inf is no tag"),
+        ("[[producer]]\ntags = {'A|B' = 1}", "is no tag"),
+        ("[[producer]]\nproperties = {'' = 1}", "producer 1: property '=1': write NAME=VALUE"),
+        ("[[producer]]\nproperties = {a = [1]}", "property a: a text or a number"),
+        ('[[producer]]\nproperties = {a = "x\\u0001"}', "write NAME=VALUE"),
+        ("[[producer]]\nproperties = {WAIT = 'no'}", "use --flush-wait"),
+        ("[[producer]]\n" * 1001, "1001 tables: 1000 at most"),
+        ("x = 1" + "0" * 5000, "no TOML"),
+        ("x = " + "[" * 5000, "no TOML"),
     ],
 )
 def test_files_that_are_wrong(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(PyrmqError, match=said):
         mixed(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        (
+            "[[producer]]\nin_flight = 1" + "0" * 30,
+            {},
+            "producer 1: --in-flight must be 1 to",
+        ),
+        ("[[producer]]\nconnections = 60001", {}, "producer 1: --connections must be"),
+        ("[[producer]]\nrate = inf", {}, "producer 1: --rate must be"),
+        ("[[producer]]\nrate = 1e-9", {}, "producer 1: --rate must be"),
+        ("[[producer]]\nkeys = 99999999999", {}, "producer 1: --keys must be"),
+        ("[[producer]]\nsize = 99999999", {}, "producer 1: a body has 1 to"),
+        ("[[producer]]\ntopics = 100001", {}, "producer 1: --topics must be"),
+        ("[[consumer]]\nmax_msgs = 9999", {}, "consumer 1: --max-msgs must be"),
+        ("[[consumer]]\ntags = 'A'\nsql = 'a > 1'", {}, "consumer 1: give tags or sql"),
+        ("[[consumer]]", {"embedded": True}, "begins without messages"),
+        ("[[producer]]", {"verify": True}, "needs one .* of topic T, .* there are 0"),
+        ("[[producer]]\n[[consumer]]\n[[consumer]]", {"verify": True}, "there are 2"),
+        ("[[producer]]\n[[consumer]]\ntopic='U'", {"verify": True}, "there are 0"),
+        ("[[producer]]\n[[consumer]]\ntags='A'", {"verify": True}, "does not go with tags"),
+        ("[[producer]]\n[[consumer]]\nkind='pull'", {"verify": True}, "needs kind push"),
+    ],
+)
+def test_files_that_do_not_fit(
+    tmp_path: Path, text: str, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(OptionError, match=said):
+        mixed(tmp_path, text).check(Options("mixed", **options))
+
+
+def test_what_a_file_does_not_say_is_as_on_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "load.toml"
+    path.write_text("[[producer]]\n[[producer]]\ntags = {B = 1}\nproperties = {b = 2}\n")
+    made = Mixed.read(path, "T", 3)
+    assert made.topics() == ["T-0", "T-1", "T-2"]
+    options = Options("mixed", tags=[("A", 1.0)], properties=[("a", "1")], topics=3)
+    targets = [(t, "b", "127.0.0.1:1", 0) for t in made.topics()]
+    queues: dict[str, list[Target]] = {t[0]: [t] for t in targets}
+    plain, own = made.roles(options, Places(queues, queues))
+    assert (plain["tags"], plain["properties"]) == ([("A", 1.0)], [("a", "1")])
+    assert (own["tags"], own["properties"]) == ([("B", 1.0)], [("b", "2")])
+    assert len(plain["targets"]) == 3

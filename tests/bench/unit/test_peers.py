@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from benches import flame, saved
+from pyrmq.bench import svg
 from pyrmq.bench.peers import kafka, nats, remoting, turns
 from pyrmq.bench.peers.apache import Apache
 from pyrmq.bench.peers.known import KEYS, peers
@@ -341,3 +342,26 @@ def test_stacks_become_a_flame_graph() -> None:
     assert folded == {("a (x.py:1)", "b::c"): 3, ("a (x.py:1)",): 1}
     with pytest.raises(ValueError, match="no stack"):
         flame.draw(flame.read_folded(""), "t")
+
+
+def test_texts_of_others_begin_no_markup() -> None:
+    nasty = "[x](javascript:1) <img src=x onerror=alert(1)> `code` \\ ``` \x00\x1b[2J\n# head"
+    report = measured(Made("pyrmq", [100, 200, 5, 5]), Made("floor", [0, 0], missing=nasty))
+    broken = replace(
+        report,
+        command=["pyrmq", nasty],
+        peers=[replace(peer, version=nasty, title=nasty) for peer in report.peers],
+        environment=replace(report.environment, cpu=nasty),
+    )
+    text = markdown(broken)
+    code = text.split("\n", 1)[0].split("````")[1]
+    rest = text.replace(code, "")
+    assert "<img" in code  # where it means nothing
+    assert "<img" not in rest
+    assert "\\[x](javascript" in rest
+    assert "\\`code\\`" in rest
+    assert "\n# head" not in text
+    for drawn in (page(broken), svg.bars(nasty, nasty, [(nasty, [svg.Bar(nasty, 1, 1, 1)])])):
+        assert "\x1b" not in drawn
+        assert "<img" not in drawn
+        parsed(drawn)

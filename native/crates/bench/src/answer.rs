@@ -37,6 +37,33 @@ fn int32(text: &[u8]) -> Option<i32> {
     integer(text)?.try_into().ok()
 }
 
+/// A JSON string up to its closing quote, for people: what it escapes as it is meant, as far as that
+/// is one character of UTF-16.
+fn unquoted(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let mut letters = text.chars();
+    let mut out = String::new();
+    while out.len() < 1000 {
+        match letters.next() {
+            None | Some('"') => break,
+            Some('\\') => match letters.next() {
+                Some('n') => out.push('\n'),
+                Some('t') => out.push('\t'),
+                Some('r') => out.push('\r'),
+                Some('u') => {
+                    let digits: String = letters.by_ref().take(4).collect();
+                    let code = u32::from_str_radix(&digits, 16).ok();
+                    out.push(code.and_then(char::from_u32).unwrap_or('\u{fffd}'));
+                }
+                Some(letter) => out.push(letter),
+                None => break,
+            },
+            Some(letter) => out.push(letter),
+        }
+    }
+    out
+}
+
 impl Reader {
     /// A frame whose length is right.
     pub fn read<'a>(&mut self, frame: &'a [u8]) -> Result<Answer<'a>, String> {
@@ -147,11 +174,7 @@ impl Answer<'_> {
             String::from_utf8_lossy(self.header.get(17..end).unwrap_or_default()).into_owned()
         } else {
             match memmem::find(self.header, b"\"remark\":\"") {
-                Some(at) => {
-                    let text = &self.header[at + 10..];
-                    let end = memchr::memchr(b'"', text).unwrap_or(text.len());
-                    String::from_utf8_lossy(&text[..end]).into_owned()
-                }
+                Some(at) => unquoted(&self.header[at + 10..]),
                 None => String::new(),
             }
         };
@@ -200,6 +223,9 @@ mod tests {
                 "{header}"
             );
         }
+        let said = r#"{"code":1,"opaque":1,"remark":"\"x\" \u00e9\n\\ ","z":"y"}"#;
+        let frame = answer(said, b"");
+        assert_eq!(r.read(&frame).unwrap().remark(), "\"x\" é\n\\ ");
         let frame = answer(
             r#"{"code":14,"extFields":{"nextBeginOffset":"64"},"flag":1,"opaque":1,"remark":"disk full"}"#,
             b"",

@@ -100,7 +100,7 @@ const MOST_CONNECTIONS: usize = 60_000;
 const MOST_IN_FLIGHT: usize = 65_536;
 /// Header templates are kept for each queue and tag.
 const MOST_TEMPLATES: usize = 1 << 20;
-const MOST_BODY: usize = 16 << 20;
+const MOST_DELAY_MS: u64 = 366 * 24 * 3600 * 1000;
 
 impl Config {
     /// What is wrong with it.
@@ -169,15 +169,13 @@ impl Role {
         if self.payloads.is_empty() {
             return bad("a producer needs a body to send");
         }
-        let messages = match self.kind {
-            Kind::Batch { messages } => messages as usize,
-            _ => 1,
-        };
-        let longest = self.payloads.iter().map(Vec::len).max().unwrap_or(0);
-        if messages == 0 || longest.saturating_add(256).saturating_mul(messages) > MOST_BODY {
-            return Err(format!(
-                "{messages} messages of up to {longest} bytes do not fit into a frame of 16 MiB"
-            ));
+        if let Kind::Batch { messages: 0 } = self.kind {
+            return bad("a batch has at least one message");
+        }
+        if let Kind::Delay { ms, .. } = self.kind
+            && ms > MOST_DELAY_MS
+        {
+            return bad("the broker delays a message of this level for more than a year");
         }
         if self
             .tags

@@ -30,6 +30,9 @@ const SUSPEND_MS: i64 = 15_000;
 /// Before a pull that failed, or found nothing at once, is sent again.
 const PAUSE: u64 = 100_000_000;
 const SHORT_PAUSE: u64 = 10_000_000;
+/// A delayed message that comes earlier than that before its time was not delayed: brokers count in
+/// ms, by a clock that is set right now and then.
+const EARLY: u64 = 20_000_000;
 
 /// Where a pull goes on.
 #[derive(Clone, Copy)]
@@ -267,6 +270,8 @@ impl Consumer {
 
     fn records(&mut self, desk: &mut Desk, queue: u32, body: &[u8]) {
         let check = desk.shared.config.verify;
+        // Where the run sends, only what it sent counts: others may use the topic.
+        let all = !desk.shared.produces;
         let (mut rest, mut messages, mut bytes) = (body, 0, 0);
         while !rest.is_empty() {
             let Found::Record(view) = record::read(rest, check) else {
@@ -276,11 +281,15 @@ impl Consumer {
             };
             let (one, others) = rest.split_at(view.total);
             rest = others;
-            messages += 1;
-            bytes += view.body.len() as u64;
-            match stamp_of(&one[view.props]).filter(|s| s.run.boot == desk.shared.run.boot) {
-                Some(stamp) => self.stamped(desk, queue, &stamp),
-                None => desk.stats.whole.foreign += 1,
+            let stamp = stamp_of(&one[view.props]).filter(|s| s.run.boot == desk.shared.run.boot);
+            let own = stamp.as_ref().is_some_and(|s| s.run == desk.shared.run);
+            if own || all {
+                messages += 1;
+                bytes += view.body.len() as u64;
+            }
+            match stamp {
+                Some(stamp) if own || all => self.stamped(desk, queue, &stamp),
+                _ => desk.stats.whole.foreign += 1,
             }
         }
         desk.stats.now.consumed += messages;
@@ -325,9 +334,11 @@ impl Consumer {
         if let Some(age) = stamp.age(desk.now) {
             let measured = desk.shared.measured(desk.now.saturating_sub(age) + 999);
             match desk.shared.delay {
-                Some(delay) => desk
-                    .stats
-                    .latency(Of::Late, age.saturating_sub(delay), measured),
+                Some(delay) => {
+                    desk.stats.whole.early += u64::from(age + EARLY < delay);
+                    desk.stats
+                        .latency(Of::Late, age.saturating_sub(delay), measured);
+                }
                 None => desk.stats.latency(Of::EndToEnd, age, measured),
             }
         }

@@ -16,6 +16,7 @@ mod consume;
 mod frame;
 mod hdr_log;
 mod ledger;
+mod links;
 mod names;
 mod plan;
 mod produce;

@@ -5,6 +5,7 @@ use crate::ledger::Ledger;
 use crate::stamp;
 use crate::template::{Entry, SendHeader};
 use parking_lot::Mutex;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 /// The phases, in their order; a run that fails goes to END at once.
@@ -102,6 +103,21 @@ impl RolePlan {
     }
 }
 
+/// Whether all that is sent is received, once: each topic by one consumer that selects nothing.
+fn followed(roles: &[Role]) -> bool {
+    let topics = |role: &'_ Role| -> FxHashSet<String> {
+        role.targets.iter().map(|t| t.topic.clone()).collect()
+    };
+    let mut received: FxHashMap<String, usize> = FxHashMap::default();
+    for role in roles.iter().filter(|role| role.kind == Kind::Push) {
+        for topic in topics(role) {
+            *received.entry(topic).or_default() += if role.subscription == "*" { 1 } else { 2 };
+        }
+    }
+    let mut sent = roles.iter().filter(|role| role.produces()).map(topics);
+    sent.all(|topics| topics.iter().all(|topic| received.get(topic) == Some(&1)))
+}
+
 pub struct Shared {
     pub config: Config,
     pub roles: Vec<RolePlan>,
@@ -110,6 +126,8 @@ pub struct Shared {
     /// How long messages are delayed on purpose, ns.
     pub delay: Option<u64>,
     pub produces: bool,
+    /// Whether all that is sent is received, once.
+    pub followed: bool,
     phase: AtomicU8,
     start: AtomicU64,
     window: [AtomicU64; 2],
@@ -122,7 +140,7 @@ impl Shared {
     pub fn new(config: Config, oneway: Vec<bool>) -> Shared {
         let roles = config.roles.iter();
         let delays = roles.clone().find_map(|role| match role.kind {
-            Kind::Delay { ms, .. } => Some(ms * 1_000_000),
+            Kind::Delay { ms, .. } => Some(ms.saturating_mul(1_000_000)),
             _ => None,
         });
         let consumed = roles.clone().any(|role| role.kind == Kind::Push);
@@ -135,6 +153,7 @@ impl Shared {
             ledger: config.verify.then(|| Ledger::new(oneway, consumed)),
             delay: delays,
             produces,
+            followed: followed(&config.roles),
             phase: AtomicU8::new(Phase::Connect as u8),
             start: AtomicU64::new(u64::MAX),
             window: [AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)],
@@ -205,6 +224,20 @@ impl Shared {
 mod tests {
     use super::*;
     use crate::testing::role;
+
+    #[test]
+    fn what_is_followed_is_received_once() {
+        let (sends, mut reads) = (role(Kind::Send), role(Kind::Push));
+        let of = |roles: &[&Role]| followed(&roles.iter().copied().cloned().collect::<Vec<_>>());
+        assert!(of(&[&sends, &reads]));
+        assert!(!of(&[&sends]) && !of(&[&sends, &reads, &reads]));
+        let mut others = sends.clone();
+        others.targets[0].topic = "U".into();
+        assert!(!of(&[&sends, &others, &reads]));
+        assert!(!of(&[&sends, &role(Kind::Pull)]));
+        reads.subscription = "A".into();
+        assert!(!of(&[&sends, &reads]));
+    }
 
     #[test]
     fn tags_come_by_their_weights() {

@@ -25,6 +25,8 @@ const BARRIER: u8 = 2;
 pub const GREETING: i32 = FIRST_OPAQUE - 1;
 /// One-way requests at once, before other connections have their turn.
 const BURST: usize = 64;
+/// Requests that were never sent are counted in so many groups at most.
+const MOST_GROUPS: u64 = 4096;
 
 /// What a producer waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +41,38 @@ pub enum Next {
     Done,
 }
 
+/// Which of a role's connections one is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Of all of the role.
+    pub index: usize,
+    /// Its part of the role's rate.
+    pub share: f64,
+    /// When its first request is due: this part of the time between two of its own.
+    pub shift: f64,
+}
+
+impl Place {
+    /// As clients go round all queues, a broker gets its part of the rate by its queues, however
+    /// connections divide. Brokers, and the connections to each, take turns. `brokers`: how many,
+    /// and which of the connections to its broker this is, of how many; `queues`: the broker's, and
+    /// those of all.
+    pub fn of(index: usize, brokers: (usize, usize, usize), queues: (usize, usize)) -> Place {
+        let (brokers, own, many) = brokers;
+        let turn = (index % brokers) as f64 / brokers as f64;
+        Place {
+            index,
+            share: queues.0 as f64 / queues.1 as f64 / many as f64,
+            shift: (own as f64 + turn) / many as f64,
+        }
+    }
+}
+
 pub struct Producer {
     id: u16,
     role: usize,
     schedule: Option<Schedule>,
-    /// Its place among the connections of the role, which are so many.
-    place: (usize, usize),
+    place: Place,
     sequence: u64,
     turn: u64,
     /// Queues on its broker, as indexes of the role's targets.
@@ -68,7 +96,7 @@ fn messages_of(role: &Role) -> u32 {
 }
 
 impl Producer {
-    pub fn new(id: u16, role: usize, place: (usize, usize), targets: Vec<u32>) -> Producer {
+    pub fn new(id: u16, role: usize, place: Place, targets: Vec<u32>) -> Producer {
         Producer {
             id,
             role,
@@ -76,7 +104,7 @@ impl Producer {
             place,
             sequence: 0,
             // So that connections do not all begin with the same queue.
-            turn: place.0 as u64,
+            turn: place.index as u64,
             targets,
             barrier: false,
             done: false,
@@ -115,7 +143,7 @@ impl Producer {
             Phase::Connect => return Next::Answer,
             Phase::Run if !self.done => {}
             _ => {
-                self.done = true;
+                self.close(desk);
                 if oneway && !self.barrier && self.sequence > 0 {
                     self.set_barrier(desk, slots, conn);
                 }
@@ -124,8 +152,8 @@ impl Producer {
         }
         if let (Some(rate), None) = (plan.role.rate, &self.schedule) {
             let requests = rate / f64::from(messages_of(&plan.role));
-            let (index, of) = self.place;
-            self.schedule = Some(Schedule::new(shared.start(), requests, index, of));
+            let Place { share, shift, .. } = self.place;
+            self.schedule = Some(Schedule::new(shared.start(), requests * share, shift));
         }
         for _ in 0..BURST {
             let due = self.schedule.as_ref().map(Schedule::due);
@@ -153,6 +181,22 @@ impl Producer {
             self.send(desk, slots, conn, from, messages);
         }
         Next::Turn
+    }
+
+    /// The window has closed. What was due in it and never sent counts with the time it waited until
+    /// then: without it the percentiles would lack the slowest. A connection that is not open has it
+    /// too.
+    pub fn close(&mut self, desk: &mut Desk) {
+        if std::mem::replace(&mut self.done, true) {
+            return;
+        }
+        let oneway = desk.shared.roles[self.role].role.kind == Kind::Oneway;
+        if let (Some(schedule), false) = (&self.schedule, oneway) {
+            let (opens, closes) = (desk.shared.opens(), desk.shared.closes());
+            for (waited, many) in schedule.unsent(opens, closes, MOST_GROUPS) {
+                desk.stats.latencies(Of::Request, waited, many, true);
+            }
+        }
     }
 
     fn end(&mut self, desk: &mut Desk, slots: &mut Slots, conn: &mut Conn, oneway: bool) -> Next {
@@ -252,7 +296,12 @@ impl Producer {
     fn counted(&self, desk: &mut Desk, from: u64, messages: u64, bytes: u64) {
         desk.stats.whole.acknowledged += messages;
         desk.stats.now.produced += messages;
-        if desk.shared.measured(from) && desk.now < desk.shared.closes() {
+        // A closed loop is as fast as its answers come: those in the window count, whenever their
+        // requests were sent. Otherwise a slow broker would lose all that is under way.
+        let shared = desk.shared;
+        let closed = self.schedule.is_none() && shared.config.count.is_none();
+        let since = if closed { desk.now } else { from };
+        if shared.measured(since) && desk.now < shared.closes() {
             desk.stats.produced.add(messages, bytes);
             desk.stats.last = desk.now;
         }
@@ -280,10 +329,10 @@ impl Producer {
         } else {
             slot.from
         };
-        let of = if stage == ENDING {
-            Of::Commit
-        } else {
-            Of::Request
+        let of = match stage {
+            _ if answer.code != 0 && !stored(answer.code) => Of::Refused,
+            ENDING => Of::Commit,
+            _ => Of::Request,
         };
         let took = desk.now.saturating_sub(since);
         desk.stats.latency(of, took, measured);
@@ -321,8 +370,7 @@ impl Producer {
         desk.stats.whole.failed += u64::from(messages);
         desk.stats
             .fault(Fault::Code(answer.code), || answer.remark());
-        // FLUSH_DISK_TIMEOUT, SLAVE_NOT_AVAILABLE, FLUSH_SLAVE_TIMEOUT: stored, and perhaps not safe.
-        let stored = matches!(answer.code, 10..=12) || stage == ENDING;
+        let stored = stored(answer.code) || stage == ENDING;
         if let (Some(ledger), false) = (&desk.shared.ledger, stored) {
             let end = first + u64::from(messages);
             (first..end).for_each(|n| ledger.refused(self.id, n));
@@ -389,6 +437,11 @@ impl Producer {
     }
 }
 
+/// FLUSH_DISK_TIMEOUT, SLAVE_NOT_AVAILABLE, FLUSH_SLAVE_TIMEOUT: stored, and perhaps not safe.
+fn stored(code: i32) -> bool {
+    matches!(code, 10..=12)
+}
+
 /// A half that was acknowledged.
 struct Half {
     queue_offset: i64,
@@ -429,4 +482,23 @@ pub fn greeting(shared: &Shared, group: Option<&str>, id: u64, opaque: i32, out:
         fields: &[],
     };
     request.write(opaque, &body, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn brokers_get_the_rate_by_their_queues() {
+        // Three connections to two brokers: 0 and 2 to the first, which has 6 of 8 queues.
+        let places = [(0, (2, 0, 2)), (1, (2, 0, 1)), (2, (2, 1, 2))];
+        let queues = [(6, 8), (2, 8), (6, 8)];
+        let all: Vec<Place> = (places.into_iter().zip(queues))
+            .map(|((index, brokers), queues)| Place::of(index, brokers, queues))
+            .collect();
+        assert_eq!(all[0].share + all[2].share, 0.75);
+        assert_eq!(all[1].share, 0.25);
+        let shifts: Vec<f64> = all.iter().map(|p| p.shift).collect();
+        assert_eq!(shifts, [0.0, 0.5, 0.5]);
+    }
 }

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 
 #[derive(Clone, Debug, Default)]
 pub struct Latency {
-    /// `request`, `end_to_end`, `commit` or `late`.
+    /// `request`, `end_to_end`, `commit`, `late` or `refused`.
     pub kind: &'static str,
     pub count: u64,
     pub min: f64,
@@ -149,6 +149,10 @@ pub struct Report {
     pub sent: u64,
     pub failed: u64,
     pub received: u64,
+    /// Messages that came before their delay had passed.
+    pub early: u64,
+    /// Whether somebody ended the wait for what was on its way.
+    pub cut: bool,
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
 //! A run: its threads, its phases, and what they found.
 
 use crate::clock::{self, SECOND};
-use crate::config::{Config, Kind, MOST_PRODUCERS};
-use crate::consume::Consumer;
-use crate::hdr_log::{self, Second};
+use crate::config::{Config, Kind};
+use crate::hdr_log::{Log, Second};
+use crate::links::{allow_files, links};
 use crate::plan::{Phase, Shared};
-use crate::produce::Producer;
 use crate::report::{IntervalRow, Latency, Report, Server, Verified, error_rows};
 use crate::stats::{Counts, Faults, Gauges, Interval, KINDS, Stats, Whole, histogram};
 use crate::usage::Watched;
-use crate::worker::{Job, Link, Worker};
+use crate::worker::Worker;
+use hdrhistogram::Histogram;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -19,8 +19,13 @@ use std::time::{Duration, SystemTime};
 const LOOK: Duration = Duration::from_millis(10);
 /// More seconds than this are not kept one by one.
 const MOST_INTERVALS: usize = 100_000;
+/// A run that did not become ready gives up when nothing more became so for this long, and the time
+/// of two requests.
+const PATIENCE: u64 = 5 * SECOND;
 /// Producers begin so long after all is ready.
 const LEAD: u64 = SECOND / 1000;
+/// The error of a run that was stopped before its producers began.
+pub const STOPPED: &str = "stopped before it began";
 
 /// How a run stands.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +47,8 @@ pub struct Snapshot {
 }
 
 struct Signal {
-    stop: Mutex<bool>,
+    /// How often it was asked to stop: the first time ends the window, the next the wait behind it.
+    stop: Mutex<u32>,
     changed: Condvar,
     snapshot: Mutex<Snapshot>,
 }
@@ -64,8 +70,9 @@ impl Run {
             .collect::<Result<Vec<_>, _>>()?;
         allow_files(&config)?;
         let (oneway, links) = links(&config)?;
+        let hdr = config.hdr.as_deref().map(Log::create).transpose()?;
         let signal = Arc::new(Signal {
-            stop: Mutex::new(false),
+            stop: Mutex::new(0),
             changed: Condvar::new(),
             snapshot: Mutex::new(Snapshot {
                 state: "connecting",
@@ -87,11 +94,12 @@ impl Run {
         let coordinator = Coordinator {
             shared,
             signal: signal.clone(),
+            hdr,
+            cut: false,
             stats,
             servers,
             connections,
             intervals: Vec::new(),
-            seconds: Vec::new(),
             began: clock::now(),
             wall: SystemTime::now(),
             last: clock::now(),
@@ -106,9 +114,10 @@ impl Run {
         })
     }
 
-    /// Ends the window now; `finish` returns what there is so far.
+    /// Ends the window now; `finish` returns what there is so far. The second time it also ends the
+    /// wait for what is on its way.
     pub fn stop(&self) {
-        *self.signal.stop.lock() = true;
+        *self.signal.stop.lock() += 1;
         self.signal.changed.notify_all();
     }
 
@@ -132,74 +141,11 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         self.stop();
+        self.stop();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
-}
-
-/// Raises the soft limit of open files as far as that is needed.
-fn allow_files(config: &Config) -> Result<(), String> {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let need = config
-        .roles
-        .iter()
-        .map(|r| r.connections as u64)
-        .sum::<u64>()
-        + 256;
-    let mut limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|now| now >= need) {
-        return Ok(());
-    }
-    limit.current = Some(need);
-    if limit.maximum.is_some_and(|most| most < need) {
-        limit.maximum = Some(need);
-    }
-    setrlimit(Resource::Nofile, limit).map_err(|_| {
-        format!(
-            "{need} open files are not allowed here: raise `ulimit -n`, or use fewer connections"
-        )
-    })
-}
-
-/// The connections of each thread, and of each producer whether it is one-way.
-fn links(config: &Config) -> Result<(Vec<bool>, Vec<Vec<Link>>), String> {
-    let mut threads: Vec<Vec<Link>> = (0..config.threads).map(|_| Vec::new()).collect();
-    let mut oneway = Vec::new();
-    let mut at = 0;
-    for (role_index, role) in config.roles.iter().enumerate() {
-        let brokers = role.brokers();
-        let of = role.connections.max(brokers.len());
-        for index in 0..of {
-            let addr = brokers[index % brokers.len()];
-            let all =
-                (0..role.targets.len() as u32).filter(|t| role.targets[*t as usize].addr == addr);
-            // Connections to the same broker: this one's place among them.
-            let (own, many) = (
-                index / brokers.len(),
-                (of - index % brokers.len()).div_ceil(brokers.len()),
-            );
-            let targets: Vec<u32> = match role.kind {
-                Kind::Push => all.skip(own).step_by(many).collect(),
-                _ => all.collect(),
-            };
-            if targets.is_empty() {
-                continue; // more consumers than queues
-            }
-            let job = if role.kind.consumes() {
-                Job::Consume(Consumer::new(index as u64, role_index, role, targets))
-            } else {
-                let id = u16::try_from(oneway.len())
-                    .map_err(|_| format!("{MOST_PRODUCERS} producers at most"))?;
-                oneway.push(role.kind == Kind::Oneway);
-                Job::Produce(Producer::new(id, role_index, (index, of), targets))
-            };
-            threads[at % config.threads].push(Link::new(addr, role.in_flight, job));
-            at += 1;
-        }
-    }
-    threads.retain(|links| !links.is_empty());
-    Ok((oneway, threads))
 }
 
 struct Coordinator {
@@ -209,7 +155,9 @@ struct Coordinator {
     servers: Vec<Watched>,
     connections: u64,
     intervals: Vec<IntervalRow>,
-    seconds: Vec<Second>,
+    hdr: Option<Log>,
+    /// Whether the wait for what was on its way was ended by somebody.
+    cut: bool,
     began: u64,
     wall: SystemTime,
     last: u64,
@@ -256,16 +204,16 @@ impl Coordinator {
         }
         self.signal.snapshot.lock().state = "ended";
         let (close, at) = outcome?;
-        self.report(close, at)
+        Ok(self.report(close, at))
     }
 
-    /// Waits a moment; `true` when somebody wants the run to stop.
-    fn wait(&self) -> bool {
+    /// Waits a moment; `true` when somebody wanted the run to stop so often.
+    fn wait(&self, times: u32) -> bool {
         let mut stop = self.signal.stop.lock();
-        if !*stop {
+        if *stop < times {
             self.signal.changed.wait_for(&mut stop, LOOK);
         }
-        *stop
+        *stop >= times
     }
 
     fn sum(&self) -> Sum {
@@ -279,6 +227,7 @@ impl Coordinator {
             w.received += s.whole.received;
             w.foreign += s.whole.foreign;
             w.out_of_order += s.whole.out_of_order;
+            w.early += s.whole.early;
             w.lost_connections += s.whole.lost_connections;
             w.reconnected += s.whole.reconnected;
             g.unready += s.gauges.unready;
@@ -293,14 +242,7 @@ impl Coordinator {
 
     /// All phases: why and when the window closed. An error if it never opened.
     fn drive(&mut self) -> Result<(Close, u64), String> {
-        while self.sum().gauges.unready > 0 {
-            if let Some(why) = self.shared.failure() {
-                return Err(why);
-            }
-            if self.wait() {
-                return Err("stopped before it began".into());
-            }
-        }
+        self.ready()?;
         let config = &self.shared.config;
         let start = clock::now() + LEAD;
         let opens = start + clock::ns(config.warmup);
@@ -317,21 +259,68 @@ impl Coordinator {
         self.interval(at, &self.sum());
         self.signal.snapshot.lock().state = "ending";
         self.shared.enter(Phase::Drain);
-        self.settle(&close);
+        self.cut = self.settle(&close);
+        // What was answered behind the window is a part of its latencies.
+        let now = clock::now();
+        let all = self.taken();
+        self.log(now, all.latency);
         Ok((close, at))
+    }
+
+    /// Waits until all connections are open and all consumers know where to begin.
+    fn ready(&self) -> Result<(), String> {
+        let limit = PATIENCE.saturating_add(clock::ns(self.shared.config.timeout * 2.0));
+        let (mut least, mut since) = (u64::MAX, clock::now());
+        loop {
+            let unready = self.sum().gauges.unready;
+            if unready == 0 {
+                return Ok(());
+            }
+            if unready < least {
+                (least, since) = (unready, clock::now());
+            }
+            if let Some(why) = self.shared.failure() {
+                return Err(why);
+            }
+            if self.wait(1) {
+                return Err(STOPPED.into());
+            }
+            if clock::now() > since.saturating_add(limit) {
+                return Err(self.not_ready(unready));
+            }
+        }
+    }
+
+    fn not_ready(&self, unready: u64) -> String {
+        let mut faults = Faults::default();
+        for stats in &self.stats {
+            faults.merge(&stats.lock().faults);
+        }
+        let rows = error_rows(&faults);
+        let said = rows
+            .first()
+            .map(|row| format!(": {}, {}", row.name, row.first));
+        format!(
+            "the load did not begin: {unready} connections are not open, or queues of consumers \
+             have no offset{}",
+            said.unwrap_or_default()
+        )
     }
 
     fn measure(&mut self, opens: u64, closes: u64) -> (Close, u64) {
         let mut open = false;
         let mut progress = (0, 0, self.began);
         loop {
-            let stop = self.wait();
+            let stop = self.wait(1);
             let now = clock::now();
+            let sum = self.sum();
             if !open && now >= opens {
                 open = true;
                 self.servers.iter_mut().for_each(Watched::begin);
+                if opens > self.began {
+                    self.interval(now, &sum); // so that a second is of the warm-up or of the window
+                }
             }
-            let sum = self.sum();
             // The last second of the window is not cut into one and a rest.
             if now >= self.last + SECOND && closes.saturating_sub(now) > SECOND / 10 {
                 self.servers.iter_mut().for_each(Watched::look);
@@ -376,11 +365,8 @@ impl Coordinator {
     /// Whether messages of this run may still come; `held`: also to consumers that begin late.
     fn missing(&self, sum: &Sum, held: bool) -> bool {
         let roles = &self.shared.config.roles;
-        let consumers = roles.iter().any(|r| {
-            // One that selects receives fewer than are sent.
-            r.kind == Kind::Push && (held || !r.held) && r.subscription == "*"
-        });
-        if !consumers || !self.shared.produces {
+        let consumers = (roles.iter()).any(|r| r.kind == Kind::Push && (held || !r.held));
+        if !consumers || !self.shared.produces || !self.shared.followed {
             return false;
         }
         match &self.shared.ledger {
@@ -396,14 +382,18 @@ impl Coordinator {
         ledger.map_or(sum.whole.received, |ledger| ledger.totals().received)
     }
 
-    /// Waits for the last answers, and for what is on its way to consumers.
-    fn settle(&mut self, close: &Close) {
+    /// Waits for the last answers, and for what is on its way to consumers. `true`: somebody wanted
+    /// no more of that.
+    fn settle(&mut self, close: &Close) -> bool {
+        let times = 1 + u32::from(matches!(close, Close::Interrupted));
         let settle = clock::ns(self.shared.config.settle);
         let limit = clock::now() + clock::ns(self.shared.config.timeout) + SECOND;
         // Gauges are as old as a tick.
         let mut calm = 0;
         while calm < 5 && clock::now() < limit {
-            self.wait_on();
+            if self.wait(times) {
+                return true;
+            }
             let sum = self.sum();
             calm = if sum.gauges.under_way == 0 && sum.gauges.active == 0 {
                 calm + 1
@@ -415,28 +405,30 @@ impl Coordinator {
         if matches!(close, Close::Error(_)) && !self.shared.config.go_on
             || !(verify || self.delays())
         {
-            return;
+            return false;
         }
         let roles = &self.shared.config.roles;
         let waited = matches!(close, Close::Count) && !self.delays();
         if waited && !roles.iter().any(|r| r.held) {
-            return;
+            return false;
         }
         self.shared.enter(Phase::ReadBack);
         let (mut seen, mut since) = (0, clock::now());
         let delay = self.shared.delay.unwrap_or(0);
         loop {
-            self.wait_on();
+            if self.wait(times) {
+                return true;
+            }
             let (sum, now) = (self.sum(), clock::now());
             if !self.missing(&sum, true) {
-                return;
+                return false;
             }
             let arrived = self.arrived(&sum);
             if arrived != seen {
                 (seen, since) = (arrived, now);
             }
             if now > since + settle + delay {
-                return;
+                return false;
             }
         }
     }
@@ -445,17 +437,37 @@ impl Coordinator {
         self.shared.delay.is_some()
     }
 
-    /// Waits a moment, whoever wants to stop.
-    fn wait_on(&self) {
-        std::thread::sleep(LOOK);
-    }
-
-    /// The second ends now.
-    fn interval(&mut self, now: u64, sum: &Sum) {
+    /// What the workers counted since the last look.
+    fn taken(&self) -> Interval {
         let mut all = Interval::default();
         for stats in &self.stats {
             stats.lock().now.take(&mut all);
         }
+        all
+    }
+
+    /// Writes the latencies since `last` to the interval log. A log that cannot be written ends the
+    /// run at once: the window is longer than anybody wants to wait for a file that is not there.
+    fn log(&mut self, now: u64, latency: Vec<Histogram<u64>>) {
+        let Some(hdr) = &mut self.hdr else {
+            return;
+        };
+        let second = Second {
+            began: self.wall,
+            start: Duration::from_nanos(self.last.saturating_sub(self.began)),
+            length: Duration::from_nanos(now.saturating_sub(self.last)),
+            latency,
+        };
+        if !hdr.add(second)
+            && let Err(why) = hdr.finish()
+        {
+            self.shared.fail(why);
+        }
+    }
+
+    /// The second ends now.
+    fn interval(&mut self, now: u64, sum: &Sum) {
+        let all = self.taken();
         let since = |t: u64| t.saturating_sub(self.began) as f64 / 1e9;
         let seconds = now.saturating_sub(self.last) as f64 / 1e9;
         let us = |ns: u64| ns as f64 / 1e3;
@@ -501,20 +513,17 @@ impl Coordinator {
                 behind: sum.gauges.behind,
                 unreceived,
             });
-            if self.shared.config.hdr.is_some() {
-                self.seconds.push(Second {
-                    start: Duration::from_nanos(self.last.saturating_sub(self.began)),
-                    length: Duration::from_nanos(now.saturating_sub(self.last)),
-                    latency: all.latency,
-                });
-            }
         }
+        self.log(now, all.latency);
         self.last = now;
     }
 
-    fn report(self, close: Close, at: u64) -> Result<Report, String> {
-        if let Some(path) = &self.shared.config.hdr {
-            hdr_log::write(path, self.wall, &self.seconds)?;
+    fn report(mut self, mut close: Close, at: u64) -> Report {
+        let logged = self.hdr.as_mut().map_or(Ok(()), Log::finish);
+        if let Err(why) = logged.and_then(|()| self.shared.failure().map_or(Ok(()), Err))
+            && !matches!(close, Close::Error(_))
+        {
+            close = Close::Error(why);
         }
         let sum = self.sum();
         let seconds = at.saturating_sub(self.shared.opens()) as f64 / 1e9;
@@ -567,7 +576,7 @@ impl Coordinator {
                 .map(|(b, a)| b.saturating_sub(a)),
             ended: w.ended,
         };
-        Ok(Report {
+        Report {
             ended,
             why,
             seconds,
@@ -588,6 +597,8 @@ impl Coordinator {
             sent: sum.whole.sent,
             failed: sum.whole.failed,
             received: sum.whole.received,
-        })
+            early: sum.whole.early,
+            cut: self.cut,
+        }
     }
 }

@@ -15,13 +15,16 @@ pub enum Of {
     Commit = 2,
     /// A delayed message, behind the time it was due at its consumer.
     Late = 3,
+    /// A request, to an answer that refuses it: quick refusals would flatter the others.
+    Refused = 4,
 }
 
-pub const KINDS: [(Of, &str); 4] = [
+pub const KINDS: [(Of, &str); 5] = [
     (Of::Request, "request"),
     (Of::EndToEnd, "end_to_end"),
     (Of::Commit, "commit"),
     (Of::Late, "late"),
+    (Of::Refused, "refused"),
 ];
 
 /// An hour: what takes longer counts as that.
@@ -144,6 +147,8 @@ pub struct Whole {
     pub received: u64,
     pub foreign: u64,
     pub out_of_order: u64,
+    /// Messages that came before their delay had passed.
+    pub early: u64,
     pub lost_connections: u64,
     pub reconnected: u64,
 }
@@ -221,6 +226,14 @@ impl Stats {
         self.now.latency[of as usize].saturating_record(ns);
         if measured {
             self.latency[of as usize].saturating_record(ns);
+        }
+    }
+
+    /// The same latency of several messages.
+    pub fn latencies(&mut self, of: Of, ns: u64, many: u64, measured: bool) {
+        self.now.latency[of as usize].saturating_record_n(ns, many);
+        if measured {
+            self.latency[of as usize].saturating_record_n(ns, many);
         }
     }
 

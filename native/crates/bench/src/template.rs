@@ -64,6 +64,40 @@ fn property_text(role: &Role, tag: Option<&str>) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
+/// A record has two bytes, and a sign, for the length of its properties.
+const MOST_PROPERTIES: usize = i16::MAX as usize;
+const MOST_BODY: usize = 16 << 20;
+/// Bytes of all headers that are laid out.
+const MOST_HEADERS: usize = 1 << 30;
+
+/// Whether the messages of a producer's role fit into their records, frames and memory.
+pub fn check(role: &Role) -> Result<(), String> {
+    let tags = role.tags.iter().map(|(name, _)| name.as_str());
+    let properties = property_text(role, tags.max_by_key(|name| name.len())).len();
+    if properties > MOST_PROPERTIES {
+        return Err(format!(
+            "the properties of a message have {properties} bytes: {MOST_PROPERTIES} at most"
+        ));
+    }
+    let messages = match role.kind {
+        Kind::Batch { messages } => messages as usize,
+        _ => 1,
+    };
+    let longest = role.payloads.iter().map(Vec::len).max().unwrap_or(0);
+    if (longest + properties + 64).saturating_mul(messages) > MOST_BODY {
+        return Err(format!(
+            "{messages} messages of up to {longest} bytes do not fit into a frame of 16 MiB"
+        ));
+    }
+    let headers = role.targets.len().saturating_mul(role.tags.len().max(1));
+    if headers.saturating_mul(properties + 512) > MOST_HEADERS {
+        return Err(format!(
+            "{headers} queues and tags with properties of {properties} bytes are too much: use fewer"
+        ));
+    }
+    Ok(())
+}
+
 impl SendHeader {
     pub fn new(role: &Role, binary: bool, target: &Target, tag: Option<&str>) -> SendHeader {
         let batch = matches!(role.kind, Kind::Batch { .. });
@@ -244,6 +278,20 @@ mod tests {
         assert!(memmem::find(&out, KEY.as_bytes()).is_some());
         assert!(memmem::find(&out, b"1700000000123").is_some());
         assert!(memmem::find(&out, b"key-0000000003").is_some());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let mut long = role(Kind::Send);
+        assert_eq!(check(&long), Ok(()));
+        long.properties.push(("x".into(), "y".repeat(32_767)));
+        assert!(check(&long).unwrap_err().contains("32767 at most"));
+        let batch = role(Kind::Batch { messages: 200_000 });
+        assert!(check(&batch).unwrap_err().contains("do not fit"));
+        let mut many = role(Kind::Send);
+        many.targets = vec![target(); 100_000];
+        many.properties.push(("x".into(), "y".repeat(20_000)));
+        assert!(check(&many).unwrap_err().contains("use fewer"));
     }
 
     #[test]

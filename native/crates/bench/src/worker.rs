@@ -238,6 +238,15 @@ impl Worker {
         self.sample_cpu(stats);
         let mut gauges = Gauges::default();
         for index in 0..self.links.len() {
+            if let (Job::Produce(producer), true) =
+                (&mut self.links[index].job, changed && phase > Phase::Run)
+            {
+                producer.close(&mut Desk {
+                    shared: &self.shared,
+                    stats,
+                    now: self.now,
+                });
+            }
             self.look_after(index, stats);
             if changed {
                 self.fill(index, false, stats);
