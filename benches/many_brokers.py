@@ -3,11 +3,12 @@ for a machine with more cores.
 
     python -m benches.many_brokers [--brokers 1,2] [--rounds 3] [--seconds 5] [--cores 16]
 
-A `pyrmq server --brokers N` for each N runs, all at the same time, each with a new store on the same
-disk. In each round each has one window of `pyrmq bench send`; before it everything is written to the
-disk. Few connections with many requests under way are the load that takes the generator least, and
-so leaves the brokers most of a machine that both share. CPU is that of the broker processes, all
-threads. With N = 1 the name server is in the same process; it has nothing to do meanwhile.
+A `pyrmq server --brokers N` for each N runs, all at the same time, each with a new store on the
+same disk. In each round each has one window of `pyrmq bench send`; before it everything is written
+to the disk. Few connections with many requests under way are the load that takes the generator
+least, and so leaves the brokers most of a machine that both share. CPU is that of the broker
+processes, all threads. With N = 1 the name server is in the same process; it has nothing to do
+meanwhile.
 
 The calculation behind it takes CPU a message of the largest N, the rate of copies in memory and the
 rate of the disk, both measured here, and says which of them ends first on a machine with --cores.

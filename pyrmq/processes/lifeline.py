@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from contextlib import suppress
 
 GRACE = 30.0
 """Seconds that the stop may take then."""
@@ -20,8 +21,9 @@ def hold() -> None:
 
 
 def _watch() -> None:
-    while os.read(0, 64):
-        pass
+    with suppress(OSError):  # no stdin is its end as well
+        while os.read(0, 64):
+            pass
     os.kill(os.getpid(), signal.SIGTERM)
     threading.Event().wait(GRACE)
     os.kill(os.getpid(), signal.SIGKILL)

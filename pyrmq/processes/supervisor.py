@@ -29,6 +29,8 @@ RARELY = 600.0
 """Seconds before a broker that was given up is tried again."""
 GRACE = 25.0
 """Seconds that the brokers have to stop in; containers are given 30."""
+READY = "ready"
+"""How the line of a broker begins that says that it serves."""
 MAX_LINE = 64 << 10
 """Longest ready line, bytes."""
 
@@ -45,10 +47,16 @@ class _Kept:
     process: trio.Process | None = None
     ready: bool = False
     """Whether the process serves."""
-    has_served: bool = False
-    """Whether any of its processes has."""
     given_up: bool = False
     refusals: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How a process ended, in words; `refused`: by itself, with an error."""
+
+    how: str
+    refused: bool
 
 
 class Supervisor:
@@ -112,45 +120,52 @@ class Supervisor:
         """Runs a broker, again and again."""
         while True:
             started = trio.current_time()
-            code = await self._once(kept)
+            end = await self._once(kept)
             served, kept.ready = kept.ready, False
-            if code > 0 and not kept.has_served:
-                raise _cannot_start(kept, f"exit code {code}")
+            if end.refused and not self._all_serve.is_set():
+                raise _cannot_start(kept, end.how)
             kept.refusals = 0 if served else kept.refusals + 1
             if kept.refusals >= REFUSALS:
-                pause = self._give_up(kept, code)
+                pause = self._give_up(kept, end)
             else:
-                pause = self._pause(kept, code, good=trio.current_time() - started >= GOOD)
+                pause = self._pause(kept, end, good=trio.current_time() - started >= GOOD)
             await trio.sleep(pause)
 
-    async def _once(self, kept: _Kept) -> int:
-        """Runs the process until it ends; its exit code, or minus the signal that ended it."""
-        process = kept.process = await trio.lowlevel.open_process(
-            list(self._command(kept.member)),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            process_group=0,  # what a terminal sends to all of a group comes to the supervisor only
-        )
+    async def _once(self, kept: _Kept) -> _End:
+        """Runs the process until it ends."""
+        try:
+            process = kept.process = await trio.lowlevel.open_process(
+                list(self._command(kept.member)),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                process_group=0,  # what a terminal sends to a group comes to the supervisor only
+            )
+        except OSError as e:  # no memory, too many processes, Python is being replaced
+            return _End(f"could not be run ({e})", refused=True)
         assert process.stdout is not None
         line = b""
         while chunk := await _read(process.stdout):
             *whole, line = (line + chunk).split(b"\n")
             for said in whole:
-                self._serves(kept, said.decode(errors="replace"))
+                self._heard(kept, said.decode(errors="replace"))
             line = line[:MAX_LINE]
         code = await process.wait()
         await _close(process)
         kept.process = None
-        return code
+        return _End(_how(code), refused=code > 0)
 
-    def _serves(self, kept: _Kept, line: str) -> None:
-        kept.ready = kept.has_served = True
+    def _heard(self, kept: _Kept, line: str) -> None:
+        """A line of its stdout."""
+        if not line.startswith(READY):
+            log.info("broker %s says: %s", escape(kept.member.name), escape(line))
+            return
+        kept.ready = True
         kept.given_up = False
         self._announce(kept.member, line)
         if all(other.ready for other in self._kept):
             self._all_serve.set()
 
-    def _pause(self, kept: _Kept, code: int, *, good: bool) -> float:
+    def _pause(self, kept: _Kept, end: _End, *, good: bool) -> float:
         """Says how it ended; the seconds before the next start. `good`: it had served for long."""
         if good and not kept.refusals:
             kept.backoff.reset()
@@ -158,17 +173,17 @@ class Supervisor:
         log.error(
             "broker %s %s; it is started again in %.1f s (%d in a row)",
             escape(kept.member.name),
-            escape(_how(code)),
+            escape(end.how),
             pause,
             kept.backoff.failed,
         )
         return pause
 
-    def _give_up(self, kept: _Kept, code: int) -> float:
-        """Says so; the seconds before it is tried once more. ConfigError if it never served,
-        PyrmqError if no broker is left."""
-        if not kept.has_served:
-            raise _cannot_start(kept, f"{kept.refusals} starts, the last one {_how(code)}")
+    def _give_up(self, kept: _Kept, end: _End) -> float:
+        """Says so; the seconds before it is tried once more. ConfigError if not all have
+        served yet, PyrmqError if no broker is left."""
+        if not self._all_serve.is_set():
+            raise _cannot_start(kept, f"{kept.refusals} starts, the last one {end.how}")
         kept.given_up = True
         if all(other.given_up for other in self._kept):
             raise PyrmqError("no broker starts any more: their own errors stand above")
@@ -178,7 +193,7 @@ class Supervisor:
             "it is tried again in %g s",
             escape(kept.member.name),
             kept.refusals,
-            escape(_how(code)),
+            escape(end.how),
             escape(kept.member.store),
             self._rarely,
         )

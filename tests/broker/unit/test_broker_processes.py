@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -126,6 +127,14 @@ REFUSES = "raise SystemExit(1)"
 KILLED = "import os; os.kill(os.getpid(), 9)"
 
 
+WAITS = "import pathlib, time\nwhile not pathlib.Path({!r}).exists(): time.sleep(0.01)\n"
+TOUCHES = "\nimport pathlib; pathlib.Path({!r}).touch()\n"
+
+
+def dies_when(gate: Path) -> str:
+    return f"print('ready', flush=True)\n{WAITS.format(str(gate))}import os; os.abort()"
+
+
 async def test_a_refusal_at_the_start_ends_it() -> None:
     programs = Programs([SERVES], [REFUSES])
     with pytest.raises(ExceptionGroup) as found:
@@ -138,15 +147,22 @@ async def test_a_refusal_at_the_start_ends_it() -> None:
 async def test_it_runs_when_all_serve_at_once(tmp_path: Path) -> None:
     """The first broker is dead again when the second one serves for the first time."""
     first, second = tmp_path / "first", tmp_path / "second"
-    wait = "import pathlib, time\nwhile not pathlib.Path({!r}).exists(): time.sleep(0.01)\n"
-    touch = "\nimport pathlib; pathlib.Path({!r}).touch()"
-    last = SERVES.replace("; sys.stdin", touch.format(str(second)) + "; sys.stdin")
+    last = SERVES.replace("; sys.stdin", TOUCHES.format(str(second)) + "sys.stdin")
     programs = Programs(
-        [DIES, "pass" + touch.format(str(first)) + "\n" + wait.format(str(second)) + SERVES],
-        [wait.format(str(first)) + last],
+        [DIES, TOUCHES.format(str(first)) + WAITS.format(str(second)) + SERVES],
+        [WAITS.format(str(first)) + last],
     )
     async with programs.supervisor.running():
-        assert programs.ready == ["b0 ready", "b1 ready", "b0 ready"]
+        assert sorted(programs.ready) == ["b0 ready", "b0 ready", "b1 ready"]
+
+
+async def test_a_refusal_before_all_serve_ends_it(tmp_path: Path) -> None:
+    never = WAITS.format(str(tmp_path / "never"))
+    programs = Programs([DIES, REFUSES], [never])
+    with pytest.raises(ExceptionGroup) as found:
+        async with programs.supervisor.running():
+            raise AssertionError("it does not start")
+    assert found.group_contains(ConfigError, match="b0 cannot start")
 
 
 async def test_one_that_is_killed_at_each_start_does_not_start() -> None:
@@ -167,9 +183,12 @@ async def test_one_that_dies_is_started_again() -> None:
     assert programs.supervisor.killed == programs.supervisor.given_up == []
 
 
-async def test_one_that_refuses_for_long_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
-    programs = Programs([SERVES], [DIES, REFUSES])
+async def test_one_that_refuses_for_long_is_given_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    programs = Programs([SERVES], [dies_when(tmp_path / "gate"), REFUSES])
     async with programs.supervisor.running():
+        (tmp_path / "gate").touch()
         await eventually_trio(lambda: programs.supervisor.given_up, "one is given up")
     assert programs.starts == [1, 1 + REFUSALS]
     lines = [record.getMessage() for record in caplog.records]
@@ -178,9 +197,39 @@ async def test_one_that_refuses_for_long_is_given_up(caplog: pytest.LogCaptureFi
     assert "/b1" in lines[-1]
 
 
-async def test_one_that_was_given_up_is_tried_again() -> None:
-    programs = Programs([SERVES], [DIES, *[REFUSES] * (REFUSALS + 5), SERVES], rarely=0.001)
+async def test_one_that_cannot_be_run_for_a_moment_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The machine has no memory, or no process left, when a broker is started again."""
+    programs = Programs([SERVES], [dies_when(tmp_path / "gate"), SERVES])
+    real, refused = trio.lowlevel.open_process, [BlockingIOError(11, "no process"), OSError("?")]
+
+    async def open_process(*args: Any, **options: Any) -> trio.Process:
+        if refused:
+            raise refused.pop(0)
+        return await real(*args, **options)
+
     async with programs.supervisor.running():
+        monkeypatch.setattr(trio.lowlevel, "open_process", open_process)
+        (tmp_path / "gate").touch()
+        await eventually_trio(lambda: len(programs.ready), "both serve", until=lambda n: n == 3)
+    assert refused == []
+    assert "b1 could not be run ([Errno 11] no process)" in caplog.text
+
+
+async def test_what_is_no_ready_line_says_nothing() -> None:
+    programs = Programs(["print('a library says hello', flush=True); raise SystemExit(1)"])
+    with pytest.raises(ExceptionGroup):
+        async with programs.supervisor.running():
+            raise AssertionError("it does not serve")
+    assert programs.ready == []
+
+
+async def test_one_that_was_given_up_is_tried_again(tmp_path: Path) -> None:
+    refuses = [REFUSES] * (REFUSALS + 5)
+    programs = Programs([SERVES], [dies_when(tmp_path / "gate"), *refuses, SERVES], rarely=0.001)
+    async with programs.supervisor.running():
+        (tmp_path / "gate").touch()
         await eventually_trio(lambda: programs.supervisor.given_up, "it is given up")
         await eventually_trio(
             lambda: programs.supervisor.given_up, "it serves", until=lambda names: not names
