@@ -13,7 +13,7 @@ pub fn list_file_set(dir: &Path, size: usize) -> Result<Vec<u64>> {
     Ok(bases.into_iter().map(|(base, _)| base).collect())
 }
 
-/// What is said of a file that has another length than all others.
+/// The error of a file that has another length than all others.
 pub(super) fn wrong_size(path: &Path, len: u64, size: usize) -> String {
     let mut text = format!("file has {len} bytes, the configured size is {size}");
     if len < size as u64 {
