@@ -19,13 +19,13 @@ SOURCES := pyproject.toml requirements-dev.lock Cargo.toml Cargo.lock pyrmq/engi
 	-not -path 'native/fuzz/*')
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist loadfile
 LONG := PYRMQ_THOROUGH=1 $(BIN)/pytest
-QUICK := $(addsuffix /unit,bench model config net namesrv broker client transactions store segments admin cli portals house) \
+QUICK := $(addsuffix /unit,bench model config net namesrv broker client transactions store segments admin cli portals docs house) \
 	portals/e2e segments/e2e system/simulation support
-SLICES := crash faults simulation memory interop spark python sanitize fuzz random
+LONG_FORMS := crash faults simulation memory interop spark python sanitize fuzz random
 
 .DEFAULT_GOAL := help
 .PHONY: help setup engine run demo demo-ha demo-outbox quick test soak test-rust lint lint-style lint-python lint-rust docs format bench bench-loopback \
-	bench-client bench-instructions bench-transactions bench-spark bench-plot bench-save bench-compare profile docs-plots wheel-check thorough $(SLICES:%=thorough-%) clean
+	bench-client bench-instructions bench-transactions bench-spark bench-plot bench-save bench-compare profile docs-plots wheel-check thorough $(LONG_FORMS:%=thorough-%) clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -105,7 +105,7 @@ format: engine ## Format all code
 wheel-check: ## Build an sdist and a wheel and try them outside the checkout
 	scripts/dist_check.sh --one
 
-thorough: $(SLICES:%=thorough-%) ## All the long forms below, one after the other (hours)
+thorough: $(LONG_FORMS:%=thorough-%) ## All the long forms below, one after the other (hours)
 
 thorough-crash: $(STAMP) ## Kill a loaded broker 300 times per variant and read everything back
 	$(LONG) tests/system/crash tests/outbox/e2e/test_killed_service.py -s

@@ -24,7 +24,7 @@ class DecodedId:
 
 
 def check_id(message_id: str) -> None:
-    """ClientError for what cannot be a message id."""
+    """Raises ClientError if a text is no message id."""
     digits = set(message_id) <= set("0123456789abcdefABCDEF")
     if len(message_id) not in ID_DIGITS or not digits:
         raise ClientError(

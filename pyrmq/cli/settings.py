@@ -130,7 +130,7 @@ class Settings:
 
     @classmethod
     def read(cls, file: Path | None, *, of_namesrv: bool) -> Settings:
-        """With what cannot be used in `errors`."""
+        """With the invalid settings in `errors`."""
         if of_namesrv:
             return cls(namesrv.NamesrvConfig, namesrv.OTHER_KEYS, NAMESRV, file, os.environ)
         return cls(BrokerConfig, OTHER_KEYS, BROKER, file, os.environ)

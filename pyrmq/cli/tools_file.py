@@ -61,7 +61,7 @@ ACCESS_KEY, SECRET_KEY = "PYRMQ_ACCESS_KEY", "PYRMQ_SECRET_KEY"
 def credentials() -> Credentials | None:
     """Those of PYRMQ_ACCESS_KEY and PYRMQ_SECRET_KEY, or else those of `conf/tools.yml` below
     ROCKETMQ_HOME, where RocketMQ's mqadmin has them; None where neither has both. ConfigError for
-    one key without the other, and for a file that cannot be meant."""
+    one key without the other, and for a file that is not valid."""
     given = os.environ.get(ACCESS_KEY, ""), os.environ.get(SECRET_KEY, "")
     if not any(given) and (path := tools_file()):
         given = _credentials_of(path)

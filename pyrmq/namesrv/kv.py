@@ -173,7 +173,7 @@ _ORDER = re.compile(r"([^:;]{1,255}):([0-9]{1,9})")
 
 
 def check_name(what: str, name: str) -> None:
-    """InvalidParameterError for what cannot be a namespace or a key."""
+    """Raises InvalidParameterError if a text is no valid namespace or key."""
     if not 1 <= len(name) <= MAX_NAME or not name.isprintable():
         raise InvalidParameterError(
             f"{what} {name[:64]!r} is illegal: 1 to {MAX_NAME} printable characters"

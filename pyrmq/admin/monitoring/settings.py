@@ -198,7 +198,7 @@ def _metric(name: str, table: TomlTable) -> str:
 
 
 def _threshold(table: TomlTable) -> dict[str, Any]:
-    """What is said of a threshold, by the names of its fields."""
+    """The settings of a threshold, by the names of its fields."""
     found: dict[str, Any] = {}
     if table.has("raise") != table.has("clear"):
         raise ConfigError(f"{table.name}: say both of raise and clear, or none of them")

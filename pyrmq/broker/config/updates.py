@@ -142,7 +142,7 @@ class ConfigUpdates:
 
     async def update(self, values: Mapping[str, str]) -> dict[str, tuple[str, str]]:
         """Changes keys that may be; they are in the file when this returns, and count from then on.
-        Returns what was changed: the value before, and now. ConfigError for a value that cannot be,
+        Returns what was changed: the value before, and now. ConfigError for an invalid value,
         OSError if the file cannot be written: then nothing is changed."""
         async with self._one:
             fields = parsed(BrokerConfig, values, OTHER_KEYS)

@@ -277,7 +277,7 @@ def changed_attributes(
     separated by commas. `known`: those that it has, None for a new topic. `mixed`: whether topics
     may have messages of all types.
 
-    What cannot be meant is SYSTEM_ERROR, as in RocketMQ, but for a type of messages that the
+    An invalid value is SYSTEM_ERROR, as in RocketMQ, but for a type of messages that the
     broker's configuration does not allow."""
     out = dict(known or {})
     seen: set[str] = set()

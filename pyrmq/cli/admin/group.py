@@ -24,7 +24,7 @@ def red_unless_zero(name: str) -> Callable[[Any], str]:
 
 
 def gone_notes(stats: ConsumeStats) -> list[str]:
-    """What is said of messages that were deleted before a group consumed them."""
+    """The text about messages that were deleted before a group consumed them."""
     notes = []
     if stats.gone:
         notes.append(

@@ -52,7 +52,7 @@ class Ready:
             self._waiting.unpark()
 
     def close(self) -> None:
-        """Whoever waits, and will not be cancelled, has an error instead."""
+        """Those who wait and are not cancelled get a ClientError."""
         self._closed = True
         self._waiting.unpark_all()
 

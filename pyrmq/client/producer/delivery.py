@@ -106,7 +106,7 @@ class SendRules:
     start_detector: bool = False
 
     def check(self) -> None:
-        """ClientError for what cannot be meant."""
+        """Raises ClientError if a value is invalid."""
         for name, seconds in (
             ("send_timeout", self.timeout),
             ("attempt_timeout", self.attempt_timeout),

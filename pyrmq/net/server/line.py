@@ -9,7 +9,7 @@ import trio
 
 
 class Line:
-    """The line. Whoever joins it has to leave it."""
+    """The line. Who joins it must leave it."""
 
     def __init__(self, clock: Callable[[], float] = trio.current_time) -> None:
         self._clock = clock

@@ -222,10 +222,17 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_features_begin_in_files_that_define_what_is_named() -> None:
     text = section("Where a new feature goes")
-    for name in ("PersistentTable", "LiveConfig", "Rows", "Decision", "Appender::send"):
+    for name in (
+        "PersistentTable", "LiveConfig", "Rows", "Decision", "Appender::send", "Refusal", "Kind",
+        "Transform", "AdminAccess", "RuntimeInfo",
+    ):  # fmt: skip
         assert f"`{name}" in text
         word = name.split("::")[0]
         declared = re.compile(rf"^\s*(?:pub )?(?:class|struct|enum) {word}\b", re.MULTILINE)
+        assert any(declared.search((ROOT / path).read_text("utf-8")) for path in sources()), name
+    for name in ("ADMIN_REQUESTS", "ABSENT_REQUESTS", "LOADS", "JOBS"):
+        assert f"`{name}`" in text
+        declared = re.compile(rf"^{name}\b", re.MULTILINE)
         assert any(declared.search((ROOT / path).read_text("utf-8")) for path in sources()), name
 
 

@@ -273,7 +273,7 @@ fn read(path: &Path) -> Checkpoint {
     match found {
         Some(point) if !point.is_possible() => {
             log::error!(
-                "{}: it says what cannot be ({point:?}) and is not used: recovery reads the whole log",
+                "{}: its values are impossible ({point:?}), so it is not used: recovery reads the whole log",
                 path.display()
             );
             Checkpoint::default()

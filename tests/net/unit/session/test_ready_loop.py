@@ -313,7 +313,7 @@ def test_misuse_is_an_error(world: World):
 
 def test_release_refuses_misuse(world: World):
     sessions = [line.session for line in world.lines]
-    with pytest.raises(ValueError, match="room for 5"):
+    with pytest.raises(ValueError, match="at most 5"):
         world.sender.release([*sessions, sessions[0]], NOW, LATER)
     with pytest.raises(RuntimeError, match="one thread"):
         world.sender.release([sessions[0], sessions[0]], NOW, LATER)
