@@ -29,7 +29,8 @@ MAX_OFFSET, TOPIC_CONFIG, BROKER_CONFIG, RUNTIME_INFO = 30, 351, 26, 28
 
 
 def measured(broker: LyingBroker, load: str = "send", **options: Any) -> Result:
-    own = {"connections": 1, "in_flight": 1, "queues": 2, "size": "16", "settle": 2.0, **options}
+    own = {"connections": 1, "in_flight": 1, "queues": 2, "size": "16", "settle": 2.0}
+    own |= {"timeout": 60.0, **options}
     with SocketServer(broker).serving() as address:
         return run(Options(load, address=address, **own))
 
@@ -41,7 +42,7 @@ def test_a_stall_is_in_the_latency_of_all_that_were_due_meanwhile(tmp_path: Path
         return "store"
 
     hdr = tmp_path / "stall.hdr"
-    found = measured(LyingBroker(fate), rate=200.0, duration=2.0, hdr=hdr, timeout=30.0)
+    found = measured(LyingBroker(fate), rate=200.0, duration=2.0, hdr=hdr)
     latency = found.latency["request"]
     # A message is due every 5 ms: half of the 200 that were due in this second waited half of it.
     assert latency.count == 400
@@ -57,7 +58,7 @@ def test_a_stall_is_in_the_latency_of_all_that_were_due_meanwhile(tmp_path: Path
 def test_what_was_due_and_never_sent_has_waited() -> None:
     # The broker falls silent: one request is under way, and all others wait until the window ends.
     broker = LyingBroker(lambda n: "store" if n < 20 else "silent")
-    found = measured(broker, rate=200.0, duration=1.0, timeout=10.0)
+    found = measured(broker, rate=200.0, duration=1.0, timeout=2.0)
     assert found.latency["request"].count == 200
     assert found.latency["request"].p90 >= 500_000
     assert found.messages == 20
@@ -201,6 +202,7 @@ def test_an_answer_that_comes_again_counts_once() -> None:
     broker = LyingBroker()
     with _garbage(broker, lambda c: encode(broker.answer(c)) * 3) as address:
         own = {"connections": 1, "in_flight": 4, "queues": 1, "count": 50, "verify": True}
+        own["timeout"] = 60.0
         found = run(Options("send", address=address, **own))  # type: ignore[arg-type]
     v = found.verify
     assert v is not None
