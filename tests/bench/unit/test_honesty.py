@@ -20,7 +20,7 @@ from pyrmq.bench.options import Options
 from pyrmq.bench.result import BenchError, Result
 from pyrmq.bench.run import run
 from tests.bench.hdr import counts, percentile
-from tests.bench.lying import SEND, LyingBroker
+from tests.bench.lying import PULL, SEND, LyingBroker
 from tests.support.scripted.script import SILENCE
 from tests.support.scripted.sockets import SocketServer
 from tests.support.wire import Command, FrameReader, encode
@@ -311,3 +311,26 @@ def test_what_nobody_receives_does_not_wait(tmp_path: Path) -> None:
     assert found.latency["end_to_end"].count > 0
     # B's messages are no backlog of A's consumer.
     assert sum(i.backlog for i in found.intervals) < found.messages / 4
+
+
+def test_what_comes_behind_the_window_is_in_the_latency() -> None:
+    broker, closed = LyingBroker(), threading.Event()
+    broker.change[PULL] = lambda c: None if closed.is_set() else c.reply(19)
+
+    def close(snapshot: dict[str, Any]) -> None:
+        if snapshot["state"] == "ending":
+            closed.set()
+
+    with SocketServer(broker).serving() as address:
+        options = Options("latency", address=address, rate=100.0, duration=0.5, queues=1)
+        found = run(options, close)
+    assert (found.messages, found.latency["end_to_end"].count) == (0, 50)
+    # The first was due when the window opened.
+    assert found.latency["end_to_end"].max >= 490_000
+    assert not any("not received" in warning for warning in found.warnings)
+
+
+def test_what_is_never_received_is_told() -> None:
+    broker = LyingBroker(lambda n: "lose" if n in (3, 4) else "store")
+    found = measured(broker, "latency", rate=100.0, duration=0.3, settle=0.5)
+    assert any("2 messages were acknowledged and not received" in w for w in found.warnings)
