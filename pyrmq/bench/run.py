@@ -255,8 +255,8 @@ def _warnings(made: Result, report: dict[str, Any], produced: float) -> list[str
             )
     if report["unreceived"]:
         found.append(
-            f"{report['unreceived']:,} messages were acknowledged and not received: they are not in "
-            "the latencies."
+            f"{report['unreceived']:,} messages were acknowledged and not received: they are not "
+            "in the latencies."
         )
     if report["early"]:
         found.append(

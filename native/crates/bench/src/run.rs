@@ -374,6 +374,12 @@ impl Coordinator {
         }
     }
 
+    /// Messages that were acknowledged, and that consumers have not received.
+    fn unreceived(&self, sum: &Sum) -> u64 {
+        let many = sum.whole.acknowledged.saturating_sub(sum.whole.received);
+        if self.missing(sum, false) { many } else { 0 }
+    }
+
     /// Waits for the last answers, and for what is on its way to consumers. `true`: somebody wanted
     /// no more of that.
     fn settle(&mut self, close: &Close) -> bool {
@@ -474,11 +480,7 @@ impl Coordinator {
                 latency.push((*name, row.map(us)));
             }
         }
-        let unreceived = if self.missing(sum, false) {
-            sum.whole.acknowledged.saturating_sub(sum.whole.received)
-        } else {
-            0
-        };
+        let unreceived = self.unreceived(sum);
         let measured = self.last >= self.shared.opens();
         {
             let mut snapshot = self.signal.snapshot.lock();
@@ -590,11 +592,7 @@ impl Coordinator {
             failed: sum.whole.failed,
             received: sum.whole.received,
             early: sum.whole.early,
-            unreceived: if self.missing(&sum, false) {
-                (sum.whole.acknowledged).saturating_sub(sum.whole.received)
-            } else {
-                0
-            },
+            unreceived: self.unreceived(&sum),
             cut: self.cut,
         }
     }
