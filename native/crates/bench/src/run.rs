@@ -520,6 +520,7 @@ impl Coordinator {
             close = Close::Error(why);
         }
         let sum = self.sum();
+        let unreceived = self.unreceived(&sum);
         let seconds = at.saturating_sub(self.shared.opens()) as f64 / 1e9;
         let mut faults = Faults::default();
         let mut latency: Vec<_> = KINDS.iter().map(|_| histogram()).collect();
@@ -592,7 +593,7 @@ impl Coordinator {
             failed: sum.whole.failed,
             received: sum.whole.received,
             early: sum.whole.early,
-            unreceived: self.unreceived(&sum),
+            unreceived,
             cut: self.cut,
         }
     }
