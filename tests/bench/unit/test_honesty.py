@@ -29,7 +29,13 @@ MAX_OFFSET, TOPIC_CONFIG, BROKER_CONFIG, RUNTIME_INFO = 30, 351, 26, 28
 
 
 def measured(broker: LyingBroker, load: str = "send", **options: Any) -> Result:
-    own = {"connections": 1, "in_flight": 1, "queues": 2, "size": "16", "settle": 2.0}
+    own: dict[str, Any] = {
+        "connections": 1,
+        "in_flight": 1,
+        "queues": 2,
+        "size": "16",
+        "settle": 2.0,
+    }
     own |= {"timeout": 60.0, **options}
     with SocketServer(broker).serving() as address:
         return run(Options(load, address=address, **own))
@@ -77,8 +83,14 @@ def test_a_connection_that_is_lost_keeps_what_was_due() -> None:
             return "die"
 
         broker.fate = fate
-        own = {"connections": 1, "in_flight": 1, "rate": 200.0, "duration": 1.0, "timeout": 0.5}
-        found = run(Options("send", address=address, **own))  # type: ignore[arg-type]
+        own: dict[str, Any] = {
+            "connections": 1,
+            "in_flight": 1,
+            "rate": 200.0,
+            "duration": 1.0,
+            "timeout": 0.5,
+        }
+        found = run(Options("send", address=address, **own))
     # The one that was lost has no answer and no time; the others have.
     assert found.latency["request"].count == 199
 
@@ -191,8 +203,8 @@ def test_an_answer_that_comes_too_late_is_none() -> None:
 def test_garbage_is_an_error_and_not_a_count(raw: bytes) -> None:
     broker = LyingBroker()
     with _garbage(broker, raw) as address:
-        own = {"connections": 1, "in_flight": 1, "timeout": 0.3, "count": 5}
-        found = run(Options("send", address=address, **own))  # type: ignore[arg-type]
+        own: dict[str, Any] = {"connections": 1, "in_flight": 1, "timeout": 0.3, "count": 5}
+        found = run(Options("send", address=address, **own))
     assert (found.messages, found.ended) == (0, "count")
     assert sum(e.count for e in found.errors if e.kind != "connect-failed") == 5
     assert {e.kind for e in found.errors} <= {"protocol", "timeout", "connection-lost"}
@@ -201,9 +213,15 @@ def test_garbage_is_an_error_and_not_a_count(raw: bytes) -> None:
 def test_an_answer_that_comes_again_counts_once() -> None:
     broker = LyingBroker()
     with _garbage(broker, lambda c: encode(broker.answer(c)) * 3) as address:
-        own = {"connections": 1, "in_flight": 4, "queues": 1, "count": 50, "verify": True}
+        own: dict[str, Any] = {
+            "connections": 1,
+            "in_flight": 4,
+            "queues": 1,
+            "count": 50,
+            "verify": True,
+        }
         own["timeout"] = 60.0
-        found = run(Options("send", address=address, **own))  # type: ignore[arg-type]
+        found = run(Options("send", address=address, **own))
     v = found.verify
     assert v is not None
     assert (found.messages, v.acknowledged, v.received, v.twice) == (50, 50, 50, 0)
