@@ -253,6 +253,11 @@ def _warnings(made: Result, report: dict[str, Any], produced: float) -> list[str
                 f"Process {server.pid} ({server.name}) ended during the run: its figures are those "
                 "of the last look."
             )
+    if report["unreceived"]:
+        found.append(
+            f"{report['unreceived']:,} messages were acknowledged and not received: they are not "
+            "in the latencies."
+        )
     if report["early"]:
         found.append(
             f"{report['early']:,} messages came before their delay had passed: they count as 0."

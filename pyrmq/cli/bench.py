@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from functools import partial
 from types import FrameType
 from typing import NoReturn
 
@@ -24,8 +25,7 @@ def bench(ctx: click.Context) -> None:
     # As Ctrl-C: servers that a run has started would go on without it.
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGHUP):
-            before = signal.signal(number, _interrupted)
-            ctx.call_on_close(lambda number=number, before=before: signal.signal(number, before))
+            ctx.call_on_close(partial(signal.signal, number, signal.signal(number, _interrupted)))
 
 
 def _interrupted(number: int, frame: FrameType | None) -> NoReturn:

@@ -306,6 +306,7 @@ fn report_dict<'py>(py: Python<'py>, r: &Report) -> PyResult<Bound<'py, PyDict>>
     d.set_item("failed", r.failed)?;
     d.set_item("received", r.received)?;
     d.set_item("early", r.early)?;
+    d.set_item("unreceived", r.unreceived)?;
     d.set_item("cut", r.cut)?;
     Ok(d)
 }

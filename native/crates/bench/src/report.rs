@@ -151,6 +151,8 @@ pub struct Report {
     pub received: u64,
     /// Messages that came before their delay had passed.
     pub early: u64,
+    /// Messages that were acknowledged, and that consumers did not receive.
+    pub unreceived: u64,
     /// Whether somebody ended the wait for what was on its way.
     pub cut: bool,
 }

@@ -382,6 +382,12 @@ impl Coordinator {
         ledger.map_or(sum.whole.received, |ledger| ledger.totals().received)
     }
 
+    /// Messages that were acknowledged, and that consumers have not received.
+    fn unreceived(&self, sum: &Sum) -> u64 {
+        let many = sum.whole.acknowledged.saturating_sub(sum.whole.received);
+        if self.missing(sum, false) { many } else { 0 }
+    }
+
     /// Waits for the last answers, and for what is on its way to consumers. `true`: somebody wanted
     /// no more of that.
     fn settle(&mut self, close: &Close) -> bool {
@@ -401,9 +407,10 @@ impl Coordinator {
                 0
             };
         }
-        let verify = self.shared.ledger.is_some();
+        // Consumers have not had all yet: what comes late is a part of the latencies.
+        let late = self.delays() || self.missing(&self.sum(), false);
         if matches!(close, Close::Error(_)) && !self.shared.config.go_on
-            || !(verify || self.delays())
+            || !(self.shared.ledger.is_some() || late)
         {
             return false;
         }
@@ -482,11 +489,7 @@ impl Coordinator {
                 latency.push((*name, row.map(us)));
             }
         }
-        let unreceived = if self.missing(sum, false) {
-            sum.whole.acknowledged.saturating_sub(sum.whole.received)
-        } else {
-            0
-        };
+        let unreceived = self.unreceived(sum);
         let measured = self.last >= self.shared.opens();
         {
             let mut snapshot = self.signal.snapshot.lock();
@@ -526,6 +529,7 @@ impl Coordinator {
             close = Close::Error(why);
         }
         let sum = self.sum();
+        let unreceived = self.unreceived(&sum);
         let seconds = at.saturating_sub(self.shared.opens()) as f64 / 1e9;
         let mut faults = Faults::default();
         let mut latency: Vec<_> = KINDS.iter().map(|_| histogram()).collect();
@@ -598,6 +602,7 @@ impl Coordinator {
             failed: sum.whole.failed,
             received: sum.whole.received,
             early: sum.whole.early,
+            unreceived,
             cut: self.cut,
         }
     }
