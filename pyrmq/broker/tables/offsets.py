@@ -13,6 +13,13 @@ import trio
 
 from pyrmq.broker.tables import config_file
 from pyrmq.broker.tables.config_file import PersistentTable, Rows
+from pyrmq.broker.tables.offset_file import (
+    QueueOfGroup,
+    by_group,
+    by_queue,
+    is_number,
+    read_offset,
+)
 from pyrmq.engine import PullGrants
 from pyrmq.errors import NoPermissionError, SystemBusyError
 from pyrmq.escape import escape
@@ -22,10 +29,6 @@ from pyrmq.net.clock import now_ms
 
 log = logging.getLogger(__name__)
 
-_NONE = -(1 << 63)
-"""No offset of a client or a file."""
-QueueOfGroup = tuple[str, str, int]
-"""Topic, group and queue."""
 AT_ONCE = 4096
 """Positions that `forget` examines before it lets other tasks run."""
 MAX_OFFSETS = 1 << 22
@@ -36,10 +39,6 @@ LOG_INTERVAL = 60.0
 """Seconds between two lines of the log about offsets that are not kept."""
 Granted = Callable[[str, str, int, int, int], None]
 """Called with topic, group, pulls, messages and bytes."""
-
-
-def _is_number(value: Any) -> bool:
-    return as_int(value, 0) == as_int(value, 1)
 
 
 class OffsetTable(PersistentTable):
@@ -95,8 +94,8 @@ class OffsetTable(PersistentTable):
                 continue
             own = self._queues(topic, group)
             for queue, offset in queues.items():
-                if _is_number(queue):
-                    own[as_int(queue, 0)] = self._read_offset(str(key), queue, offset)
+                if is_number(queue):
+                    own[as_int(queue, 0)] = read_offset(self.path.name, str(key), queue, offset)
                 else:
                     self._others_of.setdefault((topic, group), {})[queue] = offset
             self._as_loaded.update((topic, group, q) for q in own)
@@ -106,24 +105,9 @@ class OffsetTable(PersistentTable):
                 topic, sep, group = str(key).partition("@")
                 self._offset_rows.keep({(topic, group) if sep else key: row})
             config_file.tell_kept(self.path, sorted(map(str, kept)))
-        self.resets.update(_by_queue(value.get("resetTable")))
-        self.found_here = set(_by_queue(value.get("hereTable")))
+        self.resets.update(by_queue(value.get("resetTable")))
+        self.found_here = set(by_queue(value.get("hereTable")))
         """`here`, as the file had it."""
-
-    def _read_offset(self, key: str, queue: str, value: Any) -> int:
-        """An offset of the file; 0, told, for what is none."""
-        offset = as_int(value, _NONE)
-        if offset != _NONE:
-            return offset
-        log.error(
-            "%s says %s of queue %s of %s, which is no offset: 0 is used, the group gets all "
-            "messages of the queue again",
-            escape(self.path.name),
-            escape(repr(value)[:100]),
-            escape(str(queue)),
-            escape(key),
-        )
-        return 0
 
     def set_back(self, topic: str, group: str, ends: Mapping[int, int]) -> None:
         """Sets offsets of a group as they are loaded to the ends of their queues; `new_version`
@@ -387,22 +371,6 @@ class OffsetTable(PersistentTable):
             "dataVersion": self.version.to_json(),
             "groupTopicMap": self._topic_rows.freeze(),
             "offsetTable": self._offset_rows.freeze(),
-            **({"resetTable": _by_group(self.resets)} if self.resets else {}),
-            **({"hereTable": _by_group(dict.fromkeys(self.here, 1))} if self.here else {}),
+            **({"resetTable": by_group(self.resets)} if self.resets else {}),
+            **({"hereTable": by_group(dict.fromkeys(self.here, 1))} if self.here else {}),
         }
-
-
-def _by_queue(table: object) -> dict[QueueOfGroup, int]:
-    found = {}
-    for key, queues in (table if isinstance(table, dict) else {}).items():
-        topic, sep, group = str(key).partition("@")
-        for q in queues if sep and isinstance(queues, dict) else ():
-            found[topic, group, as_int(q, -1)] = as_int(queues[q], 0)
-    return found
-
-
-def _by_group(values: Mapping[QueueOfGroup, int]) -> dict[str, dict[int, int]]:
-    found: dict[str, dict[int, int]] = {}
-    for (topic, group, queue_id), value in values.items():
-        found.setdefault(f"{topic}@{group}", {})[queue_id] = value
-    return found
