@@ -17,6 +17,8 @@ struct RoleDict {
     /// Of a batch: messages; of delay: its level and ms.
     batch: u32,
     delay: (u32, u64),
+    /// Of pop: ms.
+    invisible: u64,
     connections: usize,
     in_flight: usize,
     rate: Option<f64>,
@@ -68,6 +70,9 @@ impl RoleDict {
             },
             "pull" => Kind::Pull,
             "push" => Kind::Push,
+            "pop" => Kind::Pop {
+                invisible_ms: self.invisible,
+            },
             other => return Err(format!("no kind of role: {other:?}")),
         };
         let target = |(topic, broker, addr, queue): (String, String, String, u32)| {

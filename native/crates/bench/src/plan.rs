@@ -125,7 +125,7 @@ impl Shared {
             Kind::Delay { ms, .. } => Some(ms * 1_000_000),
             _ => None,
         });
-        let consumed = roles.clone().any(|role| role.kind == Kind::Push);
+        let consumed = roles.clone().any(|role| role.kind.follows());
         let produces = roles.clone().any(Role::produces);
         Shared {
             roles: roles

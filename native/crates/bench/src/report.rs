@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 
 #[derive(Clone, Debug, Default)]
 pub struct Latency {
-    /// `request`, `end_to_end`, `commit` or `late`.
+    /// `request`, `end_to_end`, `commit`, `late` or `ack`.
     pub kind: &'static str,
     pub count: u64,
     pub min: f64,

@@ -5,6 +5,7 @@ use crate::config::{Config, Kind, MOST_PRODUCERS};
 use crate::consume::Consumer;
 use crate::hdr_log::{self, Second};
 use crate::plan::{Phase, Shared};
+use crate::pop::Popper;
 use crate::produce::Producer;
 use crate::report::{IntervalRow, Latency, Report, Server, Verified, error_rows};
 use crate::stats::{Counts, Faults, Gauges, Interval, KINDS, Stats, Whole, histogram};
@@ -186,7 +187,9 @@ fn links(config: &Config) -> Result<(Vec<bool>, Vec<Vec<Link>>), String> {
             if targets.is_empty() {
                 continue; // more consumers than queues
             }
-            let job = if role.kind.consumes() {
+            let job = if let Kind::Pop { .. } = role.kind {
+                Job::Pop(Popper::new(index as u64, role_index, targets))
+            } else if role.kind.consumes() {
                 Job::Consume(Consumer::new(index as u64, role_index, role, targets))
             } else {
                 let id = u16::try_from(oneway.len())
@@ -377,7 +380,7 @@ impl Coordinator {
         let roles = &self.shared.config.roles;
         let consumers = roles.iter().any(|r| {
             // One that selects receives fewer than are sent.
-            r.kind == Kind::Push && (held || !r.held) && r.subscription == "*"
+            r.kind.follows() && (held || !r.held) && r.subscription == "*"
         });
         if !consumers || !self.shared.produces {
             return false;
@@ -388,9 +391,8 @@ impl Coordinator {
         }
     }
 
-    /// Waits for the last answers, and for what is on its way to consumers.
-    fn settle(&mut self, close: &Close) {
-        let settle = clock::ns(self.shared.config.settle);
+    /// Waits until nothing is under way; not for ever.
+    fn calm(&self) {
         let limit = clock::now() + clock::ns(self.shared.config.timeout) + SECOND;
         // Gauges are as old as a tick.
         let mut calm = 0;
@@ -403,9 +405,14 @@ impl Coordinator {
                 0
             };
         }
+    }
+
+    /// Waits for the last answers, and for what is on its way to consumers.
+    fn settle(&mut self, close: &Close) {
+        let settle = clock::ns(self.shared.config.settle);
+        self.calm();
         let verify = self.shared.ledger.is_some();
-        if matches!(close, Close::Error(_)) && !self.shared.config.go_on
-            || !(verify || self.delays())
+        if matches!(close, Close::Error(_)) || !(verify || self.delays())
         {
             return;
         }
@@ -421,7 +428,8 @@ impl Coordinator {
             self.wait_on();
             let (sum, now) = (self.sum(), clock::now());
             if !self.missing(&sum, true) {
-                return;
+                // What came last is acknowledged as well.
+                return self.calm();
             }
             if sum.whole.received != seen {
                 (seen, since) = (sum.whole.received, now);
@@ -537,7 +545,7 @@ impl Coordinator {
             totals: ledger.totals(),
             out_of_order: sum.whole.out_of_order,
             foreign: sum.whole.foreign,
-            consumed: roles.iter().any(|r| r.kind == Kind::Push),
+            consumed: roles.iter().any(|r| r.kind.follows()),
         });
         let rows = KINDS.iter().zip(&latency).filter(|(_, h)| !h.is_empty());
         let server = |w: &Watched| Server {

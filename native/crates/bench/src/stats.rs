@@ -15,13 +15,16 @@ pub enum Of {
     Commit = 2,
     /// A delayed message, behind the time it was due at its consumer.
     Late = 3,
+    /// ACK_MESSAGE, to its answer.
+    Ack = 4,
 }
 
-pub const KINDS: [(Of, &str); 4] = [
+pub const KINDS: [(Of, &str); 5] = [
     (Of::Request, "request"),
     (Of::EndToEnd, "end_to_end"),
     (Of::Commit, "commit"),
     (Of::Late, "late"),
+    (Of::Ack, "ack"),
 ];
 
 /// An hour: what takes longer counts as that.
@@ -142,7 +145,7 @@ pub struct Whole {
 pub struct Gauges {
     /// Connections that are not open yet, and queues of consumers whose start is not known yet.
     pub unready: u64,
-    /// Requests of producers under way, and bytes not yet written.
+    /// Requests of producers and acknowledgements of pops under way, and bytes not yet written.
     pub under_way: u64,
     /// Requests that are due and not sent.
     pub behind: u64,
