@@ -4,6 +4,7 @@ use crate::clock::{self, SECOND};
 use crate::config::{Config, Kind, MOST_PRODUCERS};
 use crate::consume::Consumer;
 use crate::hdr_log::{self, Second};
+use crate::limits::allow_files;
 use crate::plan::{Phase, Shared};
 use crate::pop::Popper;
 use crate::produce::Producer;
@@ -63,7 +64,8 @@ impl Run {
             .iter()
             .map(|pid| Watched::new(*pid))
             .collect::<Result<Vec<_>, _>>()?;
-        allow_files(&config)?;
+        let connections = config.roles.iter().map(|r| r.connections as u64);
+        allow_files(connections.sum::<u64>() + 256)?;
         let (oneway, links) = links(&config)?;
         let signal = Arc::new(Signal {
             stop: Mutex::new(false),
@@ -137,30 +139,6 @@ impl Drop for Run {
             let _ = thread.join();
         }
     }
-}
-
-/// Raises the soft limit of open files as far as that is needed.
-fn allow_files(config: &Config) -> Result<(), String> {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let need = config
-        .roles
-        .iter()
-        .map(|r| r.connections as u64)
-        .sum::<u64>()
-        + 256;
-    let mut limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|now| now >= need) {
-        return Ok(());
-    }
-    limit.current = Some(need);
-    if limit.maximum.is_some_and(|most| most < need) {
-        limit.maximum = Some(need);
-    }
-    setrlimit(Resource::Nofile, limit).map_err(|_| {
-        format!(
-            "{need} open files are not allowed here: raise `ulimit -n`, or use fewer connections"
-        )
-    })
 }
 
 /// The connections of each thread, and of each producer whether it is one-way.
@@ -412,8 +390,7 @@ impl Coordinator {
         let settle = clock::ns(self.shared.config.settle);
         self.calm();
         let verify = self.shared.ledger.is_some();
-        if matches!(close, Close::Error(_)) || !(verify || self.delays())
-        {
+        if matches!(close, Close::Error(_)) || !(verify || self.delays()) {
             return;
         }
         let roles = &self.shared.config.roles;
