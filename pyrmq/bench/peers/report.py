@@ -92,14 +92,13 @@ class Report:
             for w in self.of(load, peer)
             if rounds.get(w.round) and getattr(w, name)
         ]
-        if not pairs:
-            return None
-        of = sorted(b / a for a, b in pairs)
-        known = ratio([a for a, _ in pairs], [b for _, b in pairs])
-        if known is None:
-            return None
-        spread = (of[-1] - of[0]) / statistics.median(of) if len(of) > 1 else None
-        return Ratio(known.a, known.b, statistics.median(of), of[0], of[-1], spread)
+        return _beside(pairs)
+
+    def part(self, load: Load, peer: str) -> Ratio | None:
+        """The rate as a part of the same peer's with `load.part_of`, by rounds."""
+        rounds = {w.round: w.rate for w in self.of(load.part_of, peer)}
+        pairs = [(rounds[w.round], w.rate) for w in self.of(load.name, peer) if w.round in rounds]
+        return _beside(pairs)
 
     def notes(self) -> list[str]:
         """What the clients said about their windows, each once."""
@@ -115,6 +114,18 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+
+def _beside(pairs: list[tuple[float, float]]) -> Ratio | None:
+    """The second of each pair in times the first."""
+    if not pairs:
+        return None
+    of = sorted(b / a for a, b in pairs)
+    known = ratio([a for a, _ in pairs], [b for _, b in pairs])
+    if known is None:
+        return None
+    spread = (of[-1] - of[0]) / statistics.median(of) if len(of) > 1 else None
+    return Ratio(known.a, known.b, statistics.median(of), of[0], of[-1], spread)
 
 
 def write_report(path: Path, report: Report) -> None:
@@ -179,6 +190,8 @@ def table(report: Report, load: Load) -> tuple[list[str], list[list[str]]]:
     yards = [key for key in YARDSTICKS if key in there]
     heads = ["", *(column.title for column in COLUMNS)]
     heads += [f"Rate, times {report.title(key)}" for key in yards]
+    parts = {peer: report.part(load, peer) for peer in there} if load.part_of else {}
+    heads += [f"Rate, times its own with {load.part_of}"] * any(parts.values())
     rows = []
     for peer in there:
         row = [report.title(peer)]
@@ -187,5 +200,6 @@ def table(report: Report, load: Load) -> tuple[list[str], list[list[str]]]:
             row.append(column.text(statistics.median(values)) if values else "")
         for key in yards:
             row.append(ratio_text(report.beside(load.name, peer, key)) if key != peer else "1")
+        row += [ratio_text(parts[peer])] * any(parts.values())
         rows.append(row)
     return heads, rows

@@ -15,6 +15,7 @@ from benches import flame, saved
 from pyrmq.bench.peers import kafka, nats, remoting, turns
 from pyrmq.bench.peers.apache import Apache
 from pyrmq.bench.peers.known import KEYS, peers
+from pyrmq.bench.peers.loads import FEW, LOADS
 from pyrmq.bench.peers.markdown import markdown
 from pyrmq.bench.peers.ours import Floor
 from pyrmq.bench.peers.page import page
@@ -33,7 +34,7 @@ from pyrmq.bench.result import BenchError
 from pyrmq.cli import main
 from tests.bench.unit.canned import parsed, result, texts
 
-LOADS = (Load("1x64", "send", 1, 64, 1024), Load("64x1", "send", 64, 1, 1024))
+TWO = (Load("1x64", "send", 1, 64, 1024), Load("64x1", "send", 64, 1, 1024))
 NASTY = "<script>alert(1)</script> \x1b[31m & |"
 
 
@@ -70,7 +71,7 @@ class Made:
         )
 
 
-def measured(*made: Made, rounds: int = 2, loads: tuple[Load, ...] = LOADS) -> Report:
+def measured(*made: Made, rounds: int = 2, loads: tuple[Load, ...] = TWO) -> Report:
     plan = Plan(rounds=rounds, seconds=1, warmup=0, prepare=9)
     return turns.run(made, loads, plan, ["pyrmq", "bench", "peers", NASTY])
 
@@ -93,7 +94,7 @@ def test_peers_have_their_windows_in_turns() -> None:
 
 def test_a_peer_that_compiles_is_warmed_up_first() -> None:
     java = Made("apache", [1, 10, 20], compiles=True)
-    report = measured(java, loads=LOADS[:1])
+    report = measured(java, loads=TWO[:1])
     assert [seconds for _, seconds in java.asked] == [9, 1, 1]
     assert [window.rate for window in report.windows] == [10, 20]
 
@@ -175,6 +176,7 @@ def test_the_file_can_be_read_again_and_another_is_refused(tmp_path: Path) -> No
     ("words", "said"),
     [
         (["--load", "9x9"], "none of 1x1, 1x64"),
+        (["--load", "1x1", "--flush", "SYNC_FLUSH"], "none of these loads is one with SYNC_FLUSH"),
         (["--heap", "much"], "write it as 2g"),
         (["--peer", "rabbit"], "is not one of"),
         (["--rounds", "0"], "is not in the range"),
@@ -191,39 +193,132 @@ def test_each_peer_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     said = {}
-    for peer in peers(floor=tmp_path / "none"):
+    for peer in peers():
         try:
             peer.require()
         except Unavailable as why:
             said[peer.key] = str(why)
-    assert set(said) == set(KEYS) - {"pyrmq"}
-    assert "--floor" in said["floor"]
+    assert set(said) == set(KEYS) - {"floor", "pyrmq"}
     assert "install a JDK" in said["apache"]
     assert "--kafka-home" in said["kafka"]
+    assert "--install" in said["kafka"]
     assert "--nats" in said["nats"]
+    (nats_peer,) = peers(["nats"], install=True)
+    with pytest.raises(Unavailable, match="go is missing"):
+        nats_peer.require()
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.touch()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(Unavailable, match="install Apache Maven"):
         Apache().require()
+    (kafka_peer,) = peers(["kafka"], install=True)
+    with pytest.raises(Unavailable, match=r"install Apache Maven.*or give an unpacked release"):
+        kafka_peer.require()
     with pytest.raises(Unavailable, match="has no lib/rocketmq-broker"):
         Apache(tmp_path).require()
 
 
 def test_the_floor_is_started_and_stopped(tmp_path: Path) -> None:
-    program = tmp_path / "floor"
-    program.write_text(
-        f"#!{sys.executable}\nprint('port 4711', flush=True)\nimport signal\nsignal.pause()\n"
-    )
-    program.chmod(0o755)
-    floor = Floor(program)
+    floor = Floor()
     floor.require()
-    with floor.serve(Plan(directory=tmp_path)) as serving:
-        assert serving.address == "127.0.0.1:4711"
+    with floor.serve(Plan(directory=tmp_path, flush="SYNC_FLUSH")) as serving:
+        assert "--sync" in serving.command
         assert Path(f"/proc/{serving.pid}").exists()
+        with pytest.raises(Unavailable, match="no queues"):
+            floor.load(serving, Load("l", "latency", 1, 1, 16, rate=10.0), 1, 0)
     assert not Path(f"/proc/{serving.pid}").exists()
-    assert list(tmp_path.iterdir()) == [program]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_fetched_is_not_fetched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Maven and Go are asked once, for the right things, and where they are not, what says so."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    log = tmp_path / "log"
+    (tmp_path / "bin").mkdir()
+    for name, line in (
+        ("java", ""),
+        ("mvn", f"grep -h artifactId pom.xml >> {log}"),
+        ("go", f"echo $2 >> {log}; touch $GOBIN/nats $GOBIN/nats-server"),
+    ):
+        program = tmp_path / "bin" / name
+        program.write_text(f"#!/bin/sh\n{line}\n")
+        program.chmod(0o755)
+    for _ in range(2):
+        for peer in peers(["apache", "kafka", "nats"], install=True):
+            peer.require()
+    said = log.read_text()
+    for part in ("rocketmq-broker", "kafka_2.13", "kafka-tools", "nats-server/v2@", "natscli"):
+        assert said.count(part) == 1
+    # And without --install from now on.
+    for peer in peers(["kafka", "nats"]):
+        peer.require()
+    (tmp_path / "bin" / "mvn").write_text("#!/bin/sh\necho no such version\nexit 1\n")
+    with pytest.raises(Unavailable, match="did not fetch its jars: no such version"):
+        Apache(version="9").require()
+
+
+def test_loads_of_both_flush_modes_and_those_that_are_a_part_of_another() -> None:
+    loads = (
+        Load("1x64", "send", 1, 64, 1024, flush="ASYNC_FLUSH"),
+        Load("many", "send", 1, 64, 1024, flush="ASYNC_FLUSH", topics=500, part_of="1x64"),
+        Load("sync", "send", 1, 64, 1024, flush="SYNC_FLUSH"),
+    )
+    flushes = []
+
+    class Both(Made):
+        @contextmanager
+        def serve(self, plan: Plan) -> Iterator[Serving]:
+            flushes.append(plan.flush)
+            with super().serve(plan) as serving:
+                yield replace(serving, settings=f"flush={plan.flush}")
+
+    made = Both("pyrmq", [100, 200, 50, 80, 1, 2]), Both("floor", [1, 1, -1, 9, 9])
+    report = measured(*made, loads=loads)
+    assert flushes == ["ASYNC_FLUSH"] * 2 + ["SYNC_FLUSH"] * 2
+    assert report.flush == "ASYNC_FLUSH and SYNC_FLUSH"
+    assert [w.load for w in report.windows if w.peer == "pyrmq"] == [
+        *("1x64", "1x64", "many", "many", "sync", "sync"),
+    ]
+    assert report.peers[0].settings == "flush=ASYNC_FLUSH; with SYNC_FLUSH: flush=SYNC_FLUSH"
+    text = markdown(report)
+    assert "| 1 x 64, 1024 B, 500 topics in turns |" in text
+    assert "Rate, times its own with 1x64 |" in text
+    assert "| 0.45 (0.4 to 0.5) |" in text
+    assert "| 1 x 64, 1024 B, SYNC_FLUSH |" in text
+    assert "0.45 (0.4 to 0.5)" in texts(parsed(page(report)))
+
+
+@pytest.mark.parametrize(
+    ("load", "words"),
+    [
+        (
+            Load("p", "pull", 4, 1, 1024, 32),
+            "--in-flight 1 --duration 2s --warmup 1s --max-msgs 32",
+        ),
+        (Load("l", "latency", 4, 64, 100, rate=1e4), "--size 100 --rate 10000"),
+        (Load("t", "send", 8, 128, 100, topics=99), "--size 100 --topics 99"),
+        (Load("b", "batch", 1, 4, 100, 32), "--size 100 --batch 32"),
+    ],
+)
+def test_each_load_is_one_of_pyrmq_bench(load: Load, words: str) -> None:
+    found = " ".join(remoting.arguments(Serving("127.0.0.1:1", 5, "", []), load, 2, 1))
+    assert found.startswith("--address 127.0.0.1:1 --pid 5 --topic BenchPeers")
+    assert found.endswith(words)
+
+
+def test_the_loads_of_a_run() -> None:
+    names = [load.name for load in LOADS]
+    assert len(set(names)) == len(names)
+    assert set(names) >= FEW
+    assert all(load.part_of in {"", *names} for load in LOADS)
+    # One start of the peers for each flush mode.
+    flushes = [load.flush for load in LOADS]
+    assert flushes == sorted(flushes)
 
 
 def test_a_server_that_ends_says_what_it_said(tmp_path: Path) -> None:
@@ -260,6 +355,20 @@ def test_kafka_s_totals_are_read() -> None:
     assert (found.p99_us, found.p999_us, found.server_cpu_us) == (500_000, 501_000, 15.0)
     with pytest.raises(BenchError, match="printed no total: no broker"):
         kafka.read_output(["no broker"], 1.0, [])
+
+
+def test_what_kafka_s_consumer_prints_is_read() -> None:
+    text = (
+        "SLF4J: no binding\nstart.time, end.time, data.consumed.in.MB, MB.sec, "
+        "data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, fetch.MB.sec, "
+        "fetch.nMsg.sec\n2026-11-28 03:47:57:521, 2026-11-28 03:48:06:569, 292.9688, 32.3794, "
+        "300000, 33156.4987, 5313, 3735, 78.4388, 80321.2851\n"
+    )
+    found = kafka.read_consumed([text, text], ["x"], 7.0)
+    assert (found.messages, found.server_cpu_us, found.p99_us) == (600_000, 7.0, None)
+    assert found.rate == pytest.approx(2 * 80321.2851)
+    with pytest.raises(BenchError, match="printed no figures: SLF4J"):
+        kafka.read_consumed([text, "SLF4J"], [])
 
 
 def test_the_figures_of_nats_are_read() -> None:
