@@ -191,7 +191,8 @@ def table(report: Report, load: Load) -> tuple[list[str], list[list[str]]]:
     heads = ["", *(column.title for column in COLUMNS)]
     heads += [f"Rate, times {report.title(key)}" for key in yards]
     parts = {peer: report.part(load, peer) for peer in there} if load.part_of else {}
-    heads += [f"Rate, times its own with {load.part_of}"] * any(parts.values())
+    if parts := {peer: found for peer, found in parts.items() if found}:
+        heads.append(f"Rate, times its own with {load.part_of}")
     rows = []
     for peer in there:
         row = [report.title(peer)]
@@ -200,6 +201,7 @@ def table(report: Report, load: Load) -> tuple[list[str], list[list[str]]]:
             row.append(column.text(statistics.median(values)) if values else "")
         for key in yards:
             row.append(ratio_text(report.beside(load.name, peer, key)) if key != peer else "1")
-        row += [ratio_text(parts[peer])] * any(parts.values())
+        if parts:
+            row.append(ratio_text(parts.get(peer)))
         rows.append(row)
     return heads, rows
