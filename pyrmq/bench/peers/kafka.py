@@ -146,7 +146,7 @@ class Kafka:
 
     def load(self, serving: Serving, load: Load, seconds: float, warmup: float) -> Measured:
         if load.mode == "latency" or load.topics > 1:
-            raise Unavailable("its client has no such load")
+            raise Unavailable("its clients have no such load")
         cores = len(os.sched_getaffinity(0))
         if load.connections > cores:
             raise Unavailable(

@@ -116,7 +116,7 @@ class Nats:
 
     def load(self, serving: Serving, load: Load, seconds: float, warmup: float) -> Measured:
         if load.mode not in ("send", "batch") or load.topics > 1:
-            raise Unavailable("it is not loaded so here: only what publishes")
+            raise Unavailable("it is only loaded with what publishes, to one subject")
         if load.name not in self._rates:
             self._rates[load.name] = self._run(serving, load, FIRST).rate
         if warmup > 0:

@@ -293,6 +293,25 @@ def test_loads_of_both_flush_modes_and_those_that_are_a_part_of_another() -> Non
     assert "0.45 (0.4 to 0.5)" in texts(parsed(page(report)))
 
 
+def test_a_peer_that_does_not_start_again_loses_nothing() -> None:
+    class Once(Made):
+        starts = 0
+
+        @contextmanager
+        def serve(self, plan: Plan) -> Iterator[Serving]:
+            self.starts += 1
+            if self.starts > 1:
+                raise BenchError("the port is taken")
+            with super().serve(plan) as serving:
+                yield serving
+
+    loads = tuple(replace(TWO[0], name=name, flush=name) for name in ("ASYNC_FLUSH", "SYNC_FLUSH"))
+    report = measured(Once("pyrmq", [1, 2]), loads=loads)
+    assert [w.rate for w in report.windows] == [1, 2]
+    assert report.peers[0].missing == ""
+    assert [(f.load, f.why) for f in report.failures] == [("SYNC_FLUSH", "the port is taken")]
+
+
 @pytest.mark.parametrize(
     ("load", "words"),
     [

@@ -13,6 +13,8 @@ from pyrmq.net.address import format_address
 
 from .store import peer
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def broker(home: Path) -> Iterator[str]:
