@@ -358,6 +358,38 @@ def test_a_server_that_ends_says_what_it_said(tmp_path: Path) -> None:
         output_of(words, 60)
 
 
+@pytest.mark.parametrize(
+    ("words", "names", "seconds", "prepare"),
+    [
+        ([], FEW, 3.0, 8.0),
+        (["--full"], {load.name for load in LOADS}, 5.0, 15.0),
+        (["--full", "--duration", "2", "--prepare", "0"], {load.name for load in LOADS}, 2.0, 0.0),
+        (["--flush", "SYNC_FLUSH"], {"sync-1x64", "sync-64x1"}, 3.0, 8.0),
+        (["--load", "256x1", "--load", "sync-1x1"], {"256x1", "sync-1x1"}, 3.0, 8.0),
+    ],
+)
+def test_which_loads_a_command_line_chooses(
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    names: set[str],
+    seconds: float,
+    prepare: float,
+) -> None:
+    report = measured(Made("pyrmq", [1, 2, 3, 4]))
+    asked: list[tuple[set[str], Plan]] = []
+
+    def run(peers: object, loads: list[Load], plan: Plan, *rest: object) -> Report:
+        asked.append(({load.name for load in loads}, plan))
+        return report
+
+    monkeypatch.setattr(turns, "run", run)
+    done = CliRunner().invoke(main, ["bench", "peers", *words])
+    assert done.exit_code == 0, done.output
+    ((chosen, plan),) = asked
+    assert chosen == names
+    assert (plan.seconds, plan.prepare) == (seconds, prepare)
+
+
 # What clients print
 
 
