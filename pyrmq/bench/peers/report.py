@@ -189,7 +189,9 @@ def table(report: Report, load: Load) -> tuple[list[str], list[list[str]]]:
     there = report.measured(load.name)
     yards = [key for key in YARDSTICKS if key in there]
     heads = ["", *(column.title for column in COLUMNS)]
-    heads += [f"Rate, times {report.title(key)}" for key in yards]
+    # At a given rate the rate is that of all.
+    name, title = ("p99_us", "p99") if load.rate else ("rate", "Rate")
+    heads += [f"{title}, times {report.title(key)}" for key in yards]
     parts = {peer: report.part(load, peer) for peer in there} if load.part_of else {}
     if parts := {peer: found for peer, found in parts.items() if found}:
         heads.append(f"Rate, times its own with {load.part_of}")
@@ -200,7 +202,9 @@ def table(report: Report, load: Load) -> tuple[list[str], list[list[str]]]:
             values = report.values(load.name, peer, column.name)
             row.append(column.text(statistics.median(values)) if values else "")
         for key in yards:
-            row.append(ratio_text(report.beside(load.name, peer, key)) if key != peer else "1")
+            row.append(
+                ratio_text(report.beside(load.name, peer, key, name)) if key != peer else "1"
+            )
         if parts:
             row.append(ratio_text(parts.get(peer)))
         rows.append(row)

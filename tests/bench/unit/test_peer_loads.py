@@ -52,6 +52,15 @@ def test_loads_of_both_flush_modes_and_those_that_are_a_part_of_another() -> Non
     assert "0.45 (0.4 to 0.5)" in texts(parsed(page(report)))
 
 
+def test_at_a_given_rate_latencies_are_compared() -> None:
+    load = Load("l", "latency", 4, 64, 1024, rate=100.0)
+    report = measured(Made("apache", [100, 100]), Made("pyrmq", [100, 100]), loads=(load,))
+    text = markdown(report)
+    assert "| send to receive at 100/s, 1024 B | Rate |" in text
+    assert "p99, times Apache |" in text
+    assert "Rate, times" not in text
+
+
 def test_a_peer_that_does_not_start_again_loses_nothing() -> None:
     class Once(Made):
         starts = 0

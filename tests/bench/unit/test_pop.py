@@ -89,10 +89,10 @@ def test_an_acknowledgement_that_is_refused_is_an_error() -> None:
 
 def test_an_answer_without_offsets_is_told() -> None:
     broker = PoppedBroker()
-    pops = []
+    pops: list[Command] = []
 
     def without(c: Command) -> Command | None:
-        answer = broker.usual(c)
+        answer: Command = broker.usual(c)
         if answer.code == 0:
             pops.append(answer)
             answer.ext.pop("startOffsetInfo")
