@@ -41,6 +41,16 @@ def key_places(
     """
 
 @final
+class BenchFloor:
+    """The floor of `pyrmq bench peers`, in a thread: see `pyrmq.bench.floor`. OSError."""
+
+    def __new__(cls, directory: str | PathLike[str], sync: bool, port: int) -> Self: ...
+    @property
+    def port(self) -> int: ...
+    def ended(self) -> bool: ...
+    def stop(self) -> None: ...
+
+@final
 class BenchRun:
     """A run of the load generator: `pyrmq.bench.run` makes its configuration, reads its result."""
 

@@ -32,6 +32,7 @@ MessageText = _native.MessageText
 unique_key = _native.unique_key
 Listener = _native.Listener
 PullGrants = _native.PullGrants
+BenchFloor = _native.BenchFloor
 BenchRun = _native.BenchRun
 NativeStore = _native.Store
 Transactions = _native.Transactions

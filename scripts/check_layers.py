@@ -49,6 +49,7 @@ CRATES: dict[str, set[str]] = {
 # The folders of a crate's src in their order; ROOT stands for the files beside lib.rs.
 ROOT = "."
 FOLDERS: dict[str, list[set[str]]] = {
+    "bench": [{ROOT}, {"floor"}],
     "format": [{ROOT}, {"filter"}],
     "store": [{ROOT}, {"ha"}],
     "broker": [{"txn"}, {"delay"}, {ROOT}, {"wire"}],

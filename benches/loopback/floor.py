@@ -1,7 +1,6 @@
 """The floor: the least that a broker can do, which is what a broker is measured against.
 
-`loadgen floor` takes sends, writes what came in one epoll round with one pwrite (and, for
-SYNC_FLUSH, one fdatasync) and answers; benches/loadgen/src/floor says it in full.
+native/crates/bench/src/floor says in full what it does; `pyrmq.bench.floor` runs it.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyrmq.bench.floor import command
+
 from .harness import READY_SECONDS, Broker, HarnessError, stop
 
 
 @contextmanager
-def floor(binary: Path, flush: str, directory: Path | None) -> Iterator[Broker]:
+def floor(flush: str, directory: Path | None) -> Iterator[Broker]:
     """The floor on a free loopback port; it writes below `directory`, gone afterwards."""
     home = Path(tempfile.mkdtemp(prefix="pyrmq-floor-", dir=directory))
-    words = [str(binary), "floor", "--dir", str(home)]
-    if flush == "SYNC_FLUSH":
-        words.append("--sync")
+    words = command(home, sync=flush == "SYNC_FLUSH")
     try:
         started = time.perf_counter()
         process = subprocess.Popen(

@@ -60,7 +60,7 @@ def _fill(context: Context, broker: Broker) -> None:
 def _brokers(load: Load, context: Context, stack: ExitStack) -> dict[str, Broker]:
     """Everyone who has a turn, in this order, and ready for it."""
     brokers = {}
-    brokers[FLOOR] = stack.enter_context(floor(context.binary, load.flush, context.directory))
+    brokers[FLOOR] = stack.enter_context(floor(load.flush, context.directory))
     brokers[OURS] = stack.enter_context(context.broker(load.flush))
     if context.apache is not None:
         brokers[APACHE] = context.apache.broker(load.flush)

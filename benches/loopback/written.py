@@ -41,6 +41,6 @@ def written(context: Context) -> Result:
         found.note = "as the running broker is configured"
     with context.broker(SYNC) as broker:
         found.add("written", _kib_per_message(context, broker, found), "KiB/message", WRITTEN)
-    with floor(context.binary, SYNC, context.directory) as broker:
+    with floor(SYNC, context.directory) as broker:
         found.add("written, floor", _kib_per_message(context, broker, found), "KiB/message")
     return found

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from pyrmq.bench.bodies import bodies
-from pyrmq.bench.options import DELAY_LEVELS, OptionError, Options, parse_time
+from pyrmq.bench.options import AT_A_RATE, DELAY_LEVELS, OptionError, Options, parse_time
 from pyrmq.bench.result import BenchError
 from pyrmq.bench.where import Places
 from pyrmq.escape import escape
@@ -30,10 +30,14 @@ def producer(options: Options, places: Places, topics: list[str]) -> Role:
 def consumer(
     options: Options, places: Places, topics: list[str], connections: int, *, held: bool = False
 ) -> Role:
+    kind = options.load if options.load in ("pull", "pop") else "push"
+    targets = [target for topic in topics for target in places.read[topic]]
+    if kind == "pop":  # one for all queues of a topic at a broker
+        targets = list(dict.fromkeys((topic, name, ip, 0) for topic, name, ip, _ in targets))
     return {
         **_common(options, connections),
-        "kind": "pull" if options.load == "pull" else "push",
-        "targets": [target for topic in topics for target in places.read[topic]],
+        "kind": kind,
+        "targets": targets,
         "from_start": options.from_start,
         "held": held,
     }
@@ -46,6 +50,7 @@ def _common(options: Options, connections: int) -> Role:
     return {
         "batch": options.batch,
         "delay": (0, 0),
+        "invisible": round(options.invisible_time * 1000),
         "connections": connections,
         "in_flight": options.in_flight,
         "rate": None,
@@ -87,7 +92,7 @@ def roles(options: Options, places: Places) -> list[Role]:
     if options.load in ("pull", "push"):
         return [consumer(options, places, topics, options.connections)]
     found = [producer(options, places, topics)]
-    if options.load in ("latency", "delay"):
+    if options.load in AT_A_RATE:
         found.append(consumer(options, places, topics, options.consumers))
     elif options.verify:
         found.append(consumer(options, places, topics, options.consumers, held=True))

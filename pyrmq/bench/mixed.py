@@ -14,6 +14,7 @@ properties = { region = "eu" }
 topic = "Orders"
 connections = 1
 group = "billing"
+kind = "push"             # push, pull, pop
 tags = "paid"             # or: sql = "region = 'eu'"
 """
 
@@ -113,6 +114,15 @@ class Mixed:
         for table in (*self.producers, *self.consumers):
             found.update(dict.fromkeys(self._topics(table)))
         return list(found)
+
+    def popped(self, options: Options) -> list[tuple[str, str]]:
+        """Group and topic of each consumer that pops."""
+        return [
+            (table.get("group", options.group), topic)
+            for table in self.consumers
+            if table.get("kind") == "pop"
+            for topic in self._topics(table)
+        ]
 
     def _topics(self, table: dict[str, Any]) -> list[str]:
         name, many = table.get("topic", self.default), table.get("topics", self.many)
@@ -223,7 +233,7 @@ def _tables(
                 raise OptionError(f"{place}: {type(one).__name__} is the wrong type")
             if isinstance(one, int | float) and not isinstance(one, bool) and not one > 0:
                 raise OptionError(f"{place} must be above 0")
-        kinds = KINDS if known is _PRODUCER else ("push", "pull")
+        kinds = KINDS if known is _PRODUCER else ("push", "pull", "pop")
         if table.get("kind", kinds[0]) not in kinds:
             raise OptionError(f"{where} {n}: kind is one of {', '.join(kinds)}")
         if table.get("compression", "none") not in ("none", "zlib"):

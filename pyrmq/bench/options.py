@@ -19,13 +19,14 @@ LOADS = {
     "pull": "Read what is stored, from the first message on, again and again.",
     "push": "Receive what others send, by pulls that wait at the broker.",
     "latency": "Send at a rate and receive: how long from the time due until it is received.",
+    "pop": "Send at a rate and pop: how long until it is received, and until ACK is answered.",
     "transaction": "A half, and END_TRANSACTION that commits it.",
     "delay": "Send with a delay level and receive: how late messages come.",
     "mixed": "Producers and consumers that a file describes.",
 }
 """Loads and what they do."""
 
-RECEIVING = {"pull", "push", "latency"}
+RECEIVING = {"pull", "push", "latency", "pop"}
 """Loads whose `messages` are those received."""
 READ_ONLY = {"pull", "push"}
 """Loads that send nothing: the topics exist already."""
@@ -33,8 +34,12 @@ LEAST_RATE, MOST_RATE = 0.001, 1e9
 MOST_COUNT = (1 << 62) - 1
 MOST_PID = (1 << 22) - 1
 """PID_MAX_LIMIT of Linux is one more."""
+AT_A_RATE = {"latency", "delay", "pop"}
 FIRST_RATE = 1000.0
-"""Messages a second of `latency` and `delay` where no rate is given."""
+"""Messages a second of `AT_A_RATE` where no rate is given."""
+GROUP = "pyrmq-bench"
+"""The group where none is given. Nobody needs its progress."""
+MOST_OF_A_POP = 32
 DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 """messageDelayLevel, as brokers have it without a configuration."""
 _NAMES = {"pids": "pid", "payload_files": "payload_file"}
@@ -129,7 +134,7 @@ class Options:
     """More than one: NAME-0, NAME-1, and so on."""
     queues: int = 4
     """Queues on each broker of a topic that is made."""
-    group: str = "pyrmq-bench"
+    group: str = GROUP
     connections: int = 4
     consumers: int = 1
     """Connections that receive, where the load sends and receives."""
@@ -146,6 +151,8 @@ class Options:
     flush_wait: bool = True
     batch: int = 32
     max_msgs: int = 32
+    invisible_time: float = 60.0
+    """How long a popped message that is not acknowledged stays away."""
     tags: list[tuple[str, float]] = field(default_factory=list)
     keys: int = 0
     properties: list[tuple[str, str]] = field(default_factory=list)
@@ -184,7 +191,7 @@ class Options:
             check_property(name, value)
         if self.duration is None and self.count is None:
             self.duration = 10.0
-        if self.load in ("latency", "delay") and self.rate is None:
+        if self.load in AT_A_RATE and self.rate is None:
             self.rate = FIRST_RATE
         if self.load in READ_ONLY and self.rate is not None:
             raise OptionError(f"--rate is for loads that send; {self.load} takes what there is")
@@ -204,7 +211,9 @@ class Options:
         _within("in-flight", self.in_flight, 1, 65_536)
         _within("threads", self.threads, 1, 256)
         _within("batch", self.batch, 1, 32_767)
-        _within("max-msgs", self.max_msgs, 1, 1024)
+        _within("max-msgs", self.max_msgs, 1, MOST_OF_A_POP if self.load == "pop" else 1024)
+        if not 0.1 <= self.invisible_time <= 43_200:
+            raise OptionError("--invisible-time must be 100ms to 12h")
         _within("keys", self.keys, 0, 9_999_999_999)
         _within("delay-level", self.delay_level, 1, 18)
         if self.rate is not None and not LEAST_RATE <= self.rate <= MOST_RATE:

@@ -74,7 +74,8 @@ def run(options: Options, progress: Progress | None = None) -> Result:
             store = server.store
             options = replace(options, namesrv=server.namesrv, pids=[*options.pids, server.pid])
         topics = mixed.topics() if mixed else options.topic_names()
-        places = trio.run(find, options, topics)
+        pops = [(options.group, topic) for topic in topics] if options.load == "pop" else []
+        places = trio.run(find, options, topics, mixed.popped(options) if mixed else pops)
         if mixed:
             found: list[Role] = mixed.roles(options, places)
         else:
@@ -124,6 +125,8 @@ def _result(
 ) -> Result:
     received = options.load in RECEIVING
     messages, requests, size = report["consumed" if received else "produced"]
+    if options.load == "pop" and report["ended"] == "error" and not messages:
+        raise BenchError(report["why"])
     seconds = report["seconds"]
     rates = [role["rate"] for role in found if role["rate"]]
     target = sum(rates) if rates else None
@@ -180,7 +183,7 @@ def _result(
 
 
 def _from(kind: str, target: float | None) -> str:
-    return "sent" if kind == "commit" or target is None else "due"
+    return "sent" if kind in ("commit", "ack") or target is None else "due"
 
 
 def _interval(row: dict[str, Any], received: bool, main: str) -> Interval:

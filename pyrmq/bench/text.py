@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pyrmq.bench.options import RECEIVING
 from pyrmq.bench.result import Latency, Result, ServerUsage, Verify
 from pyrmq.escape import escape
 
@@ -14,8 +15,8 @@ NAMES = {
     "commit": "END_TRANSACTION",
     "late": "behind the delay",
     "refused": "request to refusal",
+    "ack": "ACK_MESSAGE",
 }
-RECEIVED = {"pull", "push", "latency"}
 
 
 def report(result: Result) -> str:
@@ -40,7 +41,7 @@ def size(number: float) -> str:
 
 
 def _lines(r: Result) -> Iterator[str]:
-    verb = "received" if r.load in RECEIVED else "sent" if r.load == "oneway" else "acknowledged"
+    verb = "received" if r.load in RECEIVING else "sent" if r.load == "oneway" else "acknowledged"
     loop = "closed loop: latencies from when a request was sent"
     if r.target_rate is not None:
         loop = f"open loop at {r.target_rate:,.0f} messages/s: latencies from when one was due"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from pyrmq.bench.options import READ_ONLY, OptionError, Options
+from pyrmq.bench.options import GROUP, READ_ONLY, OptionError, Options
 from pyrmq.bench.result import BenchError
 from pyrmq.engine import Command
 from pyrmq.errors import ConfigError, ConnectError, PyrmqError, ResponseError
@@ -80,12 +80,18 @@ class _Asker:
         self._last = 0
 
     async def ask(
-        self, server: str | Address, code: int, ext: Ext | None = None, *, ok: bool = True
+        self,
+        server: str | Address,
+        code: int,
+        ext: Ext | None = None,
+        *,
+        body: bytes = b"",
+        ok: bool = True,
     ) -> Command:
         """ResponseError unless it is a success, if `ok`."""
         address = parse_address(server) if isinstance(server, str) else server
         channel = await self._channels.get(address)
-        answer = await channel.call(code, ext, timeout=TIMEOUT)
+        answer = await channel.call(code, ext, body, timeout=TIMEOUT)
         if ok and answer.code != ResponseCode.SUCCESS:
             error = ResponseError.of(answer.code, answer.remark or "")
             error.server = format_address(address)
@@ -233,8 +239,35 @@ async def _at_broker(asker: _Asker, places: Places, topic: str, make: bool) -> N
     places.read[topic] = [(topic, master.name, master.ip, q) for q in range(read)]
 
 
-async def find(options: Options, topics: Sequence[str]) -> Places:
-    """Raises what servers say, ConnectError if none can be reached."""
+async def _group(asker: _Asker, target: Target, group: str) -> None:
+    """The group's progress in this queue is its end if it has none, or if it is our own group. So a
+    pop brings what is sent from now on; the progress of a pop is the broker's."""
+    topic, _, address, queue = target
+    where: Ext = {"consumerGroup": group, "topic": topic, "queueId": queue}
+    if group != GROUP:
+        asked = {**where, "setZeroIfNotFound": False}
+        answer = await asker.ask(address, RequestCode.QUERY_CONSUMER_OFFSET, asked, ok=False)
+        if answer.code != ResponseCode.QUERY_NOT_FOUND:
+            return  # it has one, or the pop will say what is wrong
+    ends = await asker.ask(address, RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": queue})
+    code = RequestCode.UPDATE_CONSUMER_OFFSET
+    progress = {**where, "commitOffset": ends.ext.get("offset", "0")}
+    answer = await asker.ask(address, code, progress, ok=False)
+    if answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+        body = fastjson.dumps({"groupName": group})
+        await asker.ask(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+        await asker.ask(address, code, progress)
+    elif answer.code not in (ResponseCode.SUCCESS, ResponseCode.REQUEST_CODE_NOT_SUPPORTED):
+        raise ResponseError.of(answer.code, answer.remark or "")
+
+
+async def find(
+    options: Options, topics: Sequence[str], pops: Sequence[tuple[str, str]] = ()
+) -> Places:
+    """Raises what servers say, ConnectError if none can be reached.
+
+    pops: group and topic of those that pop.
+    """
     places = Places()
     make = options.load not in READ_ONLY
     async with _asker(options) as asker:
@@ -257,6 +290,9 @@ async def find(options: Options, topics: Sequence[str]) -> Places:
                 nursery.start_soon(each, topic)
         if failed:
             raise failed[0]
+        for group, topic in pops:
+            for target in places.read[topic]:
+                await _group(asker, target, group)
     for topic in topics:
         for what, found in (("write", places.write[topic]), ("read", places.read[topic])):
             if not found and (make or what == "read"):

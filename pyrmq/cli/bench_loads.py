@@ -20,14 +20,14 @@ LOADS = {
     "pull": "Read what is stored, from the first message on, again and again.",
     "push": "Receive what others send, by pulls that wait at the broker.",
     "latency": "Send at a rate and receive: from the time due to the consumer.",
+    "pop": "Send at a rate, pop (POP_MESSAGE) and acknowledge each message.",
     "transaction": "Send halves, and commit each with END_TRANSACTION.",
     "delay": "Send with a delay level and receive: how late messages come.",
     "mixed": "Run the producers and consumers that a TOML file describes.",
 }
 FAILED, INTERRUPTED = 1, 130
-SENDERS = {"send", "batch", "oneway", "transaction", "delay", "latency", "mixed"}
-CONSUMERS = {"pull", "push", "latency", "mixed"}
-BOTH = SENDERS | CONSUMERS
+SENDERS = {"send", "batch", "oneway", "transaction", "delay", "latency", "pop", "mixed"}
+BOTH = SENDERS | {"pull", "push"}
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -88,7 +88,7 @@ _OPTIONS: list[Row] = [
         type=int,
         default=1,
         loads=SENDERS - {"mixed"},
-        help="Connections that receive (latency, delay, --verify).",
+        help="Connections that receive (latency, delay, pop, --verify).",
     ),
     _option(
         "-i",
@@ -104,7 +104,7 @@ _OPTIONS: list[Row] = [
         "--rate",
         type=click.FloatRange(0.001, 1e9),
         loads=SENDERS,
-        help="Messages/s in all: an open loop.  [default: closed loop; latency, delay: 1000]",
+        help="Messages/s in all: an open loop.  [default: closed loop; latency, delay, pop: 1000]",
     ),
     _option("-d", "--duration", type=_TIME, help="Of the measured window.  [default: 10s]"),
     _option("--count", type=click.IntRange(1), help="End after so many messages."),
@@ -138,7 +138,16 @@ _OPTIONS: list[Row] = [
         help="WAIT: answered behind the flush, with SYNC_FLUSH.",
     ),
     _option("--batch", type=int, default=32, loads={"batch", "mixed"}, help="Messages a request."),
-    _option("--max-msgs", type=int, default=32, loads=BOTH, help="Messages that a pull asks for."),
+    _option(
+        "--max-msgs", type=int, default=32, loads=BOTH, help="Messages a pull or pop asks for."
+    ),
+    _option(
+        "--invisible-time",
+        type=_TIME,
+        default=60.0,
+        loads={"pop", "mixed"},
+        help="How long a popped message stays away if it is not acknowledged.",
+    ),
     _option("--tags", type=_TAGS, loads=SENDERS, help="TagA,TagB or with weights TagA=7,TagB=3."),
     _option("--keys", type=int, default=0, loads=SENDERS, help="So many different KEYS.  [none]"),
     _option(

@@ -219,21 +219,20 @@ def sweep(
     "loads",
     multiple=True,
     metavar="NAME",
-    help="Only this load; may be given several times.  [default: all]",
+    help="Only this load; may be given several times.  [default: a quarter of an hour of them]",
 )
+@click.option("--full", is_flag=True, help="All loads, and longer windows: an hour or less.")
 @click.option(
     "--flush",
-    type=click.Choice(("ASYNC_FLUSH", "SYNC_FLUSH")),
-    default="ASYNC_FLUSH",
+    type=click.Choice(("ASYNC_FLUSH", "SYNC_FLUSH", "both")),
+    default="both",
     show_default=True,
-    help="When a send is answered.",
+    help="Only loads where a send is answered so.",
 )
 @click.option(
     "--duration",
     type=click.FloatRange(0.1, 3600),
-    default=5.0,
-    show_default=True,
-    help="Seconds of a window.",
+    help="Seconds of a window.  [default: 3; --full: 5]",
 )
 @click.option(
     "--warmup",
@@ -245,9 +244,7 @@ def sweep(
 @click.option(
     "--prepare",
     type=click.FloatRange(0, 600),
-    default=15.0,
-    show_default=True,
-    help="Seconds of each load before a JVM's first window.",
+    help="Seconds of each load before a JVM's first window.  [default: 8; --full: 15]",
 )
 @click.option(
     "--rounds",
@@ -258,18 +255,19 @@ def sweep(
 )
 @click.option("--dir", "directory", type=_FOLDER, help="Where stores are made: the disk measured.")
 @click.option("--heap", default="2g", show_default=True, help="Heap of a broker's JVM.")
-@click.option("--floor", type=_FILE, help="The floor's program.  [default: that of a checkout]")
 @click.option("--apache-home", type=_FOLDER, help="An unpacked release.  [default: by Maven]")
 @click.option("--apache-version", default="5.3.3", show_default=True, help="Which one by Maven.")
 @click.option("--kafka-home", type=_FOLDER, help="An unpacked release of Kafka.")
 @click.option("--nats", type=_FILE, help="The program `nats`, with `nats-server` beside it.")
+@click.option("--install", is_flag=True, help="Fetch Kafka (Maven) and NATS (Go) if missing.")
 @click.option("--from", "source", type=_FILE, help="Measure nothing: read an earlier --json.")
 @click.option("--json", "json_file", type=NEW_FILE, help="Write everything measured here.")
 @click.option("--html", type=NEW_FILE, help="Write a page with tables and plots here.")
 @click.option("--markdown", "markdown_file", type=NEW_FILE, help="Write the tables here.")
 def peers(
-    chosen: tuple[str, ...], loads: tuple[str, ...], flush: str, duration: float, warmup: float,
-    prepare: float, rounds: int, directory: Path | None, heap: str, source: Path | None,
+    chosen: tuple[str, ...], loads: tuple[str, ...], full: bool, flush: str,
+    duration: float | None, warmup: float, prepare: float | None, rounds: int,
+    directory: Path | None, heap: str, source: Path | None,
     json_file: Path | None, html: Path | None, markdown_file: Path | None, **places: Any,
 ) -> None:  # fmt: skip
     """Measure message brokers on this machine, in turns.
@@ -281,13 +279,14 @@ def peers(
     from pyrmq.bench.peers import turns
     from pyrmq.bench.peers.known import KEYS
     from pyrmq.bench.peers.known import peers as known
+    from pyrmq.bench.peers.loads import ASYNC, FEW, LOADS
     from pyrmq.bench.peers.markdown import markdown
     from pyrmq.bench.peers.page import page
     from pyrmq.bench.peers.peer import Plan
     from pyrmq.bench.peers.report import read_report, write_report
     from pyrmq.bench.result import write_file
 
-    names = [load.name for load in turns.LOADS]
+    names = [load.name for load in LOADS]
     for name in loads:
         if name not in names:
             raise click.BadParameter(f"{name!r} is none of {', '.join(names)}", param_hint="--load")
@@ -299,8 +298,13 @@ def peers(
     if source is not None:
         report = read_report(source)
     else:
-        plan = Plan(flush, duration, warmup, prepare, rounds, directory, heap)
-        wanted = [load for load in turns.LOADS if load.name in (loads or names)]
+        few = loads or (names if full else FEW)
+        wanted = [load for load in LOADS if load.name in few and flush in ("both", load.flush)]
+        if not wanted:
+            raise click.UsageError(f"none of these loads is one with {flush}")
+        seconds = duration or (5.0 if full else 3.0)
+        before = (15.0 if full else 8.0) if prepare is None else prepare
+        plan = Plan(ASYNC, seconds, warmup, before, rounds, directory, heap)
         command = ["pyrmq", *sys.argv[1:]]
         report = turns.run(known(chosen or KEYS, **places), wanted, plan, command, _say)
     text = markdown(report)

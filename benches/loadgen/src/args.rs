@@ -1,11 +1,9 @@
 //! The command line.
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
 
 pub const USAGE: &str = "\
 usage: loadgen MODE --addr HOST:PORT [options]
-       loadgen floor --dir DIR [--port P] [--sync]
 
 modes
   send         SEND_MESSAGE_V2 (310), a sliding window per connection
@@ -14,8 +12,6 @@ modes
   transaction  a half (310 with TRAN_MSG), on its answer END_TRANSACTION (37), one-way as real
                clients send it; what was delivered is read from the topic's queues
   idle         opens --connections that say nothing and holds them for --seconds
-  floor        the other side: serves sends on 127.0.0.1 with the least that a broker can do,
-               one write for all that came meanwhile; prints its port, ends at SIGTERM
 
 options
   --connections C   connections (1)
@@ -35,9 +31,6 @@ options
   --settle S        transaction: wait so long for what was not delivered when the load ended (10)
   --watch-pid PID   report the CPU time that process used in the measured window
   --stdin           idle: stop when stdin ends, too
-  --dir DIR         floor: where it writes
-  --port P          floor: where it listens (0: any free port)
-  --sync            floor: fdatasync before it answers
 ";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +40,6 @@ pub enum Mode {
     Pull,
     Transaction,
     Idle,
-    Floor,
 }
 
 impl Mode {
@@ -58,7 +50,6 @@ impl Mode {
             Mode::Pull => "pull",
             Mode::Transaction => "transaction",
             Mode::Idle => "idle",
-            Mode::Floor => "floor",
         }
     }
 }
@@ -84,9 +75,6 @@ pub struct Args {
     pub rollback: u64,
     pub two_way: bool,
     pub settle: f64,
-    pub dir: Option<PathBuf>,
-    pub port: u16,
-    pub sync: bool,
 }
 
 fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T, String> {
@@ -111,7 +99,6 @@ impl Args {
             Some("pull") => Mode::Pull,
             Some("transaction") => Mode::Transaction,
             Some("idle") => Mode::Idle,
-            Some("floor") => Mode::Floor,
             Some("-h" | "--help") => return Ok(None),
             Some(other) => return Err(format!("unknown mode: {other}")),
             None => return Err("a mode is missing".into()),
@@ -137,9 +124,6 @@ impl Args {
             rollback: 0,
             two_way: false,
             settle: 10.0,
-            dir: None,
-            port: 0,
-            sync: false,
         };
         while let Some(name) = words.next() {
             match name.as_str() {
@@ -150,10 +134,6 @@ impl Args {
                 }
                 "--two-way" => {
                     a.two_way = true;
-                    continue;
-                }
-                "--sync" => {
-                    a.sync = true;
                     continue;
                 }
                 _ => {}
@@ -181,17 +161,9 @@ impl Args {
                 "--stall" => a.stall = within(&name, number(&name, &value)?, 0.1, 600.0)?,
                 "--rollback" => a.rollback = within(&name, number(&name, &value)?, 0, 100)?,
                 "--settle" => a.settle = within(&name, number(&name, &value)?, 0.0, 600.0)?,
-                "--dir" => a.dir = Some(value.into()),
-                "--port" => a.port = number(&name, &value)?,
                 "--watch-pid" => a.watch_pid = Some(number(&name, &value)?),
                 _ => return Err(format!("unknown option: {name}")),
             }
-        }
-        if mode == Mode::Floor {
-            return match a.dir {
-                Some(_) => Ok(Some(a)),
-                None => Err("--dir is missing".into()),
-            };
         }
         let addr = addr.ok_or("--addr is missing")?;
         a.addr = addr
@@ -224,13 +196,6 @@ mod tests {
     }
 
     #[test]
-    fn the_floor_needs_a_folder_alone() {
-        let a = parse("floor --dir d --sync").unwrap().unwrap();
-        assert_eq!((a.mode, a.port, a.sync), (Mode::Floor, 0, true));
-        assert_eq!(a.dir, Some("d".into()));
-    }
-
-    #[test]
     fn tells_what_is_wrong() {
         for (line, word) in [
             ("", "mode"),
@@ -240,8 +205,6 @@ mod tests {
             ("send --addr 127.0.0.1:9 --queues 11", "1 to 10"),
             ("send --addr 127.0.0.1:9 --body x", "--body"),
             ("send --addr 127.0.0.1:9 --wat 1", "--wat"),
-            ("floor --sync", "--dir"),
-            ("floor --dir d --port 65536", "--port"),
         ] {
             let told = parse(line).unwrap_err();
             assert!(told.contains(word), "{line}: {told}");

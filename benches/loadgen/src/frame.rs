@@ -1,5 +1,4 @@
 //! Remoting frames: requests written once with a JSON header, answers read without a JSON parser.
-//! (The floor reads requests with the same means: their headers have the same form.)
 //!
 //! Layout (spec: remoting, "Frame"): int32 length of the rest, one byte serialize type, uint24
 //! header length, header, body; everything big-endian.
@@ -217,13 +216,6 @@ impl Answer<'_> {
     /// Whether it is a request and no answer.
     pub fn is_request(&self) -> bool {
         self.flag().is_some_and(|flag| flag & ANSWER == 0)
-    }
-
-    /// Whether it is a request that nobody answers.
-    pub fn is_oneway(&self) -> bool {
-        let oneway = i64::from(ONEWAY);
-        self.flag()
-            .is_some_and(|flag| flag & (ANSWER | oneway) == oneway)
     }
 
     fn binary_field(&self, name: &[u8]) -> Option<&[u8]> {

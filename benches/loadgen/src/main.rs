@@ -5,8 +5,6 @@
 //! answers that arrived and sends all new requests with one system call each, and the clock is
 //! read once per wake-up of a connection. Every answer is checked all the same.
 //!
-//! `loadgen floor` is the other side: what a broker is measured against (see `floor`).
-//!
 //! The result is one JSON line on stdout. Exit status: 0 all answers were good, 1 the broker
 //! refused some requests (the line tells how many and why) or did not deliver all that was
 //! committed, 2 the run failed.
@@ -14,7 +12,6 @@
 mod args;
 mod conn;
 mod drive;
-mod floor;
 mod frame;
 mod idle;
 mod measure;
@@ -30,7 +27,6 @@ use args::{Args, Mode};
 fn run(args: &Args) -> Result<bool, String> {
     match args.mode {
         Mode::Idle => idle::run(args),
-        Mode::Floor => floor::run(args),
         Mode::Send | Mode::SendBatch => {
             let mut load = send::SendLoad::new(args);
             finish(args, drive::drive(args, &mut load)?, "")

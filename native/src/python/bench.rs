@@ -1,9 +1,10 @@
-//! `BenchRun`: a run of the load generator.
+//! `BenchRun`: a run of the load generator. `BenchFloor`: what a broker is measured against.
 
 use parking_lot::Mutex;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use pyrmq_bench::floor::Floor;
 use pyrmq_bench::report::{IntervalRow, Latency, Report, Server, Verified};
 use pyrmq_bench::{Config, Kind, Role, Run, Target};
 use std::net::SocketAddr;
@@ -17,6 +18,8 @@ struct RoleDict {
     /// Of a batch: messages; of delay: its level and ms.
     batch: u32,
     delay: (u32, u64),
+    /// Of pop: ms.
+    invisible: u64,
     connections: usize,
     in_flight: usize,
     rate: Option<f64>,
@@ -68,6 +71,9 @@ impl RoleDict {
             },
             "pull" => Kind::Pull,
             "push" => Kind::Push,
+            "pop" => Kind::Pop {
+                invisible_ms: self.invisible,
+            },
             other => return Err(format!("no kind of role: {other:?}")),
         };
         let target = |(topic, broker, addr, queue): (String, String, String, u32)| {
@@ -189,6 +195,37 @@ impl BenchRun {
         };
         let report = py.detach(|| run.finish()).map_err(PyValueError::new_err)?;
         report_dict(py, &report)
+    }
+}
+
+/// The floor: the least that a broker can do. It serves in a thread; dropping it stops it.
+#[pyclass(frozen, module = "pyrmq._native")]
+pub struct BenchFloor(Floor);
+
+#[pymethods]
+impl BenchFloor {
+    /// Listens on this loopback port (0: a free one), with its files below `directory`. `sync`: each
+    /// write is followed by fdatasync. OSError if that fails.
+    #[new]
+    fn new(py: Python<'_>, directory: PathBuf, sync: bool, port: u16) -> PyResult<Self> {
+        py.detach(|| Floor::start(&directory, sync, port))
+            .map(BenchFloor)
+            .map_err(PyOSError::new_err)
+    }
+
+    #[getter]
+    fn port(&self) -> u16 {
+        self.0.port()
+    }
+
+    /// Whether it serves no more.
+    fn ended(&self) -> bool {
+        self.0.ended()
+    }
+
+    /// Ends it and removes its files. OSError if it had failed.
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.stop()).map_err(PyOSError::new_err)
     }
 }
 

@@ -42,6 +42,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(ha::newest_record, m)?)?;
     m.add_class::<listener::Listener>()?;
     m.add_class::<pulls::PullGrants>()?;
+    m.add_class::<bench::BenchFloor>()?;
     m.add_class::<bench::BenchRun>()?;
     m.add("PULL_ALIKE", pulls::alike())?;
     m.add_class::<encode::SendRows>()?;

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from pyrmq.bench.peers import remoting
+from pyrmq.bench.peers.jvm import cache, fetch, java
 from pyrmq.bench.peers.ours import folder
 from pyrmq.bench.peers.peer import (
     Load,
@@ -29,23 +28,6 @@ from pyrmq.bench.peers.peer import (
 from pyrmq.escape import escape
 
 VERSION = "5.3.3"
-PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>pyrmq</groupId><artifactId>bench-peer</artifactId><version>1</version>
-  <dependencies>
-    <dependency>
-      <groupId>org.apache.rocketmq</groupId><artifactId>rocketmq-namesrv</artifactId>
-      <version>{version}</version>
-    </dependency>
-    <dependency>
-      <groupId>org.apache.rocketmq</groupId><artifactId>rocketmq-broker</artifactId>
-      <version>{version}</version>
-    </dependency>
-  </dependencies>
-</project>
-"""
-FETCH_SECONDS = 900.0
 BROKER_JVM = (
     *("-server", "-XX:+UseG1GC", "-XX:G1HeapRegionSize=16m", "-XX:G1ReservePercent=25"),
     *("-XX:InitiatingHeapOccupancyPercent=30", "-XX:SoftRefLRUPolicyMSPerMB=0"),
@@ -58,25 +40,6 @@ OPENED = (
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
 )
 READY = "boot success"
-
-
-def java() -> str:
-    """The launcher. Unavailable if there is none."""
-    home = os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").is_file():
-        return str(Path(home) / "bin" / "java")
-    found = shutil.which("java")
-    if found is None:
-        raise Unavailable(
-            "java is missing: install a JDK, 17 or 21 (Debian: apt install openjdk-17-jdk-headless)"
-        )
-    return found
-
-
-def cache() -> Path:
-    """Where jars are kept."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "pyrmq" / "bench"
 
 
 class Apache:
@@ -100,39 +63,13 @@ class Apache:
                     f"--apache-home {escape(str(self._home))} has no lib/rocketmq-broker-*.jar: "
                     "unpack rocketmq-all-…-bin-release.zip of rocketmq.apache.org"
                 )
-        elif not (self._jars.parent / "complete").is_file():
-            self._fetch()
-
-    def _fetch(self) -> None:
-        maven = shutil.which("mvn")
-        if maven is None:
-            raise Unavailable(
-                f"its jars are not here yet, and mvn is missing: install Apache Maven "
-                f"(Debian: apt install maven), or give an unpacked release {self._version} with "
-                "--apache-home"
+        else:
+            parts = ("rocketmq-namesrv", "rocketmq-broker")
+            fetch(
+                self._jars.parent,
+                [("org.apache.rocketmq", part, self._version) for part in parts],
+                f"give an unpacked release {self._version} with --apache-home",
             )
-        target = self._jars.parent
-        target.mkdir(parents=True, exist_ok=True)
-        (target / "pom.xml").write_text(POM.format(version=self._version))
-        words = [maven, "-q", "-B", PLUGIN, "-DincludeScope=runtime", "-DoutputDirectory=lib"]
-        try:
-            done = subprocess.run(
-                words,
-                cwd=target,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                timeout=FETCH_SECONDS,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as e:
-            raise Unavailable(f"Maven did not fetch its jars: {escape(str(e))}") from None
-        if done.returncode != 0:
-            said = escape(done.stdout.strip()[-800:])
-            raise Unavailable(f"Maven did not fetch its jars {self._version}: {said}")
-        (target / "complete").touch()
 
     def _command(self, home: Path, heap: str, *words: str) -> list[str]:
         classes = os.pathsep.join([str(self._jars / "*")])
@@ -175,6 +112,11 @@ class Apache:
                     )
 
     def load(self, serving: Serving, load: Load, seconds: float, warmup: float) -> Measured:
+        if load.topics > 1:
+            raise Unavailable(
+                f"it is not loaded with {load.topics:,} topics: for each that is made it writes "
+                "all of them, which takes minutes"
+            )
         return remoting.measure(serving, load, seconds, warmup)
 
 

@@ -17,18 +17,18 @@ KEYS = ("floor", "pyrmq", "apache", "kafka", "nats")
 def peers(
     chosen: Sequence[str] = KEYS,
     *,
-    floor: Path | None = None,
     apache_home: Path | None = None,
     apache_version: str = VERSION,
     kafka_home: Path | None = None,
     nats: Path | None = None,
+    install: bool = False,
 ) -> list[Peer]:
-    """Those chosen, from the places that are given."""
+    """Those chosen, from the places that are given. install: fetches what is missing."""
     known: list[Peer] = [
-        Floor(floor),
+        Floor(),
         Ours(),
         Apache(apache_home, apache_version),
-        Kafka(kafka_home),
-        Nats(nats),
+        Kafka(kafka_home, install),
+        Nats(nats, install),
     ]
     return [peer for peer in known if peer.key in chosen]

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyrmq.bench.peers.jvm import cache
 from pyrmq.bench.peers.ours import folder
 from pyrmq.bench.peers.peer import (
     Load,
@@ -34,26 +35,36 @@ from pyrmq.escape import escape
 FIRST = 20_000
 """Messages of a first try, which tells the rate."""
 MOST = 5_000_000
-ADVICE = (
-    "install it with `go install github.com/nats-io/natscli/nats@v0.4.0` (client) and "
-    "`go install github.com/nats-io/nats-server/v2@v2.14.9` (server), and give the client with "
-    "--nats PATH; the server is looked for beside it and on PATH"
+SERVER, CLIENT = (
+    "github.com/nats-io/nats-server/v2@v2.14.9",
+    "github.com/nats-io/natscli/nats@v0.4.0",
 )
+ADVICE = (
+    "get it with --install (needs Go), or install the programs of these Go modules yourself, "
+    f"{CLIENT} and {SERVER}, and give the client with --nats PATH; the server is looked for beside "
+    "it and on PATH"
+)
+INSTALL_SECONDS = 900.0
 _RATE = re.compile(r"(?:aggregated )?stats: ([\d,]+) msgs/sec")
 
 
 class Nats:
-    """client: the program `nats`; default: that on PATH."""
+    """client: the program `nats`; default: the one that --install built, or the one on PATH.
+    install: builds client and server with Go, and keeps them."""
 
     key, title, compiles = "nats", "NATS JetStream", False
 
-    def __init__(self, client: Path | None = None) -> None:
-        found = shutil.which("nats")
-        self._client = client or (Path(found) if found else None)
+    def __init__(self, client: Path | None = None, install: bool = False) -> None:
+        kept, found = self._kept / "nats", shutil.which("nats")
+        self._client = client or (Path(found) if found and not kept.is_file() else kept)
+        self._install = install and client is None
         self._rates: dict[str, float] = {}
 
+    @property
+    def _kept(self) -> Path:
+        return cache() / f"nats-{SERVER.rpartition('@')[2]}"
+
     def _server(self) -> Path:
-        assert self._client is not None
         beside = self._client.parent / "nats-server"
         found = str(beside) if beside.is_file() else shutil.which("nats-server")
         if found is None:
@@ -61,9 +72,21 @@ class Nats:
         return Path(found)
 
     def require(self) -> None:
-        if self._client is None or not self._client.is_file():
+        if not self._client.is_file() and self._install:
+            self._build()
+        if not self._client.is_file():
             raise Unavailable(f"its client `nats` is missing: {ADVICE}")
         self._server()
+
+    def _build(self) -> None:
+        go = shutil.which("go")
+        if go is None:
+            raise Unavailable("go is missing, which builds it: install Go, then run this again")
+        self._kept.mkdir(parents=True, exist_ok=True)
+        words = [go, "install"]
+        for module in (SERVER, CLIENT):
+            output_of([*words, module], INSTALL_SECONDS, {"GOBIN": str(self._kept)})
+        self._client = self._kept / "nats"
 
     @contextmanager
     def serve(self, plan: Plan) -> Iterator[Serving]:
@@ -76,6 +99,7 @@ class Nats:
                 f'jetstream {{ store_dir: "{home}/store", max_file: 128GB, '
                 f"sync_interval: {sync} }}\n"
             )
+            self._rates = {}
             words = [str(self._server()), "-c", str(conf)]
             said = subprocess.run(
                 [words[0], "--version"], capture_output=True, text=True, timeout=30, check=False
@@ -91,6 +115,8 @@ class Nats:
                 )
 
     def load(self, serving: Serving, load: Load, seconds: float, warmup: float) -> Measured:
+        if load.mode not in ("send", "batch") or load.topics > 1:
+            raise Unavailable("it is only loaded with what publishes, to one subject")
         if load.name not in self._rates:
             self._rates[load.name] = self._run(serving, load, FIRST).rate
         if warmup > 0:
@@ -104,7 +130,6 @@ class Nats:
         return min(each, MOST) * load.connections
 
     def _run(self, serving: Serving, load: Load, count: int) -> Measured:
-        assert self._client is not None
         with tempfile.TemporaryDirectory(prefix="pyrmq-bench-") as place:
             file = Path(place) / "out.csv"
             # A batch of ours is one request; there the client's whole window is sent at once too.

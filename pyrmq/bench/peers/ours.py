@@ -10,12 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyrmq.bench.floor import command
 from pyrmq.bench.peers import remoting
 from pyrmq.bench.peers.peer import Load, Measured, Plan, Serving, Unavailable, process
-from pyrmq.bench.result import BenchError
 from pyrmq.version import __version__
-
-CHECKOUT = Path(__file__).resolve().parents[3] / "benches" / "loadgen"
 
 
 @contextmanager
@@ -59,32 +57,24 @@ class Ours(_Remoting):
 class Floor(_Remoting):
     """A minimal broker: one thread, one epoll, one write for all that came in a pass, and for
     SYNC_FLUSH one fdatasync. It has no queues and no index, and checks nothing. No broker can be
-    faster on this machine.
-
-    program: one that is started with `floor --dir DIR [--sync]` and prints `port P`; default: that
-    of a checkout, built there.
-    """
+    faster on this machine."""
 
     key, title = "floor", "the floor"
 
-    def __init__(self, program: Path | None = None) -> None:
-        self._program = program or CHECKOUT / "target" / "release" / "loadgen"
-
     def require(self) -> None:
-        if not self._program.is_file():
-            raise Unavailable(
-                f"{self._program} is missing: in a checkout of pyrmq run `cargo build --release` "
-                "in benches/loadgen, or give the program with --floor"
-            )
+        pass
 
     @contextmanager
     def serve(self, plan: Plan) -> Iterator[Serving]:
         with folder("floor", plan) as home:
-            words = [str(self._program), "floor", "--dir", str(home)]
-            words += ["--sync"] * (plan.flush == "SYNC_FLUSH")
+            words = command(home / "store", sync=plan.flush == "SYNC_FLUSH")
             with process(words, "port ", home / "log") as (server, text):
-                port = text.split()[1]
-                if not port.isdigit():
-                    raise BenchError(f"{self._program} said no port")
-                command = [self._program.name, *words[1:]]
-                yield Serving(f"127.0.0.1:{port}", server.pid, "", command)
+                # Its pulls bring messages from memory.
+                shown = ["python", *words[1:]]
+                address = f"127.0.0.1:{text.split()[1]}"
+                yield Serving(address, server.pid, "", shown, filled=True)
+
+    def load(self, serving: Serving, load: Load, seconds: float, warmup: float) -> Measured:
+        if load.mode == "latency":
+            raise Unavailable("it has no queues, so nothing that it took is received")
+        return super().load(serving, load, seconds, warmup)

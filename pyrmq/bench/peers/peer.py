@@ -36,7 +36,7 @@ class Unavailable(BenchError):
 
 @dataclass(frozen=True)
 class Load:
-    """What each peer gets. `mode`: send, batch. Sizes in bytes."""
+    """What each peer gets. `mode`: send, batch, pull, latency. Sizes in bytes."""
 
     name: str
     mode: str
@@ -44,12 +44,25 @@ class Load:
     in_flight: int
     size: int
     batch: int = 1
-    """Messages of a request, with mode batch."""
+    """Messages of a request, with modes batch and pull."""
+    flush: str = ""
+    """"": that of the plan."""
+    rate: float = 0.0
+    """Messages/s, with mode latency."""
+    topics: int = 1
+    """Topics that are sent to in turns."""
+    part_of: str = ""
+    """The name of a load: the rate is also shown as a part of the same peer's rate there."""
 
     @property
     def text(self) -> str:
-        what = f"batches of {self.batch}, " if self.mode == "batch" else ""
-        return f"{what}{self.connections} x {self.in_flight}, {self.size} B"
+        what = {"batch": f"batches of {self.batch}, ", "pull": f"pulls of {self.batch}, "}
+        text = f"{what.get(self.mode, '')}{self.connections} x {self.in_flight}, {self.size} B"
+        if self.mode == "latency":
+            text = f"send to receive at {self.rate:,.0f}/s, {self.size} B"
+        if self.topics > 1:
+            text += f", {self.topics:,} topics in turns"
+        return f"{text}, SYNC_FLUSH" if self.flush == "SYNC_FLUSH" else text
 
 
 @dataclass(frozen=True)
@@ -77,6 +90,8 @@ class Serving:
     command: list[str]
     settings: str = ""
     """What was set besides defaults, for the report."""
+    filled: bool = False
+    """Whether it has messages to pull."""
 
 
 @dataclass(frozen=True)
@@ -247,7 +262,9 @@ def cpu_per_message(before: float | None, after: float | None, messages: int) ->
     return (after - before) / messages * 1e6
 
 
-def output_of(words: Sequence[str], seconds: float) -> str:
+def output_of(
+    words: Sequence[str], seconds: float, environment: Mapping[str, str] | None = None
+) -> str:
     """What a client printed, both streams. BenchError if it failed or took longer."""
     try:
         done = subprocess.run(
@@ -258,6 +275,7 @@ def output_of(words: Sequence[str], seconds: float) -> str:
             text=True,
             errors="replace",
             timeout=seconds,
+            env={**os.environ, **(environment or {})},
             check=False,
         )
     except subprocess.TimeoutExpired:

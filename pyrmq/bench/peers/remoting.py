@@ -7,21 +7,43 @@ from pyrmq.bench.peers.peer import Load, Measured, Serving
 from pyrmq.bench.result import BenchError, Result
 
 TOPIC = "BenchPeers"
+FILL = 200_000
+"""Messages that pulls read, again and again."""
 
 
 def arguments(serving: Serving, load: Load, seconds: float, warmup: float) -> list[str]:
     """Options of `pyrmq bench MODE`."""
-    words = ["--address", serving.address, "--pid", str(serving.pid)]
-    words += ["--topic", f"{TOPIC}{load.mode.capitalize()}", "--size", str(load.size)]
+    words = ["--address", serving.address, "--pid", str(serving.pid), "--topic", _topic(load)]
     words += ["--connections", str(load.connections), "--in-flight", str(load.in_flight)]
     words += ["--duration", f"{seconds:g}s", "--warmup", f"{warmup:g}s"]
+    if load.mode != "pull":
+        words += ["--size", str(load.size)]
     if load.mode == "batch":
         words += ["--batch", str(load.batch)]
+    if load.mode == "pull":
+        words += ["--max-msgs", str(load.batch)]
+    if load.rate:
+        words += ["--rate", f"{load.rate:g}"]
+    if load.topics > 1:
+        words += ["--topics", str(load.topics)]
     return words
+
+
+def _topic(load: Load) -> str:
+    return f"{TOPIC}{'Many' if load.topics > 1 else load.mode.capitalize()}"
+
+
+def fill(serving: Serving, load: Load) -> None:
+    """Stores what pulls read. BenchError."""
+    words = ["--address", serving.address, "--topic", _topic(load), "--size", str(load.size)]
+    child.run("batch", [*words, "--connections", "1", "--count", str(FILL)], quiet=True)
+    serving.filled = True
 
 
 def measure(serving: Serving, load: Load, seconds: float, warmup: float) -> Measured:
     """BenchError if not one message got through."""
+    if load.mode == "pull" and not serving.filled:
+        fill(serving, load)
     words = arguments(serving, load, seconds, warmup)
     result = child.run(load.mode, words, quiet=True)
     return measured(result, ["pyrmq", "bench", load.mode, *words])

@@ -92,14 +92,13 @@ class Report:
             for w in self.of(load, peer)
             if rounds.get(w.round) and getattr(w, name)
         ]
-        if not pairs:
-            return None
-        of = sorted(b / a for a, b in pairs)
-        known = ratio([a for a, _ in pairs], [b for _, b in pairs])
-        if known is None:
-            return None
-        spread = (of[-1] - of[0]) / statistics.median(of) if len(of) > 1 else None
-        return Ratio(known.a, known.b, statistics.median(of), of[0], of[-1], spread)
+        return _beside(pairs)
+
+    def part(self, load: Load, peer: str) -> Ratio | None:
+        """The rate as a part of the same peer's with `load.part_of`, by rounds."""
+        rounds = {w.round: w.rate for w in self.of(load.part_of, peer)}
+        pairs = [(rounds[w.round], w.rate) for w in self.of(load.name, peer) if w.round in rounds]
+        return _beside(pairs)
 
     def notes(self) -> list[str]:
         """What the clients said about their windows, each once."""
@@ -115,6 +114,18 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+
+def _beside(pairs: list[tuple[float, float]]) -> Ratio | None:
+    """The second of each pair in times the first."""
+    if not pairs:
+        return None
+    of = sorted(b / a for a, b in pairs)
+    known = ratio([a for a, _ in pairs], [b for _, b in pairs])
+    if known is None:
+        return None
+    spread = (of[-1] - of[0]) / statistics.median(of) if len(of) > 1 else None
+    return Ratio(known.a, known.b, statistics.median(of), of[0], of[-1], spread)
 
 
 def write_report(path: Path, report: Report) -> None:
@@ -178,7 +189,12 @@ def table(report: Report, load: Load) -> tuple[list[str], list[list[str]]]:
     there = report.measured(load.name)
     yards = [key for key in YARDSTICKS if key in there]
     heads = ["", *(column.title for column in COLUMNS)]
-    heads += [f"Rate, times {report.title(key)}" for key in yards]
+    # At a given rate the rate is that of all.
+    name, title = ("p99_us", "p99") if load.rate else ("rate", "Rate")
+    heads += [f"{title}, times {report.title(key)}" for key in yards]
+    parts = {peer: report.part(load, peer) for peer in there} if load.part_of else {}
+    if parts := {peer: found for peer, found in parts.items() if found}:
+        heads.append(f"Rate, times its own with {load.part_of}")
     rows = []
     for peer in there:
         row = [report.title(peer)]
@@ -186,6 +202,10 @@ def table(report: Report, load: Load) -> tuple[list[str], list[list[str]]]:
             values = report.values(load.name, peer, column.name)
             row.append(column.text(statistics.median(values)) if values else "")
         for key in yards:
-            row.append(ratio_text(report.beside(load.name, peer, key)) if key != peer else "1")
+            row.append(
+                ratio_text(report.beside(load.name, peer, key, name)) if key != peer else "1"
+            )
+        if parts:
+            row.append(ratio_text(parts.get(peer)))
         rows.append(row)
     return heads, rows

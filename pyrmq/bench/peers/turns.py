@@ -1,4 +1,5 @@
 """Measures peers in turns: all run at once, and in every round each has one window of a load.
+They are started anew for each flush mode.
 
 So a machine that is slow for a while is slow for all of them. Ratios are taken within a round.
 """
@@ -6,10 +7,12 @@ So a machine that is slow for a while is slow for all of them. Ratios are taken 
 from __future__ import annotations
 
 import datetime
+import itertools
 import os
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from pyrmq.bench.environment import environment
@@ -17,13 +20,6 @@ from pyrmq.bench.peers.peer import Load, Measured, Peer, Plan, Serving, Unavaila
 from pyrmq.bench.peers.report import Entry, Failure, Report
 from pyrmq.bench.result import BenchError
 
-LOADS = (
-    Load("1x1", "send", 1, 1, 1024),
-    Load("1x64", "send", 1, 64, 1024),
-    Load("8x128", "send", 8, 128, 1024),
-    Load("64x1", "send", 64, 1, 1024),
-    Load("batch-1x4x32", "batch", 1, 4, 1024, 32),
-)
 Say = Callable[[str], None]
 
 
@@ -40,11 +36,11 @@ def run(
     where = environment({}, plan.directory or Path(tempfile.gettempdir()))
     turns = _Turns(plan, say)
     interrupted = False
+    flushes: dict[str, None] = {}
     try:
-        with ExitStack() as stack:
-            turns.start(peers, stack)
-            for load in loads:
-                turns.load(load)
+        for flush, group in itertools.groupby(loads, lambda load: load.flush or plan.flush):
+            flushes[flush] = None
+            turns.round(peers, replace(plan, flush=flush), list(group))
     except KeyboardInterrupt:
         if not turns.windows:
             raise
@@ -52,7 +48,7 @@ def run(
     return Report(
         started=started,
         command=list(command),
-        flush=plan.flush,
+        flush=" and ".join(flushes),
         seconds=plan.seconds,
         warmup=plan.warmup,
         prepare=plan.prepare,
@@ -76,23 +72,43 @@ class _Turns:
         self.windows: list[Window] = []
         self.failures: list[Failure] = []
 
-    def start(self, peers: Sequence[Peer], stack: ExitStack) -> None:
-        for peer in peers:
-            self._say(f"starting {peer.title}")
-            try:
-                peer.require()
-                serving = stack.enter_context(peer.serve(self._plan))
-            except (BenchError, OSError) as error:
-                missing = str(error)
-                self._say(f"{peer.title} is not measured: {missing}")
+    def round(self, peers: Sequence[Peer], plan: Plan, loads: Sequence[Load]) -> None:
+        """Loads of one flush mode, which the peers are started with."""
+        self._plan = plan
+        self._serving = []
+        with ExitStack() as stack:
+            for peer in peers:
+                self._start(peer, stack, loads)
+            if not self._serving and not self.windows:
+                raise BenchError("no peer can be measured: see above what is missing")
+            for load in loads:
+                self.load(load)
+
+    def _start(self, peer: Peer, stack: ExitStack, loads: Sequence[Load]) -> None:
+        known = next((n for n, e in enumerate(self.entries) if e.key == peer.key), None)
+        if known is not None and self.entries[known].missing:
+            return
+        self._say(f"starting {peer.title}")
+        try:
+            peer.require()
+            serving = stack.enter_context(peer.serve(self._plan))
+        except (BenchError, OSError) as error:
+            missing = str(error)
+            self._say(f"{peer.title} is not measured: {missing}")
+            if known is None:
                 self.entries.append(Entry(peer.key, peer.title, missing=missing))
-                continue
-            self._serving.append((peer, serving))
+            else:
+                self.failures += [Failure(peer.key, load.name, missing) for load in loads]
+            return
+        self._serving.append((peer, serving))
+        if known is None:
             self.entries.append(
                 Entry(peer.key, peer.title, serving.version, serving.command, serving.settings)
             )
-        if not self._serving:
-            raise BenchError("no peer can be measured: see above what is missing")
+        elif serving.settings != self.entries[known].settings:
+            entry = self.entries[known]
+            both = f"{entry.settings}; with {self._plan.flush}: {serving.settings}"
+            self.entries[known] = replace(entry, settings=both)
 
     def load(self, load: Load) -> None:
         """All windows of a load; a peer that fails has no further one of it."""

@@ -107,6 +107,11 @@ def test_a_process_that_ends_is_told(running: Running) -> None:
         measured(running, "send", pids=[child.pid])
 
 
+def test_our_own_broker_has_no_pop_yet(running: Running) -> None:
+    with pytest.raises(BenchError, match=r"POP_MESSAGE \(code 200050\).*no POP consumption"):
+        measured(running, "pop", count=10, verify=True)
+
+
 def command(*words: str) -> list[str]:
     return [sys.executable, "-m", "pyrmq", "bench", *words]
 

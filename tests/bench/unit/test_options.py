@@ -111,7 +111,7 @@ def test_the_topics_of_a_mixed_load(tmp_path: Path) -> None:
         ("[[producer]]\nrate = 'fast'", "rate: str is the wrong type"),
         ("[[producer]]\nrate = 0", "rate must be above 0"),
         ("[[producer]]\nconnections = true", "bool is the wrong type"),
-        ("[[consumer]]\n[[consumer]]\nkind = 'pop'", "consumer 2: kind is one of push, pull"),
+        ("[[consumer]]\n[[consumer]]\nkind = 'peek'", "consumer 2: kind is one of push, pull, pop"),
         ("[[producer]]\ntags = {A = 0}", "the weight of tag A"),
         ("[[producer]]\ntopic = 'a b'", "illegal"),
         ("[[consumer]]\nin_flight = 5", "consumer 1: in_flight is not for kind push"),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +11,7 @@ from click.testing import CliRunner
 
 from benches import flame, saved
 from pyrmq.bench import svg
-from pyrmq.bench.peers import kafka, nats, remoting, turns
+from pyrmq.bench.peers import kafka, nats, remoting
 from pyrmq.bench.peers.apache import Apache
 from pyrmq.bench.peers.known import KEYS, peers
 from pyrmq.bench.peers.markdown import markdown
@@ -29,51 +27,11 @@ from pyrmq.bench.peers.peer import (
     output_of,
     process,
 )
-from pyrmq.bench.peers.report import Report, read_report, write_report
+from pyrmq.bench.peers.report import read_report, write_report
 from pyrmq.bench.result import BenchError
 from pyrmq.cli import main
 from tests.bench.unit.canned import parsed, result, texts
-
-LOADS = (Load("1x64", "send", 1, 64, 1024), Load("64x1", "send", 64, 1, 1024))
-NASTY = "<script>alert(1)</script> \x1b[31m & |"
-
-
-class Made:
-    """A peer whose rates are given, one a window."""
-
-    def __init__(
-        self, key: str, rates: list[float], compiles: bool = False, missing: str = ""
-    ) -> None:
-        self.key, self.title, self.compiles = key, key.capitalize(), compiles
-        self.asked: list[tuple[str, float]] = []
-        self.running = False
-        self._rates, self._missing = rates, missing
-
-    def require(self) -> None:
-        if self._missing:
-            raise Unavailable(self._missing)
-
-    @contextmanager
-    def serve(self, plan: Plan) -> Iterator[Serving]:
-        self.running = True
-        yield Serving("127.0.0.1:1", 1, "1.0", [self.key, "--start"], NASTY)
-        self.running = False
-
-    def load(self, serving: Serving, load: Load, seconds: float, warmup: float) -> Measured:
-        assert self.running
-        self.asked.append((load.name, seconds))
-        rate = self._rates[len(self.asked) - 1]
-        if rate < 0:
-            raise BenchError(NASTY)
-        return Measured(
-            *(rate, 100, 1.0, 100.0, 2000.0, None, 4.0, 0, "a client", [self.key]),
-            notes=[NASTY],
-        )
-
-
-def measured(*made: Made, rounds: int = 2, loads: tuple[Load, ...] = LOADS) -> Report:
-    plan = Plan(rounds=rounds, seconds=1, warmup=0, prepare=9)
-    return turns.run(made, loads, plan, ["pyrmq", "bench", "peers", NASTY])
+from tests.bench.unit.made import TWO, Made, measured
 
 
 def test_peers_have_their_windows_in_turns() -> None:
@@ -94,7 +52,7 @@ def test_peers_have_their_windows_in_turns() -> None:
 
 def test_a_peer_that_compiles_is_warmed_up_first() -> None:
     java = Made("apache", [1, 10, 20], compiles=True)
-    report = measured(java, loads=LOADS[:1])
+    report = measured(java, loads=TWO[:1])
     assert [seconds for _, seconds in java.asked] == [9, 1, 1]
     assert [window.rate for window in report.windows] == [10, 20]
 
@@ -176,6 +134,7 @@ def test_the_file_can_be_read_again_and_another_is_refused(tmp_path: Path) -> No
     ("words", "said"),
     [
         (["--load", "9x9"], "none of 1x1, 1x64"),
+        (["--load", "1x1", "--flush", "SYNC_FLUSH"], "none of these loads is one with SYNC_FLUSH"),
         (["--heap", "much"], "write it as 2g"),
         (["--peer", "rabbit"], "is not one of"),
         (["--rounds", "0"], "is not in the range"),
@@ -192,39 +151,73 @@ def test_each_peer_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     said = {}
-    for peer in peers(floor=tmp_path / "none"):
+    for peer in peers():
         try:
             peer.require()
         except Unavailable as why:
             said[peer.key] = str(why)
-    assert set(said) == set(KEYS) - {"pyrmq"}
-    assert "--floor" in said["floor"]
+    assert set(said) == set(KEYS) - {"floor", "pyrmq"}
     assert "install a JDK" in said["apache"]
     assert "--kafka-home" in said["kafka"]
+    assert "--install" in said["kafka"]
     assert "--nats" in said["nats"]
+    (nats_peer,) = peers(["nats"], install=True)
+    with pytest.raises(Unavailable, match="go is missing"):
+        nats_peer.require()
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.touch()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(Unavailable, match="install Apache Maven"):
         Apache().require()
+    (kafka_peer,) = peers(["kafka"], install=True)
+    with pytest.raises(Unavailable, match=r"install Apache Maven.*or give an unpacked release"):
+        kafka_peer.require()
     with pytest.raises(Unavailable, match="has no lib/rocketmq-broker"):
         Apache(tmp_path).require()
 
 
 def test_the_floor_is_started_and_stopped(tmp_path: Path) -> None:
-    program = tmp_path / "floor"
-    program.write_text(
-        f"#!{sys.executable}\nprint('port 4711', flush=True)\nimport signal\nsignal.pause()\n"
-    )
-    program.chmod(0o755)
-    floor = Floor(program)
+    floor = Floor()
     floor.require()
-    with floor.serve(Plan(directory=tmp_path)) as serving:
-        assert serving.address == "127.0.0.1:4711"
+    with floor.serve(Plan(directory=tmp_path, flush="SYNC_FLUSH")) as serving:
+        assert "--sync" in serving.command
         assert Path(f"/proc/{serving.pid}").exists()
+        with pytest.raises(Unavailable, match="no queues"):
+            floor.load(serving, Load("l", "latency", 1, 1, 16, rate=10.0), 1, 0)
     assert not Path(f"/proc/{serving.pid}").exists()
-    assert list(tmp_path.iterdir()) == [program]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_fetched_is_not_fetched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Maven and Go are asked once, for the right things, and where they are not, what says so."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    log = tmp_path / "log"
+    (tmp_path / "bin").mkdir()
+    for name, line in (
+        ("java", ""),
+        ("mvn", f"grep -h artifactId pom.xml >> {log}"),
+        ("go", f"echo $2 >> {log}; touch $GOBIN/nats $GOBIN/nats-server"),
+    ):
+        program = tmp_path / "bin" / name
+        program.write_text(f"#!/bin/sh\n{line}\n")
+        program.chmod(0o755)
+    for _ in range(2):
+        for peer in peers(["apache", "kafka", "nats"], install=True):
+            peer.require()
+    said = log.read_text()
+    for part in ("rocketmq-broker", "kafka_2.13", "kafka-tools", "nats-server/v2@", "natscli"):
+        assert said.count(part) == 1
+    # And without --install from now on.
+    for peer in peers(["kafka", "nats"]):
+        peer.require()
+    (tmp_path / "bin" / "mvn").write_text("#!/bin/sh\necho no such version\nexit 1\n")
+    with pytest.raises(Unavailable, match="did not fetch its jars: no such version"):
+        Apache(version="9").require()
 
 
 def test_a_server_that_ends_says_what_it_said(tmp_path: Path) -> None:
@@ -261,6 +254,20 @@ def test_kafka_s_totals_are_read() -> None:
     assert (found.p99_us, found.p999_us, found.server_cpu_us) == (500_000, 501_000, 15.0)
     with pytest.raises(BenchError, match="printed no total: no broker"):
         kafka.read_output(["no broker"], 1.0, [])
+
+
+def test_what_kafka_s_consumer_prints_is_read() -> None:
+    text = (
+        "SLF4J: no binding\nstart.time, end.time, data.consumed.in.MB, MB.sec, "
+        "data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, fetch.MB.sec, "
+        "fetch.nMsg.sec\n2026-11-28 03:47:57:521, 2026-11-28 03:48:06:569, 292.9688, 32.3794, "
+        "300000, 33156.4987, 5313, 3735, 78.4388, 80321.2851\n"
+    )
+    found = kafka.read_consumed([text, text], ["x"], 7.0)
+    assert (found.messages, found.server_cpu_us, found.p99_us) == (600_000, 7.0, None)
+    assert found.rate == pytest.approx(2 * 80321.2851)
+    with pytest.raises(BenchError, match="printed no figures: SLF4J"):
+        kafka.read_consumed([text, "SLF4J"], [])
 
 
 def test_the_figures_of_nats_are_read() -> None:

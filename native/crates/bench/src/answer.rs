@@ -139,14 +139,23 @@ impl Answer<'_> {
         Some(&text[..memchr::memchr(b'"', text)?])
     }
 
+    fn flag(&self) -> Option<i64> {
+        if self.binary {
+            return Some(i64::from(self.header[12]));
+        }
+        memmem::find(self.header, FLAG).and_then(|at| integer(&self.header[at + FLAG.len()..]))
+    }
+
     /// Whether it is a request and no answer.
     pub fn is_request(&self) -> bool {
-        let flag = if self.binary {
-            Some(i64::from(self.header[12]))
-        } else {
-            memmem::find(self.header, FLAG).and_then(|at| integer(&self.header[at + FLAG.len()..]))
-        };
-        flag.is_some_and(|flag| flag & i64::from(ANSWER) == 0 || flag & i64::from(ONEWAY) != 0)
+        self.flag()
+            .is_some_and(|flag| flag & i64::from(ANSWER) == 0 || flag & i64::from(ONEWAY) != 0)
+    }
+
+    /// Whether it is a request that nobody answers.
+    pub fn is_oneway(&self) -> bool {
+        self.flag()
+            .is_some_and(|flag| flag & i64::from(ANSWER | ONEWAY) == i64::from(ONEWAY))
     }
 
     fn binary_field(&self, name: &[u8]) -> Option<&[u8]> {

@@ -29,11 +29,19 @@ pub enum Kind {
     Pull,
     /// PULL_MESSAGE that waits at the broker, one for each queue, from its end on.
     Push,
+    /// POP_MESSAGE that waits at the broker, one for each target, and ACK_MESSAGE for each message that
+    /// came. A target stands for all queues of its topic at its broker.
+    Pop { invisible_ms: u64 },
 }
 
 impl Kind {
     pub fn consumes(self) -> bool {
-        matches!(self, Kind::Pull | Kind::Push)
+        matches!(self, Kind::Pull | Kind::Push | Kind::Pop { .. })
+    }
+
+    /// Whether it receives messages as they come.
+    pub fn follows(self) -> bool {
+        matches!(self, Kind::Push | Kind::Pop { .. })
     }
 }
 
@@ -59,14 +67,14 @@ pub struct Role {
     pub properties: Vec<(String, String)>,
     pub group: String,
     pub targets: Vec<Target>,
-    /// Messages asked for by a pull.
+    /// Messages asked for by a pull or a pop.
     pub max_msgs: u32,
     /// What a consumer subscribes to, and in which language: TAG or SQL92.
     pub subscription: String,
     pub expression: String,
     /// A push consumer that begins with the first message of its queues.
     pub from_start: bool,
-    /// A push consumer that begins when the producers have ended: it reads back.
+    /// A push or pop consumer that begins when the producers have ended: it reads back.
     pub held: bool,
 }
 
@@ -132,6 +140,15 @@ impl Config {
         if self.count == Some(0) {
             return bad("count must be at least 1");
         }
+        let pops = self
+            .roles
+            .iter()
+            .any(|r| matches!(r.kind, Kind::Pop { .. }));
+        if pops && self.binary {
+            return bad(
+                "the code of POP_MESSAGE, 200050, does not fit into a binary header: use headers in JSON",
+            );
+        }
         let connections: usize = self.roles.iter().map(|r| r.connections).sum();
         if connections > MOST_CONNECTIONS {
             return Err(format!(
@@ -158,10 +175,15 @@ impl Role {
             return bad("too many queues and tags");
         }
         if self.kind.consumes() {
-            return match self.max_msgs {
-                1..=1024 => Ok(()),
-                n => Err(format!("a pull asks for 1 to 1024 messages, not {n}")),
+            let (what, most) = match self.kind {
+                Kind::Pop { .. } => ("pop", 32),
+                _ => ("pull", 1024),
             };
+            if !(1..=most).contains(&self.max_msgs) {
+                let n = self.max_msgs;
+                return Err(format!("a {what} asks for 1 to {most} messages, not {n}"));
+            }
+            return Ok(());
         }
         if self.rate.is_some_and(|r| !(r > 0.0 && r <= 1e9)) {
             return bad("a rate must be more than 0 and at most 1,000,000,000 messages/s");

@@ -3,18 +3,14 @@
 use crate::answer::Answer;
 use crate::clock;
 use crate::config::{Kind, Role};
+use crate::delivery::Deliveries;
 use crate::frame::Value::{Int, Text};
 use crate::frame::{GET_MAX_OFFSET, PULL_MESSAGE, Request};
-use crate::ledger::Delivery;
 use crate::names;
 use crate::plan::{Phase, Shared};
 use crate::produce::{Desk, GREETING, greeting};
 use crate::slots::Slots;
-use crate::stamp::Stamp;
 use crate::stats::{Fault, Of};
-use pyrmq_format::properties;
-use pyrmq_format::record::{self, Found};
-use rustc_hash::FxHashMap;
 
 const FOUND: i32 = 0;
 const NOT_FOUND: i32 = 19;
@@ -30,9 +26,6 @@ const SUSPEND_MS: i64 = 15_000;
 /// Before a pull that failed, or found nothing at once, is sent again.
 const PAUSE: u64 = 100_000_000;
 const SHORT_PAUSE: u64 = 10_000_000;
-/// A delayed message that comes earlier than that before its time was not delayed: brokers count in
-/// ms, by a clock that is set right now and then.
-const EARLY: u64 = 20_000_000;
 
 /// Where a pull goes on.
 #[derive(Clone, Copy)]
@@ -55,8 +48,7 @@ pub struct Consumer {
     walks: Vec<Walk>,
     /// Walks without a request under way.
     idle: Vec<usize>,
-    /// The highest sequence number from a queue and producer.
-    order: FxHashMap<(u32, u16), u64>,
+    deliveries: Deliveries,
 }
 
 impl Consumer {
@@ -86,7 +78,7 @@ impl Consumer {
             targets,
             idle: (0..walks.len()).collect(),
             walks,
-            order: FxHashMap::default(),
+            deliveries: Deliveries::default(),
         }
     }
 
@@ -224,7 +216,8 @@ impl Consumer {
                 if !push && answer.field("maxOffset").is_some_and(|end| next >= end) {
                     (walk.queue, walk.offset) = ((walk.queue + 1) % self.targets.len(), 0);
                 }
-                self.records(desk, queue, answer.body);
+                self.deliveries
+                    .records(desk, role, answer.body, |_, _| Some(queue.into()));
                 if !push {
                     let measured = desk.shared.measured(slot.from);
                     desk.stats.latency(Of::Request, took, measured);
@@ -268,82 +261,6 @@ impl Consumer {
         desk.stats.fault(fault, || why);
     }
 
-    fn records(&mut self, desk: &mut Desk, queue: u32, body: &[u8]) {
-        let check = desk.shared.config.verify;
-        // Where the run sends, only what it sent counts: others may use the topic.
-        let all = !desk.shared.produces;
-        let (mut rest, mut messages, mut bytes) = (body, 0, 0);
-        while !rest.is_empty() {
-            let Found::Record(view) = record::read(rest, check) else {
-                let text = || "a pull brought a record that is damaged".into();
-                desk.stats.fault(Fault::Protocol, text);
-                break;
-            };
-            let (one, others) = rest.split_at(view.total);
-            rest = others;
-            let stamp = stamp_of(&one[view.props]).filter(|s| s.run.boot == desk.shared.run.boot);
-            let own = stamp.as_ref().is_some_and(|s| s.run == desk.shared.run);
-            if own || all {
-                messages += 1;
-                bytes += view.body.len() as u64;
-            }
-            match stamp {
-                Some(stamp) if own || all => self.stamped(desk, queue, &stamp),
-                _ => desk.stats.whole.foreign += 1,
-            }
-        }
-        desk.stats.now.consumed += messages;
-        if desk.shared.measured(desk.now) {
-            desk.stats.consumed.add(messages, bytes);
-            desk.stats.last = desk.now;
-        }
-    }
-
-    fn stamped(&mut self, desk: &mut Desk, queue: u32, stamp: &Stamp) {
-        let own = stamp.run == desk.shared.run;
-        let mut first = true;
-        if own {
-            desk.stats.whole.received += 1;
-            if let Some(ledger) = &desk.shared.ledger {
-                match ledger.received(stamp.producer, stamp.sequence) {
-                    Delivery::First => {
-                        let last = self
-                            .order
-                            .entry((queue, stamp.producer))
-                            .or_insert(stamp.sequence);
-                        if *last > stamp.sequence {
-                            desk.stats.whole.out_of_order += 1;
-                        }
-                        *last = stamp.sequence.max(*last);
-                    }
-                    Delivery::Again => first = false,
-                    Delivery::NeverSent => {
-                        desk.stats.whole.foreign += 1;
-                        return;
-                    }
-                }
-            }
-        } else {
-            desk.stats.whole.foreign += 1;
-        }
-        let role = &desk.shared.roles[self.role].role;
-        if role.kind != Kind::Push || role.held || !first {
-            return; // read later than it came
-        }
-        // A stamp has whole µs: rounded up again, so that the first message of a window is in it.
-        if let Some(age) = stamp.age(desk.now) {
-            let measured = desk.shared.measured(desk.now.saturating_sub(age) + 999);
-            match desk.shared.delay {
-                Some(delay) => {
-                    desk.stats.whole.early += u64::from(age + EARLY < delay);
-                    desk.stats
-                        .latency(Of::Late, age.saturating_sub(delay), measured);
-                }
-                None => desk.stats.latency(Of::EndToEnd, age, measured),
-            }
-        }
-    }
-
     /// The request in this slot has no answer any more.
     pub fn gave_up(
         &mut self,
@@ -370,33 +287,5 @@ impl Consumer {
             "the broker at {} does not say where queue {} of topic {} ends: {why}",
             target.addr, target.queue, target.topic,
         ));
-    }
-}
-
-/// Who sent a message, by its properties. Of a batch Apache RocketMQ's broker appends the properties of
-/// the batch to those of each message, a UNIQ_KEY among them: the first is the message's own.
-fn stamp_of(text: &[u8]) -> Option<Stamp> {
-    let mut pairs = properties::pairs(text);
-    let (_, key) = pairs.find(|(name, _)| *name == b"UNIQ_KEY")?;
-    Stamp::read(key)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::stamp::Run;
-
-    #[test]
-    fn the_key_of_a_message_stands_before_that_of_its_batch() {
-        let run = Run::new();
-        let (own, batch) = (Stamp::new(run, 1, 2, 3_000), Stamp::new(run, 1, 0, 3_000));
-        let mut text = Vec::new();
-        properties::push(&mut text, b"TAGS", b"A");
-        properties::push(&mut text, b"UNIQ_KEY", &own.text());
-        properties::push(&mut text, b"WAIT", b"true");
-        properties::push(&mut text, b"UNIQ_KEY", &batch.text());
-        assert_eq!(stamp_of(&text), Some(own));
-        assert_eq!(stamp_of(b"UNIQ_KEY\x01AC11\x02"), None);
-        assert_eq!(stamp_of(b""), None);
     }
 }

@@ -11,6 +11,8 @@ pub const PULL_MESSAGE: i32 = 11;
 pub const GET_MAX_OFFSET: i32 = 30;
 pub const HEART_BEAT: i32 = 34;
 pub const END_TRANSACTION: i32 = 37;
+pub const POP_MESSAGE: i32 = 200_050;
+pub const ACK_MESSAGE: i32 = 200_051;
 
 /// Bits of the flag field.
 pub const ANSWER: i32 = 1;

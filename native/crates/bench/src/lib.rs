@@ -6,6 +6,8 @@
 //! and patched, and every wake-up reads all answers that arrived and sends all new requests with one
 //! system call each. Every answer is checked all the same.
 //!
+//! `floor` is the other side: the least that a broker can do, for a run to be compared with.
+//!
 //! All times are nanoseconds of CLOCK_MONOTONIC: a step of the wall clock changes nothing.
 
 mod answer;
@@ -13,12 +15,16 @@ mod clock;
 pub mod config;
 mod conn;
 mod consume;
+mod delivery;
+pub mod floor;
 mod frame;
 mod hdr_log;
 mod ledger;
+mod limits;
 mod links;
 mod names;
 mod plan;
+mod pop;
 mod produce;
 pub mod report;
 mod run;

@@ -2,33 +2,10 @@
 
 use crate::config::{Config, Kind, MOST_PRODUCERS};
 use crate::consume::Consumer;
+use crate::pop::Popper;
 use crate::produce::{Place, Producer};
 use crate::template;
 use crate::worker::{Job, Link};
-
-/// Raises the soft limit of open files as far as that is needed.
-pub fn allow_files(config: &Config) -> Result<(), String> {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let need = config
-        .roles
-        .iter()
-        .map(|r| r.connections as u64)
-        .sum::<u64>()
-        + 256;
-    let mut limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|now| now >= need) {
-        return Ok(());
-    }
-    limit.current = Some(need);
-    if limit.maximum.is_some_and(|most| most < need) {
-        limit.maximum = Some(need);
-    }
-    setrlimit(Resource::Nofile, limit).map_err(|_| {
-        format!(
-            "{need} open files are not allowed here: raise `ulimit -n`, or use fewer connections"
-        )
-    })
-}
 
 /// The connections of each thread, and of each producer whether it is one-way.
 pub fn links(config: &Config) -> Result<(Vec<bool>, Vec<Vec<Link>>), String> {
@@ -57,7 +34,9 @@ pub fn links(config: &Config) -> Result<(Vec<bool>, Vec<Vec<Link>>), String> {
             if targets.is_empty() {
                 continue; // more consumers than queues
             }
-            let job = if role.kind.consumes() {
+            let job = if let Kind::Pop { .. } = role.kind {
+                Job::Pop(Popper::new(index as u64, role_index, targets))
+            } else if role.kind.consumes() {
                 Job::Consume(Consumer::new(index as u64, role_index, role, targets))
             } else {
                 let id = u16::try_from(oneway.len())

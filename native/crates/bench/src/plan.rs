@@ -109,7 +109,7 @@ fn followed(roles: &[Role]) -> bool {
         role.targets.iter().map(|t| t.topic.clone()).collect()
     };
     let mut received: FxHashMap<String, usize> = FxHashMap::default();
-    for role in roles.iter().filter(|role| role.kind == Kind::Push) {
+    for role in roles.iter().filter(|role| role.kind.follows()) {
         for topic in topics(role) {
             *received.entry(topic).or_default() += if role.subscription == "*" { 1 } else { 2 };
         }
@@ -143,7 +143,7 @@ impl Shared {
             Kind::Delay { ms, .. } => Some(ms.saturating_mul(1_000_000)),
             _ => None,
         });
-        let consumed = roles.clone().any(|role| role.kind == Kind::Push);
+        let consumed = roles.clone().any(|role| role.kind.follows());
         let produces = roles.clone().any(Role::produces);
         Shared {
             roles: roles

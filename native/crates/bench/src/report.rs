@@ -3,11 +3,12 @@
 use crate::ledger::Totals;
 pub use crate::stats::Counts;
 use crate::stats::Faults;
+use crate::usage::Watched;
 use hdrhistogram::Histogram;
 
 #[derive(Clone, Debug, Default)]
 pub struct Latency {
-    /// `request`, `end_to_end`, `commit`, `late` or `refused`.
+    /// `request`, `end_to_end`, `commit`, `late`, `refused` or `ack`.
     pub kind: &'static str,
     pub count: u64,
     pub min: f64,
@@ -97,6 +98,27 @@ pub struct Server {
     pub read: Option<u64>,
     pub written: Option<u64>,
     pub ended: bool,
+}
+
+impl Server {
+    /// What it used between its first look and its last.
+    pub fn of(watched: &Watched) -> Server {
+        let (first, last) = (&watched.first, &watched.last);
+        let grown = |last: Option<u64>, first: Option<u64>| {
+            last.zip(first)
+                .map(|(last, first)| last.saturating_sub(first))
+        };
+        Server {
+            pid: watched.pid,
+            name: watched.name.clone(),
+            cpu_seconds: last.cpu_seconds - first.cpu_seconds,
+            rss: last.rss,
+            max_rss: watched.max_rss,
+            read: grown(last.read, first.read),
+            written: grown(last.written, first.written),
+            ended: watched.ended,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

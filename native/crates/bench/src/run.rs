@@ -1,9 +1,10 @@
 //! A run: its threads, its phases, and what they found.
 
 use crate::clock::{self, SECOND};
-use crate::config::{Config, Kind};
+use crate::config::Config;
 use crate::hdr_log::{Log, Second};
-use crate::links::{allow_files, links};
+use crate::limits::allow_files;
+use crate::links::links;
 use crate::plan::{Phase, Shared};
 use crate::report::{IntervalRow, Latency, Report, Server, Verified, error_rows};
 use crate::stats::{Counts, Faults, Gauges, Interval, KINDS, Stats, Whole, histogram};
@@ -68,7 +69,8 @@ impl Run {
             .iter()
             .map(|pid| Watched::new(*pid))
             .collect::<Result<Vec<_>, _>>()?;
-        allow_files(&config)?;
+        let connections = config.roles.iter().map(|r| r.connections as u64);
+        allow_files(connections.sum::<u64>() + 256)?;
         let (oneway, links) = links(&config)?;
         let hdr = config.hdr.as_deref().map(Log::create).transpose()?;
         let signal = Arc::new(Signal {
@@ -365,7 +367,7 @@ impl Coordinator {
     /// Whether messages of this run may still come; `held`: also to consumers that begin late.
     fn missing(&self, sum: &Sum, held: bool) -> bool {
         let roles = &self.shared.config.roles;
-        let consumers = (roles.iter()).any(|r| r.kind == Kind::Push && (held || !r.held));
+        let consumers = (roles.iter()).any(|r| r.kind.follows() && (held || !r.held));
         if !consumers || !self.shared.produces || !self.shared.followed {
             return false;
         }
@@ -388,11 +390,8 @@ impl Coordinator {
         if self.missing(sum, false) { many } else { 0 }
     }
 
-    /// Waits for the last answers, and for what is on its way to consumers. `true`: somebody wanted
-    /// no more of that.
-    fn settle(&mut self, close: &Close) -> bool {
-        let times = 1 + u32::from(matches!(close, Close::Interrupted));
-        let settle = clock::ns(self.shared.config.settle);
+    /// Waits until nothing is under way; not for ever. `true`: somebody wanted no more of that.
+    fn calm(&mut self, times: u32) -> bool {
         let limit = clock::now() + clock::ns(self.shared.config.timeout) + SECOND;
         // Gauges are as old as a tick.
         let mut calm = 0;
@@ -406,6 +405,17 @@ impl Coordinator {
             } else {
                 0
             };
+        }
+        false
+    }
+
+    /// Waits for the last answers, and for what is on its way to consumers. `true`: somebody wanted
+    /// no more of that.
+    fn settle(&mut self, close: &Close) -> bool {
+        let times = 1 + u32::from(matches!(close, Close::Interrupted));
+        let settle = clock::ns(self.shared.config.settle);
+        if self.calm(times) {
+            return true;
         }
         // Consumers have not had all yet: what comes late is a part of the latencies.
         let late = self.delays() || self.missing(&self.sum(), false);
@@ -428,7 +438,8 @@ impl Coordinator {
             }
             let (sum, now) = (self.sum(), clock::now());
             if !self.missing(&sum, true) {
-                return false;
+                // What came last is acknowledged as well.
+                return self.calm(times);
             }
             let arrived = self.arrived(&sum);
             if arrived != seen {
@@ -559,27 +570,9 @@ impl Coordinator {
             totals: ledger.totals(),
             out_of_order: sum.whole.out_of_order,
             foreign: sum.whole.foreign,
-            consumed: roles.iter().any(|r| r.kind == Kind::Push),
+            consumed: roles.iter().any(|r| r.kind.follows()),
         });
         let rows = KINDS.iter().zip(&latency).filter(|(_, h)| !h.is_empty());
-        let server = |w: &Watched| Server {
-            pid: w.pid,
-            name: w.name.clone(),
-            cpu_seconds: w.last.cpu_seconds - w.first.cpu_seconds,
-            rss: w.last.rss,
-            max_rss: w.max_rss,
-            read: w
-                .last
-                .read
-                .zip(w.first.read)
-                .map(|(b, a)| b.saturating_sub(a)),
-            written: w
-                .last
-                .written
-                .zip(w.first.written)
-                .map(|(b, a)| b.saturating_sub(a)),
-            ended: w.ended,
-        };
         Report {
             ended,
             why,
@@ -592,7 +585,7 @@ impl Coordinator {
             cpu_seconds: cpu as f64 / 1e9,
             busy: busiest as f64 / 1e9 / seconds.max(1e-9),
             late_p99: lateness.value_at_percentile(99.0) as f64 / 1e3,
-            servers: self.servers.iter().map(server).collect(),
+            servers: self.servers.iter().map(Server::of).collect(),
             connections: self.connections,
             lost: sum.whole.lost_connections,
             reconnected: sum.whole.reconnected,

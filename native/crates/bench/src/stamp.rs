@@ -96,8 +96,9 @@ impl Stamp {
     }
 }
 
+/// Writes hex digits over all of `out`.
 #[inline]
-fn put_hex(value: u64, out: &mut [u8]) {
+pub fn put_hex(value: u64, out: &mut [u8]) {
     let mut value = value;
     for digit in out.iter_mut().rev() {
         *digit = b"0123456789ABCDEF"[(value & 15) as usize];

@@ -17,14 +17,17 @@ pub enum Of {
     Late = 3,
     /// A request, to an answer that refuses it: quick refusals would flatter the others.
     Refused = 4,
+    /// ACK_MESSAGE, to its answer.
+    Ack = 5,
 }
 
-pub const KINDS: [(Of, &str); 5] = [
+pub const KINDS: [(Of, &str); 6] = [
     (Of::Request, "request"),
     (Of::EndToEnd, "end_to_end"),
     (Of::Commit, "commit"),
     (Of::Late, "late"),
     (Of::Refused, "refused"),
+    (Of::Ack, "ack"),
 ];
 
 /// An hour: what takes longer counts as that.
@@ -158,7 +161,7 @@ pub struct Whole {
 pub struct Gauges {
     /// Connections that are not open yet, and queues of consumers whose start is not known yet.
     pub unready: u64,
-    /// Requests of producers under way, and bytes not yet written.
+    /// Requests of producers and acknowledgements of pops under way, and bytes not yet written.
     pub under_way: u64,
     /// Requests that are due and not sent.
     pub behind: u64,

@@ -5,6 +5,7 @@ use crate::clock::{self, SECOND};
 use crate::conn::Conn;
 use crate::consume::Consumer;
 use crate::plan::{Phase, Shared};
+use crate::pop::Popper;
 use crate::produce::{Desk, GREETING, Next, Producer};
 use crate::slots::Slots;
 use crate::stats::{Fault, Gauges, Stats};
@@ -36,6 +37,7 @@ const READS: usize = 8;
 pub enum Job {
     Produce(Producer),
     Consume(Consumer),
+    Pop(Popper),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,6 +69,7 @@ impl Link {
         let places = match &job {
             Job::Produce(_) => in_flight,
             Job::Consume(consumer) => consumer.places(),
+            Job::Pop(popper) => popper.places(),
         };
         Link {
             addr,
@@ -100,6 +103,10 @@ pub struct Worker {
     next_tick: u64,
     phase: Phase,
     cpu: (u64, bool),
+}
+
+fn later(due: Option<u64>) -> Next {
+    due.map_or(Next::Answer, Next::Due)
 }
 
 fn told(what: &str, e: impl std::fmt::Display) -> String {
@@ -262,6 +269,7 @@ impl Worker {
                     gauges.active += u64::from(!producer.done);
                 }
                 Job::Consume(consumer) => gauges.unready += consumer.unplaced(),
+                Job::Pop(popper) => gauges.under_way += popper.unacknowledged(),
             }
         }
         stats.gauges = gauges;
@@ -289,6 +297,7 @@ impl Worker {
                         match &link.job {
                             Job::Produce(p) => p.greeting(&self.shared, &mut conn.output),
                             Job::Consume(c) => c.greeting(&self.shared, &mut conn.output),
+                            Job::Pop(p) => p.greeting(&self.shared, &mut conn.output),
                         }
                     }
                     self.fill(index, false, stats);
@@ -406,6 +415,7 @@ impl Worker {
                 match &mut link.job {
                     Job::Produce(p) => p.answer(&mut desk, &mut link.slots, slot, &answer, out),
                     Job::Consume(c) => c.answer(&mut desk, &mut link.slots, slot, &answer),
+                    Job::Pop(p) => p.answer(&mut desk, &mut link.slots, slot, &answer),
                 }
             }
             if !more {
@@ -426,6 +436,7 @@ impl Worker {
         match &mut link.job {
             Job::Produce(p) => p.gave_up(&mut desk, &mut link.slots, slot, fault, why),
             Job::Consume(c) => c.gave_up(&mut desk, &mut link.slots, slot, fault, why),
+            Job::Pop(p) => p.gave_up(&mut desk, &mut link.slots, slot, fault, why),
         }
     }
 
@@ -461,10 +472,8 @@ impl Worker {
         };
         let next = match &mut link.job {
             Job::Produce(p) => p.fill(&mut desk, &mut link.slots, conn, timer),
-            Job::Consume(c) => match c.fill(&mut desk, &mut link.slots, &mut conn.output) {
-                Some(due) => Next::Due(due),
-                None => Next::Answer,
-            },
+            Job::Consume(c) => later(c.fill(&mut desk, &mut link.slots, &mut conn.output)),
+            Job::Pop(p) => later(p.fill(&mut desk, &mut link.slots, &mut conn.output)),
         };
         let blocked = match conn.flush() {
             Ok(blocked) => blocked,

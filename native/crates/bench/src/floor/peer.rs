@@ -1,10 +1,9 @@
 //! One connection of the floor: frames in, answers out, both in whatever pieces the socket gives.
 
+use crate::frame;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::os::fd::{AsRawFd, RawFd};
-
-use crate::frame;
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Bytes read at once, unless a frame is longer. All connections share the buffer, so it stays in
 /// the processor's cache however many there are.
@@ -59,8 +58,8 @@ impl Peer {
         })
     }
 
-    pub fn fd(&self) -> RawFd {
-        self.stream.as_raw_fd()
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 
     /// One read; `each(frame, output)` gets every frame that is whole now. An error: the connection
@@ -76,7 +75,7 @@ impl Peer {
             Ok(0) => return Err("the other side closed the connection".into()),
             Ok(n) => held + n,
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                return Ok(())
+                return Ok(());
             }
             Err(e) => return Err(format!("receiving: {e}")),
         };
@@ -118,7 +117,17 @@ mod tests {
     fn frames() -> (Vec<Vec<u8>>, Vec<u8>) {
         let frames: Vec<_> = [0, 1, 1000]
             .iter()
-            .map(|n| frame::request(310, &[], 5, &vec![b'x'; *n]))
+            .map(|n| {
+                let request = frame::Request {
+                    binary: false,
+                    code: 310,
+                    flag: 0,
+                    fields: &[],
+                };
+                let mut frame = Vec::new();
+                request.write(5, &vec![b'x'; *n], &mut frame);
+                frame
+            })
             .collect();
         let whole = frames.concat();
         (frames, whole)

@@ -57,7 +57,8 @@ fn made() -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{self, Reader};
+    use crate::answer::Reader;
+    use crate::frame;
 
     #[test]
     fn each_pull_gets_the_messages_behind_those_before() {

@@ -1,9 +1,9 @@
 //! Where the floor writes: files of one size, reserved beforehand, written from front to back.
 
+use rustix::fs::{FallocateFlags, fallocate};
 use std::collections::VecDeque;
-use std::fs::{remove_file, File, OpenOptions};
+use std::fs::{File, OpenOptions, remove_file};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -34,11 +34,13 @@ fn reserve(dir: &Path, base: u64, size: u64) -> io::Result<(File, PathBuf)> {
         .create(true)
         .truncate(true)
         .open(&path)?;
-    // SAFETY: no memory involved.
-    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, size as libc::off_t) } {
-        0 => Ok((file, path)),
-        error => Err(io::Error::from_raw_os_error(error)),
+    match fallocate(&file, FallocateFlags::empty(), 0, size) {
+        Ok(()) => {}
+        // Such a file system takes space as it is written.
+        Err(rustix::io::Errno::OPNOTSUPP) => file.set_len(size)?,
+        Err(e) => return Err(e.into()),
     }
+    Ok((file, path))
 }
 
 impl Log {
@@ -86,10 +88,10 @@ impl Log {
         let (file, path) = reserve(&self.dir, self.base, self.size)?;
         self.file = file;
         self.paths.push_back(path);
-        if self.paths.len() > KEPT + 1 {
-            if let Some(oldest) = self.paths.pop_front() {
-                remove_file(oldest)?;
-            }
+        if self.paths.len() > KEPT + 1
+            && let Some(oldest) = self.paths.pop_front()
+        {
+            remove_file(oldest)?;
         }
         Ok(())
     }
@@ -118,28 +120,27 @@ mod tests {
 
     #[test]
     fn files_come_and_go() {
-        let dir = std::env::temp_dir().join(format!("loadgen-log-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        let mut log = Log::open(&dir, 8192, true).unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path();
+        let mut log = Log::open(dir, 8192, true).unwrap();
         log.write(&[1; 5000]).unwrap();
         log.write(&[2; 3192]).unwrap();
-        assert_eq!((log.end(), names(&dir).len()), (8192, 1));
+        assert_eq!((log.end(), names(dir).len()), (8192, 1));
         let path = dir.join(format!("{:020}", 0));
         assert_eq!(
             std::fs::read(&path).unwrap(),
             [vec![1; 5000], vec![2; 3192]].concat()
         );
         log.write(b"x").unwrap();
-        assert_eq!((log.end(), names(&dir).len()), (8193, 2));
+        assert_eq!((log.end(), names(dir).len()), (8193, 2));
         for _ in 0..10 {
             log.write(&[3; 8192]).unwrap();
         }
-        let kept = names(&dir);
+        let kept = names(dir);
         assert_eq!(kept.len(), KEPT + 1);
         assert_eq!(kept[KEPT], format!("{:020}", 11 * 8192));
         assert!(log.write(&[0; 8193]).is_err());
         drop(log);
-        assert!(names(&dir).is_empty());
-        std::fs::remove_dir(&dir).unwrap();
+        assert!(names(dir).is_empty());
     }
 }

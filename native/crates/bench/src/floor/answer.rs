@@ -1,7 +1,7 @@
 //! The floor's answers: the fields and about the size of a broker's, in the form of the request.
 
-use crate::pull::decimal;
-use crate::send::put_hex;
+use crate::stamp::put_hex;
+use pyrmq_format::push_int;
 
 const NOT_SUPPORTED: i32 = 3;
 const VERSION: i16 = 479;
@@ -72,7 +72,7 @@ fn push_ids(place: &Place, out: &mut Vec<u8>) {
 
 fn json_tail(opaque: i32, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"flag\":1,\"language\":\"OTHER\",\"opaque\":");
-    decimal(i64::from(opaque), out);
+    push_int(out, opaque.into());
     out.extend_from_slice(b",\"serializeTypeCurrentRPC\":\"JSON\",\"version\":479}");
 }
 
@@ -116,7 +116,7 @@ pub fn stored(form: Form, opaque: i32, place: &Place, out: &mut Vec<u8>) {
             out.extend_from_slice(b"\",\"TRACE_ON\":\"true\",\"msgId\":\"");
             push_ids(place, out);
             out.extend_from_slice(b"\",\"queueId\":\"0\",\"queueOffset\":\"");
-            decimal(place.queue_offset as i64, out);
+            push_int(out, place.queue_offset as i64);
             out.extend_from_slice(b"\",\"transactionId\":\"");
             out.extend_from_slice(KEY.as_bytes());
             out.extend_from_slice(b"\"}");
@@ -130,7 +130,7 @@ pub fn stored(form: Form, opaque: i32, place: &Place, out: &mut Vec<u8>) {
             binary_field("msgId", out, |o| push_ids(place, o));
             binary_field("queueId", out, |o| o.push(b'0'));
             binary_field("queueOffset", out, |o| {
-                decimal(place.queue_offset as i64, o)
+                push_int(o, place.queue_offset as i64)
             });
             binary_field("transactionId", out, |o| {
                 o.extend_from_slice(KEY.as_bytes())
@@ -156,7 +156,7 @@ pub fn found(form: Form, opaque: i32, next: u64, records: &[u8], out: &mut Vec<u
                 out.extend_from_slice(if i == 0 { b"\"" } else { b",\"" });
                 out.extend_from_slice(name.as_bytes());
                 out.extend_from_slice(b"\":\"");
-                decimal(*value as i64, out);
+                push_int(out, *value as i64);
                 out.push(b'"');
             }
             out.push(b'}');
@@ -164,7 +164,7 @@ pub fn found(form: Form, opaque: i32, next: u64, records: &[u8], out: &mut Vec<u
         }
         Form::Binary => binary_done(opaque, out, |out| {
             for (name, value) in fields {
-                binary_field(name, out, |o| decimal(value as i64, o));
+                binary_field(name, out, |o| push_int(o, value as i64));
             }
         }),
     }
@@ -203,7 +203,8 @@ fn plain(form: Form, code: i32, opaque: i32, remark: &str, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{self, Reader};
+    use crate::answer::Reader;
+    use crate::frame;
 
     const FORMS: [Form; 2] = [Form::Json, Form::Binary];
 
