@@ -154,6 +154,7 @@ impl Drop for Rig {
         }
         // SAFETY: a loop of ours, freed once.
         unsafe { (TABLE.ready_loop_free)(self.ready) };
+        let _ = self.store.close(); // its threads end before the folder is deleted
     }
 }
 

@@ -46,7 +46,7 @@ fn ask(mut stream: UnixStream, first: i32, count: i32) {
 fn serve_peers(flush_mode: FlushMode) {
     const PEERS: i32 = 4;
     const COUNT: i32 = 50;
-    let (store, _dir) = open_store(flush_mode);
+    let store = open_store(flush_mode);
     let context = context(&store);
     let (mut ours, mut peers) = (Vec::new(), Vec::new());
     for _ in 0..PEERS {
@@ -133,7 +133,7 @@ fn peers_are_served_with_synchronous_flush() {
 
 #[test]
 fn several_threads_use_one_connection_in_turn() {
-    let (store, _dir) = open_store(FlushMode::Async);
+    let store = open_store(FlushMode::Async);
     let connection = Connection::new(new_session(Some(&context(&store))));
     thread::scope(|scope| {
         for first in [0, 100, 200] {

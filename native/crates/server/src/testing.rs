@@ -12,6 +12,7 @@ use pyrmq_format::host::Host;
 use pyrmq_store::{FlushMode, Store, StoreConfig, StoreError, TopicSettings};
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -197,14 +198,13 @@ pub type TestLoop = ReadyLoop<MemorySocket, SharedPoll, Arc<TestLog>>;
 
 /// A store, a loop, and sockets that it watches; their descriptors are their indices.
 pub struct Rig {
-    pub store: Arc<Store>,
+    pub store: OpenStore,
     pub log: Arc<TestLog>,
     pub poll: SharedPoll,
     pub ready: TestLoop,
     pub sockets: Vec<MemorySocket>,
     pub connections: Vec<Arc<Connection>>,
     context: Arc<Context>,
-    _dir: tempfile::TempDir,
 }
 
 /// Bytes of one receive.
@@ -217,7 +217,7 @@ impl Rig {
     }
 
     pub fn flushing(n: usize, flush_mode: FlushMode) -> Rig {
-        let (store, dir) = open_store(flush_mode);
+        let store = open_store(flush_mode);
         let log = Arc::new(TestLog {
             store: store.clone(),
             writes: AtomicUsize::new(0),
@@ -237,7 +237,6 @@ impl Rig {
             store,
             log,
             poll,
-            _dir: dir,
         };
         for fd in 0..n {
             let (socket, connection) = (MemorySocket::default(), rig.connection());
@@ -265,7 +264,27 @@ impl Rig {
     }
 }
 
-pub fn open_store(flush_mode: FlushMode) -> (Arc<Store>, tempfile::TempDir) {
+/// A store in a temporary folder. It is closed before that is deleted: its threads end.
+pub struct OpenStore {
+    store: Arc<Store>,
+    _dir: tempfile::TempDir,
+}
+
+impl Deref for OpenStore {
+    type Target = Arc<Store>;
+
+    fn deref(&self) -> &Arc<Store> {
+        &self.store
+    }
+}
+
+impl Drop for OpenStore {
+    fn drop(&mut self) {
+        let _ = self.store.close(); // some tests have made it fail
+    }
+}
+
+pub fn open_store(flush_mode: FlushMode) -> OpenStore {
     let dir = tempfile::tempdir().unwrap();
     let mut config = StoreConfig::new(dir.path().join("store"));
     config.commit_log_file_size = 1 << 20;
@@ -280,7 +299,7 @@ pub fn open_store(flush_mode: FlushMode) -> (Arc<Store>, tempfile::TempDir) {
         multi_tag: false,
         sendable: true,
     }));
-    (store, dir)
+    OpenStore { store, _dir: dir }
 }
 
 pub fn context(store: &Arc<Store>) -> Arc<Context> {
