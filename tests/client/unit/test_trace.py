@@ -29,7 +29,7 @@ from pyrmq.client.trace.tracer import (
 )
 from pyrmq.model.names import TRACE_TOPIC
 from tests.client.listeners import COMMIT, Async
-from tests.client.unit.test_transactions import producer as transactional
+from tests.client.unit.transactional import producer as transactional
 from tests.support import build
 from tests.support.scripted.script import times
 from tests.support.scripted.streams import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,16 +19,14 @@ from pyrmq.errors import (
     TransactionConflictError,
 )
 from pyrmq.model.message import Message, MessageQueue, SendStatus
-from pyrmq.model.record import ReceivedMessage
 from tests.client.listeners import COMMIT, ROLLBACK, UNKNOWN, Async, Scripted
+from tests.client.unit.transactional import producer
 from tests.support.scripted.script import HANG_UP, SILENCE
 from tests.support.scripted.streams import (
     END,
     HALF_OFFSET,
-    HEART_BEAT,
     PHYSICAL_OFFSET,
     SEND,
-    UNREGISTER,
     StreamBroker,
     StreamCluster,
     record,
@@ -39,10 +36,6 @@ from tests.support.scripted.streams import (
 from tests.support.wire import Command
 
 ONE = MessageQueue("T", "broker-a", 1)
-
-
-def producer(listener: Any, **options: Any) -> TransactionalProducer:
-    return TransactionalProducer("pg", listener, namesrv=StreamCluster.namesrv, **options)
 
 
 @pytest.mark.parametrize("kind", [Scripted, Async])
@@ -392,173 +385,3 @@ def test_refused_options(options: dict[str, Any], words: str) -> None:
 def test_refused_topics() -> None:
     with pytest.raises(InvalidParameterError, match="bad topic"):
         producer(Scripted(), topics=["bad topic"])
-
-
-# Functions.
-
-
-async def test_functions_by_topic(
-    cluster: StreamCluster, broker: StreamBroker, mock_clock: MockClock
-) -> None:
-    sender = producer(None)
-    ran: list[Any] = []
-
-    @sender.transaction("T")
-    async def orders(message: Message, arg: Any) -> TransactionState:
-        """Places an order."""
-        ran.append(("orders", arg))
-        return COMMIT
-
-    @sender.transaction()
-    def others(message: Message, arg: Any) -> TransactionState:
-        ran.append(("others", arg))
-        return ROLLBACK
-
-    @orders.check
-    def check(message: ReceivedMessage) -> TransactionState:
-        return COMMIT
-
-    @others.check
-    async def _(message: ReceivedMessage) -> TransactionState:
-        return COMMIT
-
-    assert (orders.__name__, orders.__doc__) == ("orders", "Places an order.")
-    assert isinstance(check, Callable), "the check is still a function"
-    async with sender:
-        first = await orders(Message("T", b"x"), 1, queue=ONE, check_immunity=3)
-        second = await others(Message("U", b"x"), 2)
-        third = await sender.send_in_transaction(Message("T", b"x"), 3)
-        with pytest.raises(ClientError, match="topic U is not one of transaction orders"):
-            await orders(Message("U", b"x"))
-    assert ran == [("orders", 1), ("others", 2), ("orders", 3)]
-    assert [r.local_state for r in (first, second, third)] == [COMMIT, ROLLBACK, COMMIT]
-
-
-async def test_a_topic_without_a_function(cluster: StreamCluster, mock_clock: MockClock) -> None:
-    sender = producer(None)
-    orders = sender.transaction("T")(Scripted().execute_local_transaction)
-    orders.check(Scripted().check_local_transaction)
-    async with sender:
-        with pytest.raises(ClientError, match="topic U"):
-            await sender.send_in_transaction(Message("U", b"x"))
-
-
-async def test_functions_that_are_missing_or_too_many(
-    cluster: StreamCluster, clock: MockClock
-) -> None:
-    with pytest.raises(ClientError, match="no listener"):
-        async with producer(None):
-            pass
-    sender = producer(None)
-
-    @sender.transaction
-    async def place(message: Message, arg: Any) -> TransactionState:
-        return COMMIT
-
-    with pytest.raises(ClientError, match=r"@place\.check"):
-        async with sender:
-            pass
-    with pytest.raises(ClientError, match="name its topic"):
-        sender.transaction(place.__wrapped__)
-    sender.transaction("T")(place.__wrapped__)
-    with pytest.raises(ClientError, match="T has a transaction"):
-        sender.transaction("T")(place.__wrapped__)
-    with pytest.raises(InvalidParameterError):
-        sender.transaction("bad topic")
-
-
-# Being known to brokers.
-
-
-async def test_every_broker_knows_a_producer_that_was_only_started(
-    cluster: StreamCluster, clock: MockClock
-) -> None:
-    async with producer(Scripted()):
-        for broker in cluster.brokers.values():
-            (beat,) = broker.requests(HEART_BEAT)
-            assert b'{"groupName":"pg"}' in beat.body
-    for broker in cluster.brokers.values():
-        assert [r.ext["producerGroup"] for r in broker.requests(UNREGISTER)] == ["pg"]
-
-
-async def test_a_broker_knows_the_producer_before_it_gets_a_half(
-    broker: StreamBroker, clock: MockClock
-) -> None:
-    """Also when its heartbeat failed at the start; one that fails still sends nothing."""
-    working = []
-    broker.change[HEART_BEAT] = lambda command: command.reply(0 if working else 2)
-    async with producer(Async()) as sender:
-        with pytest.raises(SystemBusyError):
-            await sender.send_in_transaction(Message("T", b"x"), queue=ONE)
-        assert broker.requests(SEND) == []
-        working.append(True)
-        broker.connections[0].requests.clear()
-        await sender.send_in_transaction(Message("T", b"x"), queue=ONE)
-        assert [r.code for r in broker.requests(HEART_BEAT, SEND)] == [HEART_BEAT, SEND]
-
-
-async def test_many_first_halves_share_one_heartbeat(
-    broker: StreamBroker, clock: MockClock
-) -> None:
-    async with producer(Async(), topics=[]) as sender, trio.open_nursery() as nursery:
-        assert broker.connections == []
-        for _ in range(20):
-            nursery.start_soon(lambda: sender.send_in_transaction(Message("T", b"x"), queue=ONE))
-    (connection,) = broker.connections
-    codes = [r.code for r in connection.requests]
-    assert (codes[0], codes.count(HEART_BEAT), codes.count(SEND)) == (HEART_BEAT, 1, 20)
-
-
-async def test_a_connection_that_broke_is_registered_anew(
-    broker: StreamBroker, clock: MockClock
-) -> None:
-    async with producer(Scripted()):
-        began = trio.current_time()
-        await broker.connections[0].close()
-        await trio.testing.wait_all_tasks_blocked()
-        assert [r.code for r in broker.connections[1].requests] == [HEART_BEAT]
-        assert trio.current_time() == began
-
-
-async def test_a_broker_that_was_away_is_registered_with_soon(
-    cluster: StreamCluster, broker: StreamBroker, clock: MockClock
-) -> None:
-    cluster.down.add("broker-a")
-    async with producer(Scripted()):
-        assert broker.connections == []
-        await trio.sleep(6)  # the fifth try comes 6.75 to 7.5 s after the first one
-        cluster.down.clear()
-        await trio.sleep(5)
-        assert [r.code for r in broker.requests()] == [HEART_BEAT]
-
-
-async def test_a_start_without_servers_is_one(cluster: StreamCluster, clock: MockClock) -> None:
-    cluster.down |= {"names", "broker-a", "broker-b"}
-    async with producer(Scripted()):
-        cluster.down.clear()
-        await trio.sleep(5)
-        assert [len(b.requests(HEART_BEAT)) for b in cluster.brokers.values()] == [1, 1]
-
-
-async def test_topics_that_do_not_exist_yet_are_no_fault(
-    cluster: StreamCluster, clock: MockClock
-) -> None:
-    cluster.missing.add("New")
-    async with producer(Async(), topics=["New"]) as sender:
-        assert [b.connections for b in cluster.brokers.values()] == [[], []]
-        cluster.missing.clear()
-        result = await sender.send_in_transaction(Message("New", b"x"))
-        assert result.local_state is COMMIT
-
-
-async def test_a_missing_topic_hides_no_other(cluster: StreamCluster, clock: MockClock) -> None:
-    cluster.missing.add("New")
-    async with producer(Async(), topics=["New", "T"]):
-        assert [len(b.requests(HEART_BEAT)) for b in cluster.brokers.values()] == [1, 1]
-
-
-async def test_brokers_of_some_topics_only(cluster: StreamCluster, mock_clock: MockClock) -> None:
-    async with producer(Scripted(), topics=["T", "U"]):
-        assert [r.ext["topic"] for r in cluster.asked if r.code == 105] == ["T", "U"]
-        assert not [r for r in cluster.asked if r.code == 106]
-        assert len(cluster["broker-b"].requests(HEART_BEAT)) == 1

@@ -2,72 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from pyrmq.errors import InvalidParameterError, ResponseError
-from pyrmq.model.route import QueueData, TopicRoute
-from pyrmq.model.topic import PERM_WRITE, DataVersion
+from pyrmq.model.route import QueueData
+from pyrmq.model.topic import PERM_WRITE
 from pyrmq.namesrv import routes as module
-from pyrmq.namesrv.brokers import members_to_tell
-from pyrmq.namesrv.route_texts import RouteTexts
-from pyrmq.namesrv.routes import MAX_BROKERS, NewMinimum, Registration, Routes
+from pyrmq.namesrv.routes import MAX_BROKERS, Registration
 from pyrmq.namesrv.views import (
     cluster_info,
-    member_group,
-    of_zone,
-    route_of,
 )
 from pyrmq.net import fastjson
 from pyrmq.net.server.turns import finish
-
-TWO = {"T": 4, "U": 8}
-
-
-def registration(
-    name: str = "a",
-    broker_id: int = 0,
-    address: str = "h:1",
-    topics: dict[str, int] | None = None,
-    *,
-    counter: int = 1,
-    state: int = 0,
-    **more: Any,
-) -> Registration:
-    """`topics`: queue counts by name."""
-    queues = {t: (n, n, 6, 0) for t, n in (TWO if topics is None else topics).items()}
-    version = DataVersion(0, counter, state)
-    cluster = more.pop("cluster", "C")
-    return Registration(cluster, name, broker_id, address, "ha:1", queues, version, **more)
-
-
-class Tables(Routes):
-    """Does at once what the name server does in turns."""
-
-    def add(self, r: Registration, now: float, owner: object | None, **more: Any) -> str | None:
-        admitted = self.register(r, now, owner, **more)
-        if admitted is None:
-            return None
-        assert finish(self.take(admitted))
-        return admitted.master
-
-    def leave(self, cluster: str, name: str, broker_id: int, address: str) -> None:
-        self.unregister(cluster, name, broker_id, address)
-        finish(self.sweep())
-
-    def route(self, topic: str, **more: Any) -> TopicRoute | None:
-        return route_of(self, topic, **more)
-
-
-@pytest.fixture
-def routes() -> Tables:
-    return Tables()
-
-
-def names(routes: Tables, topic: str = "T") -> list[str]:
-    route = routes.route(topic)
-    return [q.broker_name for q in route.queues] if route else []
+from tests.namesrv.unit.tables import Tables, names, registration
 
 
 def test_register(routes: Tables) -> None:
@@ -224,119 +171,6 @@ def test_a_broker_that_registered_anew_survives_its_old_connection(routes: Table
     assert names(routes) == ["a"]
 
 
-@pytest.mark.parametrize("brokers", [1, 7, 8, 9, 100])
-@pytest.mark.parametrize("order", [None, "b0:8"])
-def test_a_route_is_encoded_in_steps(routes: Tables, brokers: int, order: str | None) -> None:
-    """As it is all at once, in both dialects."""
-    for n in range(brokers):
-        routes.add(registration(f"b{n}", address=f"h:{n}", zone="z" * (n % 2)), 0, None)
-    route = routes.route("T")
-    assert route is not None
-    route.order_conf = order
-    texts = RouteTexts(Routes())
-    assert finish(texts.encoded(route, strict=True)) == fastjson.dumps_strict(route.to_json())
-    assert finish(texts.encoded(route, strict=False)) == fastjson.dumps(route.to_json())
-    assert len(list(texts.encoded(route, strict=True))) >= brokers // 8
-
-
-def test_what_is_known_of_brokers_is_forgotten_with_each_change() -> None:
-    tables = Tables()
-    texts = RouteTexts(tables)
-
-    def text(*, strict: bool = True, acting: bool = False) -> bytes:
-        route = tables.route("T", acting_masters=acting)
-        assert route is not None
-        dumps = fastjson.dumps_strict if strict else fastjson.dumps
-        expected = dumps(route.to_json())
-        assert finish(texts.encoded(route, strict=strict)) == expected
-        assert finish(texts.encoded(route, strict=strict)) == expected
-        return expected
-
-    tables.add(registration("a", 0, "h:1"), 0, None)
-    tables.add(registration("b", 1, "h:2", enable_acting_master=True), 0, None)
-    first = text()
-    assert text(strict=False) != first
-    assert text(acting=True) != text(acting=False) == first
-    tables.add(registration("a", 1, "h:3"), 0, None)
-    assert b"h:3" in text()
-    tables.add(registration("a", 0, "h:1", {"T": 9, "U": 8}, counter=2), 0, None)
-    assert b'"readQueueNums":9' in text()
-    tables.add(registration("a", 0, "h:1", zone="z", counter=2), 0, None)
-    assert b'"zoneName":"z"' in text()
-    tables.leave("C", "a", 0, "h:1")
-    assert b"h:1" not in text()
-    tables.leave("C", "a", 1, "h:3")
-    tables.add(registration("a", 0, "h:4"), 0, None)
-    assert b"h:4" in text()
-    assert b"h:3" not in text()
-
-
-def test_a_body_that_was_taken_needs_no_reading() -> None:
-    tables = Tables()
-    one = registration(digest=b"1")
-    assert tables.again(one) is None, "it is new"
-    tables.add(one, 0, None)
-    again = tables.again(registration(topics={}, digest=b"1"))
-    assert again is not None
-    before = {topic: dict(queues) for topic, queues in tables.topics.items()}
-    tables.add(again, 5, None)
-    assert tables.topics == before
-    assert tables.live["C", "h:1"].last_update == 5
-    assert tables.again(registration(digest=b"1")) is not None
-    for other in (
-        registration(digest=b"2"),
-        registration("b", digest=b"1"),
-        registration(address="h:2", digest=b"1"),
-        registration(broker_id=1, digest=b"1"),
-        registration(cluster="D", digest=b"1"),
-        registration(),
-    ):
-        assert tables.again(other) is None
-    tables.delete_queues("T", "a")
-    assert tables.again(registration(digest=b"1")) is None, "its topic is to come back"
-    tables.add(registration(digest=b"1"), 6, None)
-    assert "T" in tables.topics
-    # A slave's topics are not taken, so nothing is known of its body.
-    tables.add(registration("a", 1, "h:2", digest=b"1"), 6, None)
-    assert tables.again(registration("a", 1, "h:2", digest=b"1")) is None
-
-
-def test_a_registration_that_was_not_finished_is_taken_by_the_next(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "SOME", 1)
-    tables = Tables()
-    tables.add(registration(), 0, None)
-    changed = {"T": 5, "U": 9}
-    admitted = tables.register(registration(topics=changed, counter=2), 1, None)
-    assert admitted is not None
-    next(tables.take(admitted))
-    tables.add(registration(topics=changed, counter=2), 2, None)
-    assert [tables.topics[t]["a"][0] for t in changed] == [5, 9]
-
-
-class Unwalked(dict[Any, Any]):
-    """A table that is only looked up in."""
-
-    def _walked(self) -> Any:
-        raise AssertionError("all brokers are looked at for one of them")
-
-    values = items = __iter__ = _walked
-
-
-def test_nobody_looks_at_all_brokers_for_one(routes: Tables) -> None:
-    """Thousands may come and go at once: each takes as long as if it were alone."""
-    for n in range(4):
-        routes.add(registration(f"b{n}", address=f"h:{n}"), 0, "owner")
-    routes.brokers, routes.live = Unwalked(routes.brokers), Unwalked(routes.live)
-    routes.topics_of = Unwalked(routes.topics_of)
-    routes.add(registration("b1", address="h:1"), 1, "owner")
-    routes.add(registration("c", address="h:0"), 1, "other")
-    routes.leave("C", "b1", 0, "h:1")
-    assert sorted(routes.owner_gone("owner")) == ["b2:0 at h:2", "b3:0 at h:3"]
-    assert dict.keys(routes.brokers) == {"c"}
-
-
 def test_cluster_info(routes: Tables) -> None:
     routes.add(registration("b", address="h:2"), 0, None)
     routes.add(registration("a"), 0, None)
@@ -474,95 +308,3 @@ def test_permissions(routes: Tables) -> None:
     finish(routes.change_perm("a", ~PERM_WRITE))
     routes.add(registration("a", counter=2), 0, None)
     assert perms(routes) == {"a": 6, "b": 6}
-
-
-def member(broker_id: int, **more: Any) -> Registration:
-    return registration(
-        broker_id=broker_id, address=f"h:{broker_id}", enable_acting_master=True, **more
-    )
-
-
-def shown(routes: Tables, topic: str = "T") -> tuple[dict[int, str], int]:
-    route = routes.route(topic, acting_masters=True)
-    assert route is not None
-    return route.brokers[0].broker_addrs, route.queues[0].perm
-
-
-def test_an_acting_master_is_shown_as_the_master(routes: Tables) -> None:
-    routes.add(member(2), 0, None)
-    assert shown(routes) == ({0: "h:2"}, 4)
-    routes.add(member(1), 0, None)
-    assert shown(routes) == ({0: "h:1", 2: "h:2"}, 4)
-    routes.add(member(0, topics={"T": 4, "rmq_sys_SYNC_BROKER_MEMBER_a": 1}), 0, None)
-    assert shown(routes) == ({0: "h:0", 1: "h:1", 2: "h:2"}, 6)
-    routes.leave("C", "a", 0, "h:0")
-    assert shown(routes) == ({0: "h:1", 2: "h:2"}, 4)
-    assert shown(routes, "rmq_sys_SYNC_BROKER_MEMBER_a") == ({1: "h:1", 2: "h:2"}, 4)
-    route = routes.route("T")
-    assert route is not None
-    assert route.brokers[0].broker_addrs == {1: "h:1", 2: "h:2"}, "the table itself is as it was"
-    routes.add(member(0), 0, None)
-    assert shown(routes) == ({0: "h:0", 1: "h:1", 2: "h:2"}, 6)
-
-
-def test_groups_without_acting_masters_show_none(routes: Tables) -> None:
-    for acting in (None, False):
-        slave = registration(broker_id=1, enable_acting_master=acting, counter=acting or 7)
-        routes.add(registration(), 0, None)
-        routes.add(slave, 0, None)
-        assert shown(routes) == ({1: "h:1"}, 6)
-
-
-def test_who_is_told_of_a_new_smallest_id(routes: Tables) -> None:
-    for broker_id in (2, 1, 3, 0, 0):
-        routes.add(member(broker_id), 0, None)
-    everyone = {0: "h:0", 1: "h:1", 2: "h:2", 3: "h:3"}
-    assert routes.new_minima == [
-        NewMinimum({2: "h:2", 1: "h:1"}, None, "ha:1"),
-        NewMinimum(everyone, None, "ha:1"),
-    ]
-    assert sorted(members_to_tell(routes.new_minima[0])) == ["h:2"]
-    assert sorted(members_to_tell(routes.new_minima[1])) == ["h:1", "h:2", "h:3"]
-    routes.new_minima.clear()
-    routes.leave("C", "a", 3, "h:3")
-    routes.leave("C", "a", 0, "h:0")
-    routes.leave("C", "a", 2, "h:2")
-    assert routes.new_minima == [NewMinimum({1: "h:1", 2: "h:2"}, "h:0")]
-    assert sorted(members_to_tell(routes.new_minima[0])) == ["h:1", "h:2"]
-    routes.new_minima.clear()
-    routes.add(registration(broker_id=0, address="h:1", enable_acting_master=True), 0, None)
-    assert routes.new_minima == [NewMinimum({0: "h:1"}, None, "ha:1")], "the slave is master now"
-    assert members_to_tell(routes.new_minima[0]) == ["h:1"]
-
-
-def test_groups_without_acting_masters_are_not_told(routes: Tables) -> None:
-    routes.add(registration(broker_id=1), 0, None)
-    routes.add(registration(address="h:2"), 0, None)
-    routes.leave("C", "a", 0, "h:2")
-    assert routes.new_minima == []
-
-
-def test_zones(routes: Tables) -> None:
-    routes.add(registration("a", zone="East"), 0, None)
-    routes.add(registration("b", address="h:2", zone="west"), 0, None)
-    routes.add(registration("c", address="h:3"), 0, None)
-    routes.add(registration("d", address="h:4", broker_id=0, zone="west"), 0, None)
-    routes.add(registration("d", address="h:5", broker_id=1, zone="west"), 0, None)
-    routes.leave("C", "d", 0, "h:4")
-    route = routes.route("T")
-    assert route is not None
-    east = of_zone(route, "EAST")
-    assert [q.broker_name for q in east.queues] == ["a", "d"], "who has no master stays"
-    assert [b.broker_name for b in east.brokers] == ["a", "d"]
-    assert east.brokers[0].to_json()["zoneName"] == "East"
-    assert [q.broker_name for q in of_zone(route, "none").queues] == ["d"]
-
-
-def test_members_of_a_group(routes: Tables) -> None:
-    routes.add(registration(), 0, None)
-    routes.add(registration(broker_id=1, address="h:2"), 0, None)
-    assert member_group(routes, "C", "a") == {
-        "brokerAddrs": {0: "h:1", 1: "h:2"}, "brokerName": "a", "cluster": "C",
-    }  # fmt: skip
-    for cluster, name in (("C", "x"), ("X", "a")):
-        assert member_group(routes, cluster, name)["brokerAddrs"] == {}

@@ -7,6 +7,7 @@ without faults, in which everything has to come to its end exactly once.
 from __future__ import annotations
 
 import json
+import select
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -40,6 +41,8 @@ TOPIC = "Orders"
 GROUP = "PG_fault"
 HALVES = 24
 FOREVER = 1 << 50
+SLOW_DISK = "[PC_SYNCHRONIZED]"
+"""In the remark of a refusal that no failed call has caused."""
 NOTES = "transactions.json"
 
 
@@ -85,8 +88,17 @@ class Parties:
         while self.session.next_command() is not None:
             pass
         answers = FrameReader().feed(raw)
+
+        def answered() -> bool:
+            """A write that took long leaves the next ones to a thread: their answers come later."""
+            select.select([self.store.event_fd()], [], [], 0.01 if self.session.unconfirmed else 0)
+            answers.extend(FrameReader().feed(self.session.release(0, 60_000) or b""))
+            return not self.session.unconfirmed
+
+        if not wait(answered):
+            self.seen.wrong.append(f"{what}: never answered")
         for answer in answers:
-            if answer.code:
+            if answer.code and SLOW_DISK not in (answer.remark or ""):
                 self.seen.error(what, "OSError", f"CODE {answer.code} {answer.remark}")
         return next((a for a in answers if not a.code), None)
 
@@ -110,8 +122,11 @@ class Parties:
         word = TransactionState(fate_of(number))
         request = EndTransaction(GROUP, half.queue_offset, phys, word, True, key_of(number))
         durable = self.try_to("end", lambda: self.ender.end(request))
+        if durable is None:
+            return False
         # It is answered once the log is confirmed up to there.
-        return durable is not None and durable <= self.store.confirmed()
+        wait(lambda: durable <= self.store.confirmed() or self.store.failure() is not None)
+        return durable <= self.store.confirmed()
 
     def waiting(self) -> list[int]:
         return self.engine.before(FOREVER, 1000)
