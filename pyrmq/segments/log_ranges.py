@@ -37,7 +37,9 @@ class RecordStarts:
     @cached_property
     def _queues(self) -> list[Queue]:
         queues = list_queues(self._store, lambda topic: True)
-        return sorted(queues, key=lambda queue: queue.room - queue.first, reverse=True)[:QUEUES]
+        return sorted(queues, key=lambda queue: queue.files_end - queue.first, reverse=True)[
+            :QUEUES
+        ]
 
     def behind(self, at: int, limit: int) -> int | None:
         """The first start at or behind a physical offset and before `limit` that a queue knows."""
@@ -46,7 +48,7 @@ class RecordStarts:
 
     def _first_of(self, queue: Queue, at: int, limit: int) -> int | None:
         place = end_place(queue, at)
-        for next_place in range(place, min(place + TRIES, queue.room)):
+        for next_place in range(place, min(place + TRIES, queue.files_end)):
             try:
                 entry = entry_at(queue, next_place)
             except (IndexError, OSError):

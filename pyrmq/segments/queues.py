@@ -51,12 +51,12 @@ class Queue:
 
     @property
     def first(self) -> int:
-        """First place that a file has room for."""
+        """First place that a file holds."""
         return self.files[0][0] // self.unit
 
     @property
-    def room(self) -> int:
-        """Place behind the last that a file has room for."""
+    def files_end(self) -> int:
+        """Place behind the last entry that a file can hold."""
         base, length, _ = self.files[-1]
         return (base + length) // self.unit
 

@@ -190,7 +190,7 @@ pub fn check_entries(
     let mut counts = EntryCounts::default();
     check.report_missing(queue, out);
     check.matched.sort_unstable_by_key(|r| r.from);
-    let (mut n, last) = queue.room();
+    let (mut n, last) = queue.files_span();
     let first_matched = check.matched.first().map_or(last, |r| r.from);
     let mut runs = check.matched.iter().peekable();
     let mut empty = 0;

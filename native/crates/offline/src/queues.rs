@@ -90,8 +90,8 @@ impl QueueSet {
 }
 
 impl Queue {
-    /// First and last queue offset that the files have room for.
-    pub fn room(&self) -> (i64, i64) {
+    /// The queue offsets that the files can hold: the first, and the one behind the last.
+    pub fn files_span(&self) -> (i64, i64) {
         let first = self.files.first().map_or(0, |f| f.0 / SIZE as u64);
         let last = self.files.last().map_or(0, |f| (f.0 + f.1) / SIZE as u64);
         (first as i64, last as i64)
@@ -154,7 +154,7 @@ impl Queue {
                 return ((base + at.max(from)) / SIZE as u64) as i64;
             }
         }
-        self.room().1
+        self.files_span().1
     }
 
     /// Offset behind the last entry: where the first invalid one of the last file that begins with
@@ -182,12 +182,12 @@ impl Queue {
             }
             return (base / SIZE as u64 + low) as i64;
         }
-        self.room().0
+        self.files_span().0
     }
 
     /// First offset whose record the log, which starts at `log_min`, still has.
     pub fn min(&mut self, log_min: u64, end: i64) -> i64 {
-        let (mut low, mut high) = (self.room().0, end);
+        let (mut low, mut high) = (self.files_span().0, end);
         while low < high {
             let mid = low + (high - low) / 2;
             match self.entry(mid) {
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(set.file_size, 200);
         assert!(set.has_topic("T") && !set.has_topic("S"));
         let q = &mut set.queues[0];
-        assert_eq!((q.room(), q.end(), q.max_phys()), ((0, 20), 13, 2300));
+        assert_eq!((q.files_span(), q.end(), q.max_phys()), ((0, 20), 13, 2300));
         assert_eq!((q.min(0, 13), q.min(1250, 13), q.min(9999, 13)), (0, 3, 13));
         assert_eq!(q.entry(13), Some(EMPTY));
         assert_eq!(q.entry(20), None);
