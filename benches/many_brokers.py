@@ -178,8 +178,8 @@ def cpu_us(result: Result) -> float:
 
 
 def spread(values: Sequence[float], form: str) -> str:
-    middle, least, most = (format(f(values), form) for f in (median, min, max))
-    return middle if len(values) == 1 else f"{middle} ({least} to {most})"
+    middle, least, most = median(values), min(values), max(values)
+    return f"{middle:{form}}" + ("" if len(values) == 1 else f" ({least:{form}} to {most:{form}})")
 
 
 def report(results: dict[int, list[Result]], size: int, machine: Machine) -> Iterator[str]:

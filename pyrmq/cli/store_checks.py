@@ -84,9 +84,10 @@ def stores_at(path: Path, alone: bool) -> list[Path]:
     from pyrmq.segments.beside import stores_beside
 
     try:
-        return [path, *([] if alone else map(Path, stores_beside(path)))]
+        others = [] if alone else stores_beside(path)
     except SegmentError as e:
         raise CannotReadError(escape(e)) from e
+    return [path, *map(Path, others)]
 
 
 def name_left_out(path: Path) -> None:
