@@ -99,8 +99,9 @@ impl Reader {
     }
 
     fn code(&mut self, header: &[u8]) -> Option<i32> {
-        let here = header.get(self.code_at..)?;
-        if !here.starts_with(CODE) {
+        // A shorter header than the last one may end in front of that place.
+        let here = header.get(self.code_at..);
+        if !here.is_some_and(|here| here.starts_with(CODE)) {
             self.code_at = memmem::find(header, CODE)?;
         }
         int32(&header[self.code_at + CODE.len()..])
