@@ -223,9 +223,9 @@ impl Consumer {
                 if !push && answer.field("maxOffset").is_some_and(|end| next >= end) {
                     (walk.queue, walk.offset) = ((walk.queue + 1) % self.targets.len(), 0);
                 }
-                self.records(desk, queue, answer.body);
+                let counted = self.records(desk, queue, answer.body);
                 if !push {
-                    let measured = desk.shared.measured(slot.from);
+                    let measured = counted && desk.shared.measured(slot.from);
                     desk.stats.latency(Of::Request, took, measured);
                 }
             }
@@ -267,7 +267,8 @@ impl Consumer {
         }
     }
 
-    fn records(&mut self, desk: &mut Desk, queue: u32, body: &[u8]) {
+    /// Whether they are of the window: behind the last of a count they are not.
+    fn records(&mut self, desk: &mut Desk, queue: u32, body: &[u8]) -> bool {
         let check = desk.shared.config.verify;
         // Where the run sends, only what it sent counts: others may use the topic.
         let all = !desk.shared.produces;
@@ -292,10 +293,13 @@ impl Consumer {
             }
         }
         desk.stats.now.consumed += messages;
-        if desk.shared.measured(desk.now) {
+        let shared = desk.shared;
+        let counted = shared.measured(desk.now) && (!all || shared.take(messages as u32));
+        if counted {
             desk.stats.consumed.add(messages, bytes);
             desk.stats.last = desk.now;
         }
+        counted
     }
 
     fn stamped(&mut self, desk: &mut Desk, queue: u32, stamp: &Stamp) {
