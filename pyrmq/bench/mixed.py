@@ -238,9 +238,9 @@ def _tables(
             raise OptionError(f"{where} {n}: kind is one of {', '.join(kinds)}")
         if table.get("compression", "none") not in ("none", "zlib"):
             raise OptionError(f"{where} {n}: compression is none or zlib")
-        for key, kind in (("in_flight", "push"), ("from_start", "pull")):
-            if known is _CONSUMER and key in table and table.get("kind", "push") == kind:
-                raise OptionError(f"{where} {n}: {key} is not for kind {kind}")
+        for key, other in (("in_flight", "push"), ("from_start", "pull")):
+            if known is _CONSUMER and key in table and table.get("kind", "push") == other:
+                raise OptionError(f"{where} {n}: {key} is not for kind {other}")
         if known is _PRODUCER:
             _check_texts(table, f"{where} {n}")
         if "topic" in table:

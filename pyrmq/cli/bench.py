@@ -25,7 +25,10 @@ def bench(ctx: click.Context) -> None:
     # As Ctrl-C: servers that a run has started would go on without it.
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGHUP):
-            ctx.call_on_close(partial(signal.signal, number, signal.signal(number, _interrupted)))
+            before = signal.getsignal(number)
+            if before == signal.SIG_DFL:  # and not ignored, as by nohup
+                signal.signal(number, _interrupted)
+                ctx.call_on_close(partial(signal.signal, number, before))
 
 
 def _interrupted(number: int, frame: FrameType | None) -> NoReturn:

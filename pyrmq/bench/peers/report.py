@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pyrmq.bench.peers.peer import Load, Window
-from pyrmq.bench.result import Environment, check_schema, parse
-from pyrmq.bench.runs import read_json, write_json
+from pyrmq.bench.result import Environment, check_schema, parse, read_json
+from pyrmq.bench.runs import write_json
 from pyrmq.bench.spread import Ratio, ratio
 from pyrmq.escape import escape
 

@@ -23,7 +23,8 @@ from pyrmq.broker.replication.role import MASTER_FILE
 from pyrmq.broker.replication.slave import Master
 from pyrmq.broker.tables import config_file
 from pyrmq.broker.tables.groups import Group, GroupTable, is_own
-from pyrmq.broker.tables.offsets import OffsetTable, QueueOfGroup
+from pyrmq.broker.tables.offset_file import QueueOfGroup
+from pyrmq.broker.tables.offsets import OffsetTable
 from pyrmq.broker.tables.topic_creation import Topics
 from pyrmq.broker.tables.topic_removal import TopicDeletion
 from pyrmq.errors import (

@@ -16,7 +16,8 @@ from pyrmq.broker.tables.clients import BROADCASTING, ClientTable
 from pyrmq.broker.tables.consumer_filters import ConsumerFilters
 from pyrmq.broker.tables.filter_data import check_kind, sql_filter
 from pyrmq.broker.tables.groups import GroupTable
-from pyrmq.broker.tables.offsets import OffsetTable, QueueOfGroup
+from pyrmq.broker.tables.offset_file import QueueOfGroup
+from pyrmq.broker.tables.offsets import OffsetTable
 from pyrmq.broker.tables.topics import TopicTable, no_topic
 from pyrmq.engine import Command, PullGrants, SqlFilter, Store
 from pyrmq.errors import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,12 @@ from click.testing import Result as Outcome
 import pyrmq.bench.child
 from pyrmq.bench.compare import compare, table
 from pyrmq.bench.knee import MOST_STEPS, Limits, Step, broken, climb, walk
-from pyrmq.bench.result import BenchError, Result, ResultFormatError, write_result
+from pyrmq.bench.result import BenchError, Result, ResultFormatError, Verify, write_result
 from pyrmq.bench.runs import read_runs, write_runs
 from pyrmq.bench.spread import ratio
-from pyrmq.bench.svg import Bar, Mark, Series, bars, lines
-from pyrmq.bench.sweep import plot, step_of, sweep
+from pyrmq.bench.sweep import step_of
 from pyrmq.cli import main
-from tests.bench.unit.canned import latency, parsed, result, texts
+from tests.bench.unit.canned import parsed, result, texts
 
 NAMES = ("a.json", "b.json")
 
@@ -309,12 +309,53 @@ def test_the_command_measures_given_rates(monkeypatch: pytest.MonkeyPatch) -> No
     assert "No rate held" in done.output
 
 
+def test_a_broker_that_refuses_all_has_no_knee_and_nothing_to_draw(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def run(load: str, arguments: list[str], quiet: bool = False) -> Result:
+        return replace(result(0, asked=1000, errors=5), latency={})
+
+    monkeypatch.setattr(pyrmq.bench.child, "run", run)
+    out = tmp_path / "sweep.json"
+    done = invoke("sweep", "--rates", "1000", "--json", out, "--plot", tmp_path / "x.svg", "send")
+    assert done.exit_code == 1
+    assert "No rate held: 1,000/s broke already: 100.00% of the messages failed" in done.output
+    assert "there is no latency to draw" in done.output
+    assert json.loads(out.read_text())["knee"] is None
+
+
+def test_an_interrupted_sweep_says_so_by_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = iter([1000.0])
+
+    def run(load: str, arguments: list[str], quiet: bool = False) -> Result:
+        if next(rates, None) is None:
+            raise KeyboardInterrupt
+        return result(1000, asked=1000)
+
+    monkeypatch.setattr(pyrmq.bench.child, "run", run)
+    done = invoke("sweep", "send")
+    assert done.exit_code == 130
+    assert "The search was interrupted" in done.output
+
+
+def test_messages_that_were_lost_are_noted() -> None:
+    counts = Verify(10, 10, 0, 0, 8, 1, 2, 0, 0, 0, 0, True)
+    found = compare([replace(result(), verify=counts)], [result()], NAMES)
+    assert "a.json: a run has 2 messages lost, 1 twice, 0 refused and yet stored" in found.notes
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["send", "--rate", "5"], "--rate cannot be given to the load"),
         (["send", "--rate=5"], "--rate cannot be given to the load"),
         (["send", "-r", "5"], "-r cannot be given to the load"),
+        (["send", "-r5"], "-r cannot be given to the load"),
+        (["send", "--hdr", "x"], "each rate would write it again"),
+        (["send", "--help"], "see `pyrmq bench LOAD --help`"),
+        (["--p99", "9" * 400 + "s", "send"], "write it as 50ms"),
+        (["--rates", "9" * 400, "send"], "write it as 1000,2000"),
+        (["oneway"], "oneway measures no latency, so it has no knee"),
         (["send", "--json", "x"], "put it before the load"),
         (["pull"], "pull knows no rate, so it has no knee"),
         (["nonsense"], "no load 'nonsense': one of"),
@@ -336,38 +377,3 @@ def test_a_command_line_that_cannot_be_is_refused(words: list[str], said: str) -
 def test_a_run_without_a_result_is_an_error_with_what_it_said() -> None:
     with pytest.raises(BenchError, match=r"gave no result: .*[Nn]o such"):
         pyrmq.bench.child.run("nonsense", [], quiet=True)
-
-
-# Plots
-
-
-def test_a_plot_is_well_formed_whatever_its_texts_are() -> None:
-    svg = lines("<a> & b", "x", "y", [Series('"s"', [(1, 2), (10, 20)])], [Mark("<m>", y=5)])
-    shown = texts(parsed(svg))
-    assert {"<a> & b", '"s"', "<m>"} <= set(shown)
-
-
-def test_points_that_no_axis_shows_are_left_out() -> None:
-    odd = [(0.0, 1.0), (1.0, math.nan), (1.0, math.inf), (2.0, 3.0)]
-    root = parsed(lines("t", "x", "y", [Series("s", odd)], log_x=True, log_y=True))
-    assert sum("at 2" in text for text in texts(root)) == 1
-    with pytest.raises(ValueError, match="no point"):
-        lines("t", "x", "y", [Series("s", odd[:3])], log_x=True)
-    with pytest.raises(ValueError, match="no bar"):
-        bars("t", "us", [("group", [])])
-
-
-@pytest.mark.parametrize("value", [0.0, 1e-9, 1.0, 1e12])
-def test_bars_of_any_size_fit(value: float) -> None:
-    for log in (False, True):
-        one = Bar("one", value, value / 2, value * 2)
-        root = parsed(bars("t", "us", [("g", [one])], log=log))
-        width = float(root.attrib["width"])
-        for rect in root.iter("{http://www.w3.org/2000/svg}rect"):
-            assert float(rect.attrib["x"]) + float(rect.attrib["width"]) <= width
-
-
-def test_a_sweep_of_one_rate_can_be_drawn() -> None:
-    found = sweep("send", [], lambda rate: result(rate, asked=rate), Limits(), rates=[1000])
-    parsed(plot(found))
-    assert latency(500).p99 == 500

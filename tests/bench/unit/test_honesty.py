@@ -352,3 +352,11 @@ def test_what_is_never_received_is_told() -> None:
     broker = LyingBroker(lambda n: "lose" if n in (3, 4) else "store")
     found = measured(broker, "latency", rate=100.0, duration=0.3, settle=0.5)
     assert any("2 messages were acknowledged and not received" in w for w in found.warnings)
+
+
+def test_a_count_ends_with_the_pull_that_reaches_it() -> None:
+    broker = LyingBroker()
+    measured(broker, count=200, in_flight=16)
+    found = measured(broker, "pull", count=100, in_flight=4, connections=2)
+    assert 100 <= found.messages < 100 + 32
+    assert found.latency["request"].count == found.requests

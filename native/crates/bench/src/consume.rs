@@ -216,10 +216,10 @@ impl Consumer {
                 if !push && answer.field("maxOffset").is_some_and(|end| next >= end) {
                     (walk.queue, walk.offset) = ((walk.queue + 1) % self.targets.len(), 0);
                 }
-                self.deliveries
-                    .records(desk, role, answer.body, |_, _| Some(queue.into()));
+                let counted =
+                    (self.deliveries).records(desk, role, answer.body, |_, _| Some(queue.into()));
                 if !push {
-                    let measured = desk.shared.measured(slot.from);
+                    let measured = counted && desk.shared.measured(slot.from);
                     desk.stats.latency(Of::Request, took, measured);
                 }
             }

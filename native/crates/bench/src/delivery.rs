@@ -21,7 +21,8 @@ pub struct Deliveries {
 }
 
 impl Deliveries {
-    /// Counts the records of an answer. `queue` says for a record which queue its order counts in, or
+    /// Counts the records of an answer; whether they are of the window: behind the last of a count they are
+    /// not. `queue` says for a record which queue its order counts in, or
     /// `None` where there is no order.
     pub fn records(
         &mut self,
@@ -29,7 +30,7 @@ impl Deliveries {
         role: &Role,
         body: &[u8],
         mut queue: impl FnMut(&[u8], &View) -> Option<u64>,
-    ) {
+    ) -> bool {
         let check = desk.shared.config.verify;
         // Where the run sends, only what it sent counts: others may use the topic.
         let all = !desk.shared.produces;
@@ -56,10 +57,13 @@ impl Deliveries {
             }
         }
         desk.stats.now.consumed += messages;
-        if desk.shared.measured(desk.now) {
+        let shared = desk.shared;
+        let counted = shared.measured(desk.now) && (!all || shared.take(messages as u32));
+        if counted {
             desk.stats.consumed.add(messages, bytes);
             desk.stats.last = desk.now;
         }
+        counted
     }
 
     fn stamped(&mut self, desk: &mut Desk, role: &Role, queue: Option<u64>, stamp: &Stamp) {

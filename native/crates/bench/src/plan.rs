@@ -158,8 +158,8 @@ impl Shared {
             start: AtomicU64::new(u64::MAX),
             window: [AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)],
             budget: AtomicI64::new(match config.count {
-                Some(count) if produces => i64::try_from(count).unwrap_or(i64::MAX),
-                _ => i64::MAX,
+                Some(count) => i64::try_from(count).unwrap_or(i64::MAX),
+                None => i64::MAX,
             }),
             fatal: Mutex::new(None),
             config,
@@ -202,7 +202,8 @@ impl Shared {
         at >= self.opens() && at < self.closes()
     }
 
-    /// Takes `messages` of those that may be sent; `false` when there are none left.
+    /// Takes `messages` of those that may be sent, or received where nobody sends; `false` when there
+    /// are none left.
     pub fn take(&self, messages: u32) -> bool {
         if self.budget.load(Ordering::Relaxed) == i64::MAX {
             return true;
