@@ -92,6 +92,8 @@ class Serving:
     """What was set besides defaults, for the report."""
     filled: bool = False
     """Whether it has messages to pull."""
+    spread: bool = False
+    """Whether each queue of many topics has a message: the first one makes its files."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from pyrmq.bench.result import BenchError, Result
 TOPIC = "BenchPeers"
 FILL = 200_000
 """Messages that pulls read, again and again."""
+QUEUES = 4
+"""Of each of many topics."""
 
 
 def arguments(serving: Serving, load: Load, seconds: float, warmup: float) -> list[str]:
@@ -40,10 +42,21 @@ def fill(serving: Serving, load: Load) -> None:
     serving.filled = True
 
 
+def spread(serving: Serving, load: Load) -> None:
+    """Sends a message to each queue of all topics. BenchError."""
+    words = ["--address", serving.address, "--topic", _topic(load), "--size", str(load.size)]
+    words += ["--topics", str(load.topics), "--queues", str(QUEUES)]
+    words += ["--connections", "1", "--in-flight", "64", "--count", str(load.topics * QUEUES)]
+    child.run("send", words, quiet=True)
+    serving.spread = True
+
+
 def measure(serving: Serving, load: Load, seconds: float, warmup: float) -> Measured:
     """BenchError if not one message got through."""
     if load.mode == "pull" and not serving.filled:
         fill(serving, load)
+    if load.topics > 1 and not serving.spread:
+        spread(serving, load)
     words = arguments(serving, load, seconds, warmup)
     result = child.run(load.mode, words, quiet=True)
     return measured(result, ["pyrmq", "bench", load.mode, *words])
