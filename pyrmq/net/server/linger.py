@@ -22,33 +22,25 @@ LONGEST_STREAK = 4096
 class Linger:
     """Decides for each shift: `begins`, `lingered` if the reader did, `ends`."""
 
-    def __init__(self, close: float = CLOSE, longest: int = LONGEST_STREAK) -> None:
-        """`close`: most seconds between two shifts that follow each other closely. `longest`: misses
-        ask for no longer streak than this."""
-        self._close = close
-        self._longest = longest
+    def __init__(self) -> None:
         self._ended = 0.0
         self._streak = 0
         self._needed = STREAK
 
     def begins(self, now: float) -> int:
         """Nanoseconds that this shift may linger; 0: not at all. `now`: seconds."""
-        self._streak = self._streak + 1 if now - self._ended <= self._close else 0
+        self._streak = self._streak + 1 if now - self._ended <= CLOSE else 0
         return int(LINGER * 1e9) if self._streak >= self._needed else 0
 
     def lingered(self, *, served: int, missed: bool) -> None:
         """How many rounds the shift served, and whether nothing came in the end. The first round is
         the one that woke the reader."""
         if served > 1:
-            self.pays()
+            self._needed = max(STREAK, self._needed // 2)
         if missed:
             self._streak = 0
             if served <= 1:
-                self._needed = min(2 * self._needed, self._longest)
-
-    def pays(self) -> None:
-        """Something came that was worth waiting for: the next streak may be shorter."""
-        self._needed = max(STREAK, self._needed // 2)
+                self._needed = min(2 * self._needed, LONGEST_STREAK)
 
     def ends(self, now: float) -> None:
         """The shift is over."""

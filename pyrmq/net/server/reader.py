@@ -29,7 +29,6 @@ from pyrmq.net.server.connection_state import Event, Step
 from pyrmq.net.server.dispatch import Dispatcher
 from pyrmq.net.server.feeding import BUFFER, Feeder
 from pyrmq.net.server.linger import Linger
-from pyrmq.net.server.patience import Patience
 from pyrmq.net.server.unconfirmed import GroupCommit, Unconfirmed
 
 if TYPE_CHECKING:
@@ -43,10 +42,6 @@ EVENTS_SLOW = 32
 """The same on a slow disk: what they store is in memory until a thread has written it."""
 SHIFT = 0.005
 """Seconds of a shift."""
-CLOSE_WAIT = 0.002
-"""Most seconds between two shifts for the second one to wait for more: see `patience`."""
-LONGEST_WAIT_STREAK = 64
-"""A wait for more that was in vain costs little."""
 GONE = select.EPOLLHUP | select.EPOLLERR
 
 
@@ -88,8 +83,6 @@ class Reader:
             self._epoll.fileno(), EVENTS, BUFFER, store, unconfirmed.timeout
         )
         self._linger = Linger()
-        self._waits = Linger(CLOSE_WAIT, LONGEST_WAIT_STREAK)
-        self._patience = Patience(self._epoll)
         self._active = 0.0
         """When this shift began, by trio's clock."""
         self._feed_next: dict[Connection, None] = {}
@@ -168,7 +161,6 @@ class Reader:
     def close_all(self) -> None:
         for connection in list(self.connections.values()):
             self.close(connection)
-        self._patience.close()
         self._epoll.close()
 
     async def run(self) -> None:
@@ -181,7 +173,6 @@ class Reader:
                 await trio.lowlevel.checkpoint()
             else:
                 await trio.lowlevel.wait_readable(self._epoll.fileno())
-                self._patience.begin()
             self._reading = True
             self._serve_shift()
 
@@ -190,42 +181,31 @@ class Reader:
         store, ready_loop = self._store, self._ready_loop
         began = time.monotonic()
         self._active = trio.current_time()
-        may_linger = self._linger.begins(began)
-        may_wait = self._waits.begins(began)
+        linger = self._linger.begins(began)
+        if self._feed_next:
+            linger = 0  # they are fed at once
         end = began + SHIFT
         self._feeder.begin(end)
-        linger = 0 if self._feed_next else may_linger  # they are fed at once
         while True:
             if store is not None and store.stall() != 0:
                 self._serve_slow_disk()
                 break
             waiting = bool(self._feed_next)
             others, left, error = ready_loop.serve(self._active, int(end * 1e9), linger, waiting)
-            arrivals, idle, served = ready_loop.arrivals, ready_loop.idle, ready_loop.served
+            arrivals = ready_loop.arrivals
+            if linger:
+                missed = ready_loop.idle and time.monotonic() < end
+                self._linger.lingered(served=ready_loop.served, missed=missed)
             if others or waiting:
                 arrivals = self._with_others(others)
             else:
                 self._serve_left(left, error)
             if arrivals:
                 self._dispatcher.wake_parked()
-            more = not idle
-            if idle and may_wait and not self._feed_next:
-                more = self._patience.wait(end)
-            over = time.monotonic() > end
-            missed = not more and not over
-            if linger:
-                self._linger.lingered(served=served, missed=missed)
-            linger = 0  # what was done may have woken other tasks
-            if idle and may_wait:
-                self._waits.lingered(served=served + more, missed=missed)
-                if more:
-                    self._linger.pays()
-                    linger = may_linger  # it has woken none
-            if over or not more:
+            if ready_loop.idle or time.monotonic() > end:
                 break
-        now = time.monotonic()
-        self._linger.ends(now)
-        self._waits.ends(now)
+            linger = 0  # what was done may have woken other tasks
+        self._linger.ends(time.monotonic())
 
     def _serve_slow_disk(self) -> None:
         """Serves what is ready while the disk is slow: another thread writes what is stored."""
