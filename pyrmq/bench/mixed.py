@@ -164,10 +164,10 @@ class Mixed:
                     f"{self.where}: consumer {n}: --verify does not go with tags or sql, which "
                     "leave messages out"
                 )
-            if table.get("kind", "push") != "push":
+            if table.get("kind", "push") == "pull":
                 raise OptionError(
-                    f"{self.where}: consumer {n}: --verify needs kind push; pull reads all again "
-                    "and again"
+                    f"{self.where}: consumer {n}: --verify needs kind push or pop; pull reads all "
+                    "again and again"
                 )
 
     def _producer(self, options: Options, table: dict[str, Any]) -> Options:

@@ -6,7 +6,6 @@ use crate::config::{Kind, Role};
 use crate::delivery::Deliveries;
 use crate::frame::Value::{Int, Text};
 use crate::frame::{GET_MAX_OFFSET, PULL_MESSAGE, Request};
-use crate::names;
 use crate::plan::{Phase, Shared};
 use crate::produce::{Desk, GREETING, greeting};
 use crate::slots::Slots;
@@ -252,13 +251,13 @@ impl Consumer {
 
     fn fault(&mut self, desk: &mut Desk, index: usize, answer: &Answer) {
         self.walks[index].not_before = desk.now + PAUSE;
-        let (fault, why) = match (answer.code, answer.remark()) {
-            (0, _) => (Fault::Protocol, "no offset came".to_string()),
-            (code, remark) if remark.is_empty() => (Fault::Code(code), names::of(code)),
-            (code, remark) => (Fault::Code(code), remark),
-        };
-        self.check_placed(desk, index, &why);
-        desk.stats.fault(fault, || why);
+        if answer.code == 0 {
+            desk.stats
+                .fault(Fault::Protocol, || "no offset came".into());
+        } else {
+            desk.stats
+                .fault(Fault::Code(answer.code), || answer.remark());
+        }
     }
 
     /// The request in this slot has no answer any more.
@@ -272,20 +271,6 @@ impl Consumer {
     ) {
         slots.end(index);
         self.idle.push(index);
-        self.check_placed(desk, index, why);
         desk.stats.fault(fault, || why.to_string());
-    }
-
-    /// A run begins when all consumers know where: a broker that does not say it once may never do.
-    fn check_placed(&self, desk: &Desk, index: usize, why: &str) {
-        let walk = &self.walks[index];
-        if walk.placed || desk.shared.phase() != Phase::Connect {
-            return;
-        }
-        let target = &desk.shared.roles[self.role].role.targets[self.targets[walk.queue] as usize];
-        desk.shared.fail(format!(
-            "the broker at {} does not say where queue {} of topic {} ends: {why}",
-            target.addr, target.queue, target.topic,
-        ));
     }
 }
