@@ -88,6 +88,11 @@ assert RELEASE_BUILD, 'the wheel has a development engine'
 for name in ('pyspark', 'pyarrow', 'numpy'):
     assert importlib.util.find_spec(name) is None, name + ' came without the extra'
 ") || { echo "dist-check: the wheel's packages do not import without PySpark, or are built for development"; exit 1; }
-    echo "dist-check: sdist -> wheel -> install -> demo works on Python $version"
+    (cd "$work" && "$work/use$version/bin/pyrmq" bench send --embedded --count 2000 --verify --json result.json >"$work/log" 2>&1) ||
+        { cat "$work/log"; echo "dist-check: pyrmq bench does not work right after pip install"; exit 1; }
+    (cd "$work" && "$work/use$version/bin/pyrmq" bench peers --peer floor --peer pyrmq --load 8x128 --rounds 1 \
+        --duration 0.5 --warmup 0 --html peers.html >"$work/log" 2>&1 && test -s peers.html) ||
+        { cat "$work/log"; echo "dist-check: pyrmq bench peers does not work right after pip install"; exit 1; }
+    echo "dist-check: sdist -> wheel -> install -> demo, bench works on Python $version"
 done
 [ "$first" = 0 ] || { echo "dist-check: no Python 3.11 to 3.15 found"; exit 1; }
