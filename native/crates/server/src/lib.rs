@@ -24,6 +24,8 @@ mod transform;
 mod visit;
 
 #[cfg(test)]
+mod confirm_tests;
+#[cfg(test)]
 mod descriptor_tests;
 #[cfg(test)]
 mod loop_tests;
