@@ -197,7 +197,7 @@ cdef class ReadyLoop:
         return others, left, failure
 
     def serve(self, double active, long long end_ns, long long linger_ns, bint hold,
-              bint others_keep):
+              bint others_keep=False):
         """Round after round, until something else is to be done, nothing is ready, or `end_ns` (of the
         monotonic clock). Where nothing is ready it waits for `linger_ns` (Linux 5.11).
 

@@ -260,3 +260,38 @@ fn with_async_flush_the_event_and_what_is_kept_are_for_others() {
         "nor is it watched"
     );
 }
+
+#[test]
+fn it_waits_a_moment_for_the_event() {
+    let mut rig = keeping(1);
+    rig.ready.serve(SOON, 0.0); // `keeping` has waited in vain: this call does not wait
+    rig.poll.poll().late_others.push(CONFIRMED);
+    assert_eq!(rig.ready.serve(SOON, 0.0).rounds, 1);
+    assert_eq!(rig.sockets[0].said(), [(0, 0)]);
+    let began = rig.poll.poll().now.load(Ordering::Relaxed);
+    assert!(rig.ready.serve(SOON, 0.0).idle);
+    let waited = |rig: &Rig| rig.poll.poll().now.load(Ordering::Relaxed) - began >= 100 * TICK;
+    assert!(!waited(&rig), "nobody keeps answers");
+    keeps_forever(&rig, 0, 5);
+    assert!(rig.ready.keep(0));
+    let hold = Until { hold: true, ..SOON };
+    assert!(
+        rig.ready.serve(hold, 0.0).idle && !waited(&rig),
+        "others have something to do"
+    );
+    rig.poll.poll().cannot_wait = true;
+    assert!(rig.ready.serve(SOON, 0.0).idle && !waited(&rig));
+}
+
+#[test]
+fn after_a_wait_in_vain_it_does_not_wait_at_once_again() {
+    let mut rig = keeping(1);
+    let mut waits = Vec::new();
+    for _ in 0..4 {
+        let began = rig.poll.poll().now.load(Ordering::Relaxed);
+        assert!(rig.ready.serve(SOON, 0.0).idle);
+        waits.push(rig.poll.poll().now.load(Ordering::Relaxed) - began >= 100 * TICK);
+    }
+    // `keeping` has waited in vain before: one is left out, then two.
+    assert_eq!(waits, [false, true, false, false]);
+}

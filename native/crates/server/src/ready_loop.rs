@@ -6,6 +6,7 @@
 //!
 //! Where answers wait for more than the write (SYNC_FLUSH, SYNC_MASTER), the log's event says that some
 //! may leave. The loop knows which of its connections keep answers, and sends those between two rounds.
+//! It waits a moment for that event (`Patience`).
 //! Once the log has failed, the event and the answers are for others.
 //!
 //! Fair: a round takes at most as many connections as the loop has room for, and at most one buffer
@@ -14,6 +15,7 @@
 //! whether the loop watches it on (back-pressure).
 
 use super::connection::{Connection, Status};
+use super::patience::Patience;
 use super::poll::{Poll, Ready};
 use super::socket::Socket;
 use super::visit::Visit;
@@ -162,6 +164,7 @@ pub struct ReadyLoop<S, P, L> {
     has_event: bool,
     /// Watched descriptors whose sessions keep answers.
     keeping: Vec<RawFd>,
+    patience: Patience,
     found: Vec<Ready>,
     /// What is ready and not watched, of the last call.
     others: Vec<Ready>,
@@ -185,6 +188,7 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
             event,
             has_event: false,
             keeping: Vec::new(),
+            patience: Patience::default(),
             timeout_ms,
             watched: Vec::new(),
             watches: 0,
@@ -273,19 +277,27 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
         let mut served = Served::new();
         let mut linger_ns = if until.hold { 0 } else { until.linger_ns };
         self.others.clear();
+        let mut waits = !until.hold;
         let mut released = false; // by the step before: what is ready comes first now
         loop {
-            let wait_ns = match linger_ns {
-                1.. => linger_ns.min(until.end_ns - self.poll.now_ns()),
-                _ => 0,
+            let flush_ns = match self.keeping.is_empty() || !waits {
+                true => 0,
+                false => self.patience.wait_ns(),
+            };
+            let wait_ns = match linger_ns.max(flush_ns) {
+                0 => 0,
+                longest => longest.min(until.end_ns - self.poll.now_ns()),
             };
             match self.poll.poll(wait_ns, &mut self.found) {
                 Err(_) if wait_ns > 0 => {
-                    linger_ns = 0; // this system cannot wait for less than a millisecond
+                    (linger_ns, waits) = (0, false); // this system cannot wait for less than a millisecond
                     continue;
                 }
                 Ok(()) if !self.found.is_empty() => {}
                 _ => {
+                    if flush_ns > 0 && wait_ns >= flush_ns {
+                        self.patience.missed();
+                    }
                     self.places.clear();
                     self.others.clear();
                     served.idle = true;
@@ -363,6 +375,7 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
             served.arrivals |= log.has_arrivals();
         }
         served.confirmed = true;
+        self.patience.came();
         let (watched, places) = (&mut self.watched, &mut self.places);
         let (out, timeout_ms) = (&mut self.out, self.timeout_ms);
         self.keeping.retain(|&fd| {

@@ -111,6 +111,8 @@ pub struct MemoryPoll {
     pub always: Vec<Ready>,
     /// Reported once somebody waits: as if it had come meanwhile.
     pub late: Vec<(MemorySocket, Vec<u8>)>,
+    /// The same, of descriptors that are not sockets.
+    pub late_others: Vec<Ready>,
     pub cannot_wait: bool,
     pub most: usize,
     pub now: AtomicI64,
@@ -136,6 +138,8 @@ impl Poll for SharedPoll {
             if poll.cannot_wait {
                 return Err(io::Error::from_raw_os_error(libc::ENOSYS));
             }
+            let late = poll.late_others.split_off(0);
+            poll.others.extend(late);
             for (socket, bytes) in poll.late.split_off(0) {
                 socket.comes(bytes);
             }
