@@ -189,6 +189,7 @@ fn the_event_comes_before_a_round_that_waits() {
 fn others_are_served_although_the_event_comes_always() {
     let mut rig = keeping(1);
     rig.poll.poll().always.push(CONFIRMED);
+    rig.poll.poll().now.store(0, Ordering::Relaxed);
     rig.sockets[0].comes(send(8, 77));
     let until = Until {
         end_ns: 100 * TICK,
