@@ -3,8 +3,8 @@ sends them.
 
 Each session keeps its own answers in one queue, those that the engine wrote and those of processors
 (native/crates/broker/src/wire/unconfirmed.rs). With SYNC_FLUSH and SYNC_MASTER the ready loop sends
-those of the sessions that it watches. `Unconfirmed` has the others: of connections that the loop does
-not watch, as their sockets take no more or they are closing.
+those of the sessions that it watches. `Unconfirmed` has the others: of connections whose sockets
+take no more, that wait for something else, or that are closing.
 
 Group commit writes what the connections of one round stored, and answers them. The reader writes by
 itself, as that takes microseconds. While the disk is slow (`Store.stall`), a thread of the engine
