@@ -46,7 +46,7 @@ cdef extern from "pyrmq_capi.h":
     ctypedef struct pyrmq_serve:
         double active
         int64_t end_ns, linger_ns
-        uint8_t hold, finish
+        uint8_t hold, others_keep, finish
 
     ctypedef struct pyrmq_left:
         int32_t key, status, failed
@@ -60,7 +60,7 @@ cdef extern from "pyrmq_capi.h":
         size_t n_left, waiting
         uint32_t rounds
         int32_t written
-        uint8_t idle, arrivals
+        uint8_t idle, arrivals, confirmed
 
     ctypedef struct pyrmq_addressee:
         void *session
@@ -98,6 +98,7 @@ cdef extern from "pyrmq_capi.h":
         void (*ready_loop_free)(void *) nogil
         int32_t (*ready_loop_watch)(void *, void *, int32_t) nogil
         void (*ready_loop_forget)(void *, int32_t) nogil
+        int32_t (*ready_loop_keep)(void *, int32_t) nogil
         int32_t (*ready_loop_serve)(void *, const pyrmq_serve *, pyrmq_served *) nogil
         void *(*answer_sender_new)() nogil
         void (*answer_sender_free)(void *) nogil

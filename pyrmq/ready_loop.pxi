@@ -102,6 +102,8 @@ cdef class ReadyLoop:
     """After `serve`: nothing else was ready."""
     cdef readonly unsigned int served
     """After `serve`: rounds that it has served."""
+    cdef readonly bint confirmed
+    """After `serve`: more may be confirmed, so who keeps answers elsewhere is to look."""
     cdef readonly Py_ssize_t waiting
     """Watched sessions that wait for `finish`."""
 
@@ -150,6 +152,23 @@ cdef class ReadyLoop:
         del self.sessions[session.descriptor]
         session.watched_by = None
 
+    def keep(self, Session session not None):
+        """Sends the answers that a watched session keeps once they are confirmed. False if that is left
+        to others: another session, or one that stores nothing or with ASYNC_FLUSH."""
+        if session.watched_by is not self:
+            return False
+        self.check_free()
+        return C.ready_loop_keep(self.native, session.descriptor) == PYRMQ_OK
+
+    def keeping(self):
+        """The descriptors of the watched sessions that keep answers."""
+        cdef Session session
+        cdef list found = []
+        for session in self.sessions.values():
+            if session.report.unconfirmed:
+                found.append(session.descriptor)
+        return found
+
     cdef tuple run(self, const pyrmq_serve *how):
         cdef pyrmq_served did
         cdef size_t i
@@ -168,6 +187,7 @@ cdef class ReadyLoop:
         if not how.finish:
             self.idle = did.idle != 0
             self.served = did.rounds
+            self.confirmed = did.confirmed != 0
         failure = failure_of(did.written)
         others = [(did.others[i].fd, did.others[i].events) for i in range(did.n_others)]
         left = []
@@ -176,12 +196,15 @@ cdef class ReadyLoop:
             left.append(outcome(fd, self.sessions[fd], &did.left[i]))
         return others, left, failure
 
-    def serve(self, double active, long long end_ns, long long linger_ns, bint hold):
+    def serve(self, double active, long long end_ns, long long linger_ns, bint hold,
+              bint others_keep=False):
         """Round after round, until something else is to be done, nothing is ready, or `end_ns` (of the
         monotonic clock). Where nothing is ready it waits for `linger_ns` (Linux 5.11).
 
-        What is written is answered with ASYNC_FLUSH, else later by an `AnswerSender`. `active`: a time
-        to note for the sessions. Returns what is ready and not watched, a list of (descriptor, epoll
+        What is written is answered with ASYNC_FLUSH, else once the store's event says that it is
+        confirmed. `others_keep`: an `AnswerSender` has sessions for that event as well, and it ends
+        with the event. While the store fails, the event is for others. `active`: a time to note for
+        the sessions. Returns what is ready and not watched, a list of (descriptor, epoll
         events): then, and with `hold`, the watched ones that are ready wait for `finish`. Second, what
         is left to do of a round as `AnswerSender.release` says it, by descriptor. Third, the error of
         the write or None.
@@ -191,6 +214,7 @@ cdef class ReadyLoop:
         how.end_ns = end_ns
         how.linger_ns = linger_ns
         how.hold = hold
+        how.others_keep = others_keep
         how.finish = False
         return self.run(&how)
 
@@ -200,7 +224,7 @@ cdef class ReadyLoop:
         cdef pyrmq_serve how
         how.active = active
         how.end_ns = how.linger_ns = 0
-        how.hold = False
+        how.hold = how.others_keep = False
         how.finish = True
         return self.run(&how)[1:]
 

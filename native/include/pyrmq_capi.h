@@ -42,7 +42,7 @@
 /**
  * Changes whenever what stands in this header does.
  */
-#define PYRMQ_ABI_VERSION 7
+#define PYRMQ_ABI_VERSION 8
 
 /**
  * Ext fields by which pulls are told apart: `ALIKE` in wire/pull.rs.
@@ -162,6 +162,10 @@ typedef struct {
    */
   uint8_t hold;
   /**
+   * Others keep answers as well: it ends when more may be confirmed.
+   */
+  uint8_t others_keep;
+  /**
    * Serves the round that the last call left, and nothing else. What others have stored is
    * written as well.
    */
@@ -237,6 +241,10 @@ typedef struct {
    * Queues may have grown that somebody watches.
    */
   uint8_t arrivals;
+  /**
+   * More may be confirmed: others who keep answers are to look.
+   */
+  uint8_t confirmed;
 } pyrmq_served;
 
 /**
@@ -393,6 +401,11 @@ typedef struct {
   int32_t (*ready_loop_watch)(void *ready_loop, void *session, int32_t fd);
   void (*ready_loop_forget)(void *ready_loop, int32_t fd);
   /**
+   * Sends the answers that a watched session keeps once they are confirmed. PYRMQ_NONE if that is
+   * left to others: it is not watched, or stores nothing, or what is written is confirmed.
+   */
+  int32_t (*ready_loop_keep)(void *ready_loop, int32_t fd);
+  /**
    * For all sessions that are ready: receives, feeds, writes what they stored and sends what they
    * answer; round after round, until something is left to do.
    */
@@ -499,7 +512,8 @@ _Static_assert(offsetof(pyrmq_serve, active) == 0, "pyrmq_serve.active");
 _Static_assert(offsetof(pyrmq_serve, end_ns) == 8, "pyrmq_serve.end_ns");
 _Static_assert(offsetof(pyrmq_serve, linger_ns) == 16, "pyrmq_serve.linger_ns");
 _Static_assert(offsetof(pyrmq_serve, hold) == 24, "pyrmq_serve.hold");
-_Static_assert(offsetof(pyrmq_serve, finish) == 25, "pyrmq_serve.finish");
+_Static_assert(offsetof(pyrmq_serve, others_keep) == 25, "pyrmq_serve.others_keep");
+_Static_assert(offsetof(pyrmq_serve, finish) == 26, "pyrmq_serve.finish");
 _Static_assert(sizeof(pyrmq_left) == 32, "pyrmq_left");
 _Static_assert(offsetof(pyrmq_left, key) == 0, "pyrmq_left.key");
 _Static_assert(offsetof(pyrmq_left, status) == 4, "pyrmq_left.status");
@@ -517,6 +531,7 @@ _Static_assert(offsetof(pyrmq_served, rounds) == 40, "pyrmq_served.rounds");
 _Static_assert(offsetof(pyrmq_served, written) == 44, "pyrmq_served.written");
 _Static_assert(offsetof(pyrmq_served, idle) == 48, "pyrmq_served.idle");
 _Static_assert(offsetof(pyrmq_served, arrivals) == 49, "pyrmq_served.arrivals");
+_Static_assert(offsetof(pyrmq_served, confirmed) == 50, "pyrmq_served.confirmed");
 _Static_assert(sizeof(pyrmq_addressee) == 16, "pyrmq_addressee");
 _Static_assert(offsetof(pyrmq_addressee, session) == 0, "pyrmq_addressee.session");
 _Static_assert(offsetof(pyrmq_addressee, fd) == 8, "pyrmq_addressee.fd");

@@ -82,6 +82,7 @@ class Reader:
         self._ready_loop = ReadyLoop(
             self._epoll.fileno(), EVENTS, BUFFER, store, unconfirmed.timeout
         )
+        unconfirmed.keeper = self
         self._linger = Linger()
         self._active = 0.0
         """When this shift began, by trio's clock."""
@@ -124,10 +125,21 @@ class Reader:
 
     def _watch(self, connection: Connection) -> None:
         """Has the ready loop serve a connection while it is plain."""
-        if connection.is_plain and self.connections.get(connection.fd) is connection:
+        is_open = self.connections.get(connection.fd) is connection
+        if connection.is_plain and is_open:
             self._ready_loop.watch(connection.session)
         else:
             self._ready_loop.forget(connection.session)
+        if connection.session.unconfirmed and is_open:
+            self._unconfirmed.note(connection)
+
+    def keep(self, connection: Connection) -> bool:
+        """Whether the ready loop sends the answers that the session keeps."""
+        return self._ready_loop.keep(connection.session)
+
+    def keeping(self) -> list[Connection]:
+        """Connections that the ready loop watches and whose sessions keep answers."""
+        return [self.connections[fd] for fd in self._ready_loop.keeping()]
 
     def close(self, connection: Connection) -> None:
         """Closes a connection and calls those who asked to know."""
@@ -191,15 +203,20 @@ class Reader:
                 self._serve_slow_disk()
                 break
             waiting = bool(self._feed_next)
-            others, left, error = ready_loop.serve(self._active, int(end * 1e9), linger, waiting)
+            noted = self._unconfirmed.has_noted
+            others, left, error = ready_loop.serve(
+                self._active, int(end * 1e9), linger, waiting, noted
+            )
             arrivals = ready_loop.arrivals
             if linger:
                 missed = ready_loop.idle and time.monotonic() < end
                 self._linger.lingered(served=ready_loop.served, missed=missed)
-            if others or waiting:
-                arrivals = self._with_others(others)
-            else:
+            if left or not (others or waiting):
                 self._serve_left(left, error)
+            if ready_loop.confirmed and noted:
+                self._unconfirmed.release_noted()
+            if others or waiting:
+                arrivals |= self._with_others(others)
             if arrivals:
                 self._dispatcher.wake_parked()
             if ready_loop.idle or time.monotonic() > end:

@@ -2,7 +2,9 @@
 sends them.
 
 Each session keeps its own answers in one queue, those that the engine wrote and those of processors
-(native/crates/broker/src/wire/unconfirmed.rs).
+(native/crates/broker/src/wire/unconfirmed.rs). With SYNC_FLUSH and SYNC_MASTER the ready loop sends
+those of the sessions that it watches. `Unconfirmed` has the others: of connections whose sockets
+take no more, that wait for something else, or that are closing.
 
 Group commit writes what the connections of one round stored, and answers them. The reader writes by
 itself, as that takes microseconds. While the disk is slow (`Store.stall`), a thread of the engine
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from typing import Protocol
 
 import trio
 
@@ -32,6 +35,16 @@ AT_ONCE = 512
 """Connections whose answers one native call sends."""
 
 
+class Keeper(Protocol):
+    """Sends the answers of some connections by itself."""
+
+    def keep(self, connection: Connection) -> bool:
+        """Whether it does so for `connection`."""
+
+    def keeping(self) -> list[Connection]:
+        """Those whose sessions keep answers."""
+
+
 class Unconfirmed:
     """Connections whose sessions keep unconfirmed answers. `timeout_ms`: syncFlushTimeout."""
 
@@ -42,13 +55,23 @@ class Unconfirmed:
         self._connections: set[Connection] = set()
         self._failure_logged = False
         self._sender = AnswerSender(AT_ONCE)
+        self.keeper: Keeper | None = None
+        """Who sends answers beside this."""
 
     def __bool__(self) -> bool:
+        return self.has_noted or (self.keeper is not None and bool(self.keeper.keeping()))
+
+    @property
+    def has_noted(self) -> bool:
+        """Whether it has connections that the keeper does not have."""
         return bool(self._connections)
 
     def note(self, connection: Connection) -> None:
         """The session of `connection` keeps answers."""
-        self._connections.add(connection)
+        if self.keeper is not None and self.keeper.keep(connection):
+            self._connections.discard(connection)
+        else:
+            self._connections.add(connection)
 
     def forget(self, connection: Connection) -> None:
         """`connection` is closed."""
@@ -93,7 +116,13 @@ class Unconfirmed:
 
     def release(self) -> None:
         """Sends all answers that need not wait any longer: what they acknowledge is confirmed, took
-        too long, or failed with a write or a flush."""
+        too long, or failed with a write or a flush. The keeper's as well."""
+        if self.keeper is not None:
+            self._connections.update(self.keeper.keeping())
+        self.release_noted()
+
+    def release_noted(self) -> None:
+        """As `release`, without those that the keeper has."""
         assert self._store is not None
         failure = self._store.failure()
         if failure is not None and not self._failure_logged:
@@ -117,7 +146,9 @@ class Unconfirmed:
         for index, _, rest, error in self._sender.release(sessions, now, self.timeout):
             connections[index].sent_natively(rest, error)
         for connection in connections:
-            if not connection.session.unconfirmed:
+            if connection.session.unconfirmed:
+                self.note(connection)
+            else:
                 self.forget(connection)
             connection.released()
 

@@ -46,11 +46,11 @@ layouts! {
         remark 32, body 48, frame 64
     }
     "pyrmq_ready" Ready, 8: { fd 0, events 4 }
-    "pyrmq_serve" Serve, 32: { active 0, end_ns 8, linger_ns 16, hold 24, finish 25 }
+    "pyrmq_serve" Serve, 32: { active 0, end_ns 8, linger_ns 16, hold 24, others_keep 25, finish 26 }
     "pyrmq_left" Left, 32: { key 0, status 4, failed 8, ended 12, called 13, rest 16 }
     "pyrmq_served" Served, 56: {
         others 0, n_others 8, left 16, n_left 24, waiting 32, rounds 40, written 44, idle 48,
-        arrivals 49
+        arrivals 49, confirmed 50
     }
     "pyrmq_addressee" Addressee, 16: { session 0, fd 8 }
     "pyrmq_left_list" LeftList, 16: { left 0, n_left 8 }

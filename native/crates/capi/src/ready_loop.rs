@@ -19,6 +19,8 @@ pub struct Serve {
     pub linger_ns: i64,
     /// No round begins: what is ready waits for the call with `finish`.
     pub hold: u8,
+    /// Others keep answers as well: it ends when more may be confirmed.
+    pub others_keep: u8,
     /// Serves the round that the last call left, and nothing else. What others have stored is
     /// written as well.
     pub finish: u8,
@@ -59,6 +61,8 @@ pub struct Served {
     pub idle: u8,
     /// Queues may have grown that somebody watches.
     pub arrivals: u8,
+    /// More may be confirmed: others who keep answers are to look.
+    pub confirmed: u8,
 }
 
 /// A session, and its socket.
@@ -161,6 +165,16 @@ pub unsafe extern "C" fn ready_loop_forget(ready_loop: *mut c_void, fd: i32) {
     });
 }
 
+pub unsafe extern "C" fn ready_loop_keep(ready_loop: *mut c_void, fd: i32) -> i32 {
+    guarded(|| {
+        // SAFETY: a loop of ours.
+        match unsafe { loop_of(ready_loop).ready.keep(fd) } {
+            true => OK,
+            false => NONE,
+        }
+    })
+}
+
 pub unsafe extern "C" fn ready_loop_serve(
     ready_loop: *mut c_void,
     serve: *const Serve,
@@ -176,9 +190,11 @@ pub unsafe extern "C" fn ready_loop_serve(
                     end_ns: serve.end_ns,
                     linger_ns: serve.linger_ns,
                     hold: serve.hold != 0,
+                    others_keep: serve.others_keep != 0,
                 };
                 let served = ready.serve(until, serve.active);
-                (served, serve.hold == 0 && ready.others().is_empty())
+                let has_round = !served.held;
+                (served, has_round)
             }
             _ => (ready.finish(serve.active), true),
         };
@@ -210,6 +226,7 @@ pub unsafe extern "C" fn ready_loop_serve(
             written,
             idle: served.idle as u8,
             arrivals: served.arrivals as u8,
+            confirmed: served.confirmed as u8,
         };
         // SAFETY: the result is writable.
         unsafe { result.write(report) };

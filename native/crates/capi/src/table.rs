@@ -4,7 +4,8 @@
 use super::border::{Bytes, ERROR, OK, guarded};
 use super::ready_loop::{
     Addressee, LeftList, Serve, Served, answer_sender_free, answer_sender_new, answer_sender_send,
-    ready_loop_forget, ready_loop_free, ready_loop_new, ready_loop_serve, ready_loop_watch,
+    ready_loop_forget, ready_loop_free, ready_loop_keep, ready_loop_new, ready_loop_serve,
+    ready_loop_watch,
 };
 use super::session::{
     CommandOut, ReceivedOut, SentOut, session_active, session_answer, session_command,
@@ -20,7 +21,7 @@ use pyrmq_server::Report;
 use std::ffi::{CStr, c_void};
 
 /// Changes whenever what stands in this header does.
-pub const ABI_VERSION: u32 = 7;
+pub const ABI_VERSION: u32 = 8;
 /// Ext fields by which pulls are told apart: `ALIKE` in wire/pull.rs.
 pub const N_ALIKE: usize = 7;
 const _: () = assert!(N_ALIKE == pyrmq_broker::wire::pull::ALIKE.len());
@@ -154,6 +155,9 @@ pub struct Table {
     pub ready_loop_watch:
         unsafe extern "C" fn(ready_loop: *mut c_void, session: *mut c_void, fd: i32) -> i32,
     pub ready_loop_forget: unsafe extern "C" fn(ready_loop: *mut c_void, fd: i32),
+    /// Sends the answers that a watched session keeps once they are confirmed. PYRMQ_NONE if that is
+    /// left to others: it is not watched, or stores nothing, or what is written is confirmed.
+    pub ready_loop_keep: unsafe extern "C" fn(ready_loop: *mut c_void, fd: i32) -> i32,
     /// For all sessions that are ready: receives, feeds, writes what they stored and sends what they
     /// answer; round after round, until something is left to do.
     pub ready_loop_serve:
@@ -237,6 +241,7 @@ pub static TABLE: Table = Table {
     ready_loop_free,
     ready_loop_watch,
     ready_loop_forget,
+    ready_loop_keep,
     ready_loop_serve,
     answer_sender_new,
     answer_sender_free,

@@ -1,6 +1,5 @@
 //! The loop over real sockets and a real epoll, with threads at the other end.
 
-use super::answer_sender::AnswerSender;
 use super::connection::Connection;
 use super::descriptor::{Descriptor, Epoll};
 use super::poll::{Poll, Ready};
@@ -56,6 +55,9 @@ fn serve_peers(flush_mode: FlushMode) {
         peers.push(other);
     }
     let epoll = epoll(&ours);
+    let event = store.barrier().event_fd();
+    let data = epoll::EventData::new_u64(event.as_raw_fd() as u64);
+    epoll::add(&epoll, event, data, epoll::EventFlags::IN).unwrap();
     let poll = Epoll::new(epoll.as_raw_fd(), 3);
     let mut ready = ReadyLoop::new(poll, RECEIVE, Some(store.clone()), LATER_MS);
     let mut connections = Vec::new();
@@ -81,13 +83,13 @@ fn serve_peers(flush_mode: FlushMode) {
                 thread::yield_now();
             }
         });
-        let mut sender = AnswerSender::default();
         let mut left = Vec::new();
         while !asking.iter().all(|one| one.is_finished()) {
             let until = Until {
                 end_ns: i64::MAX,
                 linger_ns: 1_000_000,
                 hold: false,
+                others_keep: false,
             };
             ready.serve(until, 1.5);
             let gone: Vec<i32> = ready.others().iter().map(|other| other.fd).collect();
@@ -101,11 +103,6 @@ fn serve_peers(flush_mode: FlushMode) {
             }
             ready.take_left(&mut left);
             left.clear();
-            let to = connections
-                .iter()
-                .filter(|(_, c)| c.report().unconfirmed() > 0);
-            let visits = sender.send(to.map(|(fd, c)| (&**c, Descriptor(*fd))), 0, LATER_MS);
-            assert!(visits.iter().all(|visit| visit.errno == 0));
         }
         done.store(true, Ordering::Relaxed);
         for one in asking {

@@ -16,6 +16,7 @@
 mod answer_sender;
 mod connection;
 mod descriptor;
+mod patience;
 mod poll;
 mod ready_loop;
 mod report;
@@ -23,6 +24,8 @@ mod socket;
 mod transform;
 mod visit;
 
+#[cfg(test)]
+mod confirm_tests;
 #[cfg(test)]
 mod descriptor_tests;
 #[cfg(test)]

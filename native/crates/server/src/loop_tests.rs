@@ -14,11 +14,14 @@ const SOON: Until = Until {
     end_ns: i64::MAX,
     linger_ns: 0,
     hold: false,
+    others_keep: false,
 };
 const IDLE: Served = Served {
     idle: true,
     arrivals: false,
     rounds: 0,
+    held: false,
+    confirmed: false,
     written: Written::Done,
 };
 
@@ -315,7 +318,7 @@ fn it_lingers_for_what_comes_next() {
     let linger = Until {
         end_ns: 1_000_000,
         linger_ns: 400_000,
-        hold: false,
+        ..SOON
     };
     rig.poll
         .poll()
@@ -399,7 +402,7 @@ fn answers_that_wait_for_the_disk_are_sent_later() {
         socket.comes(send(i as i32, 0));
     }
     serve(&mut rig);
-    assert_eq!(keys(&left(&mut rig)), [0, 1, 2]);
+    assert!(left(&mut rig).is_empty());
     let mut sender = AnswerSender::default();
     rig.sockets[1].line().takes.push_back(Takes::AtMost(7));
     rig.sockets[2]

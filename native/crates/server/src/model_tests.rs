@@ -156,7 +156,7 @@ proptest! {
         let mut holds: VecDeque<bool> = holds.into();
         loop {
             let hold = holds.pop_front().unwrap_or(false);
-            let until = Until { end_ns: i64::MAX, linger_ns: 0, hold };
+            let until = Until { end_ns: i64::MAX, linger_ns: 0, hold, others_keep: false };
             let served = rig.ready.serve(until, 1.0);
             if served.idle {
                 break;

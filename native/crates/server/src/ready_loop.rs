@@ -4,17 +4,23 @@
 //! into the log with one call (group commit), and then sends the answers that waited for the write
 //! only. The loop ends as soon as there is something that it does not do itself.
 //!
+//! Where answers wait for more than the write (SYNC_FLUSH, SYNC_MASTER), the log's event says that some
+//! may leave. The loop knows which of its connections keep answers, and sends those between two rounds.
+//! It waits a moment for that event (`Patience`).
+//! Once the log has failed, the event and the answers are for others.
+//!
 //! Fair: a round takes at most as many connections as the loop has room for, and at most one buffer
 //! from each. Bounded: `Until::end_ns`, and no second round on a slow disk. A connection whose socket
 //! does not take its answers, or that has a large frame under way, is left to others, who decide
 //! whether the loop watches it on (back-pressure).
 
 use super::connection::{Connection, Status};
+use super::patience::Patience;
 use super::poll::{Poll, Ready};
 use super::socket::Socket;
 use super::visit::Visit;
 use pyrmq_store::{Store, StoreError};
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -31,6 +37,15 @@ pub trait Log {
 
     /// Whether what is written is confirmed (ASYNC_FLUSH).
     fn confirms_writes(&self) -> bool;
+
+    /// Readable when more may be confirmed, or something failed.
+    fn event(&self) -> RawFd;
+
+    /// Makes `event` not readable until something happens again.
+    fn take_event(&self);
+
+    /// Whether nothing has failed that answers wait for.
+    fn is_well(&self) -> bool;
 }
 
 impl Log for Arc<Store> {
@@ -49,6 +64,18 @@ impl Log for Arc<Store> {
     fn confirms_writes(&self) -> bool {
         !self.is_sync()
     }
+
+    fn event(&self) -> RawFd {
+        self.barrier().event_fd().as_raw_fd()
+    }
+
+    fn take_event(&self) {
+        self.barrier().take_event();
+    }
+
+    fn is_well(&self) -> bool {
+        self.barrier().is_well()
+    }
 }
 
 /// How long one call of `ReadyLoop::serve` goes on.
@@ -60,6 +87,8 @@ pub struct Until {
     pub linger_ns: i64,
     /// Does not begin a round: what is ready waits for `finish`.
     pub hold: bool,
+    /// Others keep answers as well: ends when more may be confirmed.
+    pub others_keep: bool,
 }
 
 /// What became of the group commit of the last round.
@@ -80,8 +109,12 @@ pub struct Served {
     pub idle: bool,
     /// Queues may have grown that somebody watches.
     pub arrivals: bool,
-    /// How many rounds it served.
+    /// How many rounds it served. Sending what is confirmed counts as one.
     pub rounds: u32,
+    /// What is ready waits for `finish`.
+    pub held: bool,
+    /// More may be confirmed: others who keep answers are to look.
+    pub confirmed: bool,
     pub written: Written,
 }
 
@@ -91,6 +124,8 @@ impl Served {
             idle: false,
             arrivals: false,
             rounds: 0,
+            held: false,
+            confirmed: false,
             written: Written::Done,
         }
     }
@@ -101,6 +136,8 @@ struct Watched<S> {
     number: u64,
     connection: Arc<Connection>,
     socket: S,
+    /// It is in `ReadyLoop::keeping`.
+    keeps: bool,
 }
 
 /// One connection of a round.
@@ -121,6 +158,13 @@ pub struct ReadyLoop<S, P, L> {
     /// By descriptor.
     watched: Vec<Option<Watched<S>>>,
     watches: u64,
+    /// The log's event, if answers wait for more than the write.
+    event: Option<RawFd>,
+    /// The log's event is ready.
+    has_event: bool,
+    /// Watched descriptors whose sessions keep answers.
+    keeping: Vec<RawFd>,
+    patience: Patience,
     found: Vec<Ready>,
     /// What is ready and not watched, of the last call.
     others: Vec<Ready>,
@@ -134,9 +178,17 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
     /// `receive`: bytes that are received from a connection in one round at most; `log`: None if the
     /// sessions store nothing.
     pub fn new(poll: P, receive: usize, log: Option<L>, timeout_ms: i64) -> Self {
+        let event = log
+            .as_ref()
+            .filter(|log| !log.confirms_writes())
+            .map(L::event);
         ReadyLoop {
             poll,
             log,
+            event,
+            has_event: false,
+            keeping: Vec::new(),
+            patience: Patience::default(),
             timeout_ms,
             watched: Vec::new(),
             watches: 0,
@@ -165,17 +217,32 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
             number: self.watches,
             connection,
             socket,
+            keeps: false,
         });
         true
     }
 
     /// Does not serve a descriptor any more, and does not finish a round for it.
     pub fn forget(&mut self, fd: RawFd) {
-        if let Some(one) = usize::try_from(fd)
-            .ok()
-            .and_then(|at| self.watched.get_mut(at))
+        let Some(one) = place_of(&mut self.watched, fd) else {
+            return;
+        };
+        if one.take().is_some_and(|w| w.keeps)
+            && let Some(at) = self.keeping.iter().position(|kept| *kept == fd)
         {
-            *one = None;
+            self.keeping.swap_remove(at);
+        }
+    }
+
+    /// Sends the answers that the session of `fd` keeps once they are confirmed. False if that is left
+    /// to others, as with ASYNC_FLUSH.
+    pub fn keep(&mut self, fd: RawFd) -> bool {
+        match place_of(&mut self.watched, fd) {
+            Some(Some(watched)) if self.event.is_some() => {
+                keep(watched, &mut self.keeping, fd);
+                true
+            }
+            _ => false,
         }
     }
 
@@ -204,35 +271,54 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
     }
 
     /// Serves round after round, until something is left to do, others are ready, or `until`. Where
-    /// others are ready (`others`) the round waits for `finish`. `active` is noted for the connections.
+    /// others are ready (`others`) the round waits for `finish` (`Served::held`). `active` is noted for
+    /// the connections.
     pub fn serve(&mut self, until: Until, active: f64) -> Served {
         let mut served = Served::new();
         let mut linger_ns = if until.hold { 0 } else { until.linger_ns };
         self.others.clear();
+        let mut waits = !until.hold;
+        let mut released = false; // by the step before: what is ready comes first now
         loop {
-            let wait_ns = match linger_ns {
-                1.. => linger_ns.min(until.end_ns - self.poll.now_ns()),
-                _ => 0,
+            let flush_ns = match self.keeping.is_empty() || !waits {
+                true => 0,
+                false => self.patience.wait_ns(),
+            };
+            let wait_ns = match linger_ns.max(flush_ns) {
+                0 => 0,
+                longest => longest.min(until.end_ns - self.poll.now_ns()),
             };
             match self.poll.poll(wait_ns, &mut self.found) {
                 Err(_) if wait_ns > 0 => {
-                    linger_ns = 0; // this system cannot wait for less than a millisecond
+                    (linger_ns, waits) = (0, false); // this system cannot wait for less than a millisecond
                     continue;
                 }
                 Ok(()) if !self.found.is_empty() => {}
                 _ => {
+                    if flush_ns > 0 && wait_ns >= flush_ns {
+                        self.patience.missed();
+                    }
                     self.places.clear();
+                    self.others.clear();
                     served.idle = true;
                     return served;
                 }
             }
             self.sort();
-            if until.hold || !self.others.is_empty() {
+            released = self.has_event && !(released && self.found.len() > 1);
+            if released {
+                served.rounds += 1;
+                if self.release(&mut served) || until.others_keep {
+                    return served;
+                }
+            } else if until.hold || !self.others.is_empty() {
+                served.held = true;
                 return served;
-            }
-            served.rounds += 1;
-            if self.round(false, active, &mut served) {
-                return served;
+            } else {
+                served.rounds += 1;
+                if self.round(false, active, &mut served) {
+                    return served;
+                }
             }
             let slow = self.log.as_ref().is_some_and(L::is_slow);
             if slow || self.poll.now_ns() >= until.end_ns {
@@ -258,7 +344,12 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
     fn sort(&mut self) {
         self.places.clear();
         self.others.clear();
+        self.has_event = false;
         for ready in &self.found {
+            if self.event == Some(ready.fd) && self.log.as_ref().is_some_and(L::is_well) {
+                self.has_event = true;
+                continue;
+            }
             let plain = (ready.events == libc::EPOLLIN as u32)
                 .then(|| watched_at(&self.watched, ready.fd))
                 .flatten()
@@ -271,6 +362,40 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
                 None => self.others.push(*ready),
             }
         }
+    }
+
+    /// Sends the answers that the watched sessions keep and that wait no longer. What is ready is found
+    /// again by the next poll. Returns whether somebody else has something to do now.
+    fn release(&mut self, served: &mut Served) -> bool {
+        self.places.clear();
+        self.others.clear();
+        let now_ms = self.poll.now_ns() / 1_000_000;
+        if let Some(log) = &self.log {
+            log.take_event(); // first: what is confirmed from here on makes it ready again
+            served.arrivals |= log.has_arrivals();
+        }
+        served.confirmed = true;
+        self.patience.came();
+        let (watched, places) = (&mut self.watched, &mut self.places);
+        let (out, timeout_ms) = (&mut self.out, self.timeout_ms);
+        self.keeping.retain(|&fd| {
+            let Some(Some(one)) = place_of(watched, fd) else {
+                return false;
+            };
+            let connection = &one.connection;
+            if connection.report().unconfirmed() != 0 {
+                let mut visit = Visit::new(fd);
+                visit.kept = true;
+                visit.release(connection, &one.socket, now_ms, timeout_ms, out);
+                if visit.has_failed_or_rest() {
+                    let number = one.number;
+                    places.push(Place { number, visit });
+                }
+            }
+            one.keeps = connection.report().unconfirmed() != 0;
+            one.keeps
+        });
+        served.arrivals || !self.places.is_empty()
     }
 
     /// Serves the places. `others_stored`: others have staged something that is not written yet.
@@ -302,19 +427,25 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
             arrivals = log.has_arrivals();
         }
         let answers = self.log.as_ref().is_some_and(L::confirms_writes);
+        let keeps = self.event.is_some()
+            && served.written == Written::Done
+            && self.log.as_ref().is_some_and(L::is_well);
         let mut left = false;
         for Place { visit, .. } in &mut self.places {
-            let Some(Watched {
-                connection, socket, ..
-            }) = watched_at(&self.watched, visit.key)
-            else {
+            let Some(Some(watched)) = place_of(&mut self.watched, visit.key) else {
                 continue;
             };
-            let keeps = visit.called && connection.report().unconfirmed() != 0;
-            if answers && keeps && visit.status == Status::Ok {
-                visit.release(connection, socket, now_ms, self.timeout_ms, &mut self.out);
+            let has_kept = visit.called && watched.connection.report().unconfirmed() != 0;
+            if has_kept && visit.status == Status::Ok {
+                if answers {
+                    let (connection, socket) = (&watched.connection, &watched.socket);
+                    visit.release(connection, socket, now_ms, self.timeout_ms, &mut self.out);
+                } else if keeps {
+                    visit.kept = true;
+                    keep(watched, &mut self.keeping, visit.key);
+                }
             }
-            left |= visit.is_left(connection);
+            left |= visit.is_left(&watched.connection);
         }
         served.arrivals |= arrivals;
         left || served.arrivals || served.written != Written::Done
@@ -323,6 +454,17 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
 
 fn watched_at<S>(watched: &[Option<Watched<S>>], fd: RawFd) -> Option<&Watched<S>> {
     watched.get(usize::try_from(fd).ok()?)?.as_ref()
+}
+
+fn place_of<S>(watched: &mut [Option<Watched<S>>], fd: RawFd) -> Option<&mut Option<Watched<S>>> {
+    watched.get_mut(usize::try_from(fd).ok()?)
+}
+
+fn keep<S>(watched: &mut Watched<S>, keeping: &mut Vec<RawFd>, fd: RawFd) {
+    if !watched.keeps {
+        watched.keeps = true;
+        keeping.push(fd);
+    }
 }
 
 fn write(log: &impl Log) -> Written {

@@ -51,13 +51,9 @@ impl Report {
         is_set(&self.large) || is_set(&self.heavy)
     }
 
-    /// Whether the loop cannot do what comes next: commands, answers that wait, frames to be fed
-    /// again, a large frame.
+    /// Whether the loop cannot do what comes next: commands, too many answers that wait, frames to be
+    /// fed again, a large frame.
     pub fn needs_others(&self) -> bool {
-        self.commands() != 0
-            || self.unconfirmed() != 0
-            || is_set(&self.full)
-            || is_set(&self.more)
-            || self.is_large_or_heavy()
+        self.commands() != 0 || is_set(&self.full) || is_set(&self.more) || self.is_large_or_heavy()
     }
 }

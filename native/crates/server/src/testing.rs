@@ -13,11 +13,14 @@ use pyrmq_store::{FlushMode, Store, StoreConfig, StoreError, TopicSettings};
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Deref;
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub const TOPIC: &str = "T";
 pub const QUEUES: u32 = 4;
+/// The descriptor of a test's log event.
+pub const EVENT: i32 = 999;
 
 /// What the next call of `receive` gives.
 pub enum Comes {
@@ -104,8 +107,12 @@ pub struct MemoryPoll {
     pub sockets: Vec<(i32, MemorySocket)>,
     /// Reported before the sockets, once.
     pub others: Vec<Ready>,
+    /// The same, every time.
+    pub always: Vec<Ready>,
     /// Reported once somebody waits: as if it had come meanwhile.
     pub late: Vec<(MemorySocket, Vec<u8>)>,
+    /// The same, of descriptors that are not sockets.
+    pub late_others: Vec<Ready>,
     pub cannot_wait: bool,
     pub most: usize,
     pub now: AtomicI64,
@@ -131,11 +138,14 @@ impl Poll for SharedPoll {
             if poll.cannot_wait {
                 return Err(io::Error::from_raw_os_error(libc::ENOSYS));
             }
+            let late = poll.late_others.split_off(0);
+            poll.others.extend(late);
             for (socket, bytes) in poll.late.split_off(0) {
                 socket.comes(bytes);
             }
         }
         found.append(&mut poll.others);
+        found.extend_from_slice(&poll.always);
         let ready = poll
             .sockets
             .iter()
@@ -163,6 +173,9 @@ pub struct TestLog {
     pub fails: AtomicBool,
     pub panics: AtomicBool,
     pub slow: AtomicBool,
+    pub unwell: AtomicBool,
+    /// How often the event was taken.
+    pub taken: AtomicUsize,
     /// Bytes that had been sent to these when the log was written.
     pub sockets: Mutex<Vec<MemorySocket>>,
     pub sent_before: AtomicUsize,
@@ -191,6 +204,19 @@ impl Log for Arc<TestLog> {
 
     fn confirms_writes(&self) -> bool {
         Log::confirms_writes(&self.store)
+    }
+
+    fn event(&self) -> RawFd {
+        EVENT
+    }
+
+    fn take_event(&self) {
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        Log::take_event(&self.store);
+    }
+
+    fn is_well(&self) -> bool {
+        !self.unwell.load(Ordering::Relaxed) && Log::is_well(&self.store)
     }
 }
 
@@ -224,6 +250,8 @@ impl Rig {
             fails: AtomicBool::new(false),
             panics: AtomicBool::new(false),
             slow: AtomicBool::new(false),
+            unwell: AtomicBool::new(false),
+            taken: AtomicUsize::new(0),
             sockets: Mutex::default(),
             sent_before: AtomicUsize::new(0),
         });

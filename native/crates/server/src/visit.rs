@@ -21,6 +21,8 @@ pub struct Visit {
     pub errno: i32,
     /// What the socket did not take.
     pub rest: Vec<u8>,
+    /// The loop itself sends the answers that the session keeps.
+    pub(super) kept: bool,
 }
 
 impl Visit {
@@ -32,6 +34,7 @@ impl Visit {
             end: false,
             errno: 0,
             rest: Vec::new(),
+            kept: false,
         }
     }
 
@@ -42,13 +45,17 @@ impl Visit {
 
     /// Whether something is left to do for the connection that is not done here.
     pub fn is_left(&self, connection: &Connection) -> bool {
-        self.errno != 0
-            || !self.rest.is_empty()
-            || self.status != Status::Ok
+        let report = connection.report();
+        self.has_failed_or_rest()
             || match self.called {
-                true => connection.report().needs_others(),
+                true => report.needs_others() || (report.unconfirmed() != 0 && !self.kept),
                 false => self.end,
             }
+    }
+
+    /// Whether others have to send the rest, or to end the connection.
+    pub(super) fn has_failed_or_rest(&self) -> bool {
+        self.errno != 0 || !self.rest.is_empty() || self.status != Status::Ok
     }
 
     /// Receives once, feeds the session and sends what it answers at once.

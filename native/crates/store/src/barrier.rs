@@ -126,6 +126,17 @@ impl Barrier {
         self.event.as_fd()
     }
 
+    /// Makes `event_fd` not readable until something happens again.
+    pub fn take_event(&self) {
+        // EAGAIN: nothing has happened since.
+        let _ = rustix::io::read(&self.event, &mut [0; 8]);
+    }
+
+    /// Whether neither an input nor the last write into the log has failed.
+    pub fn is_well(&self) -> bool {
+        !self.has_failed() && self.unwritten.lock().is_none()
+    }
+
     /// The log is confirmed below this physical offset: the least that the policy's inputs have
     /// reached, the log's end if it has none.
     #[inline]

@@ -167,12 +167,39 @@ def test_answers_wait_for_the_flush(tmp_path: Path):
             line.peer.send(send(n))
         _, left, error = world.serve()
         assert error is None
-        assert [index for index, *_ in left] == [0, 1, 2, 3, 4]
+        assert left == []
         sessions = [line.session for line in world.lines]
         assert [session.unconfirmed for session in sessions] == [1] * 5
+        assert world.loop.keeping() == [session.fd for session in sessions]
         while world.sender.release(sessions, NOW, LATER):
             pass
         assert [line.said() for line in world.lines] == [[(n, 0)] for n in range(5)]
+        assert world.loop.keeping() == []
+
+
+def test_what_a_flush_has_confirmed_is_sent(tmp_path: Path):
+    with a_world(tmp_path, sync_flush=True) as world:
+        world.epoll.register(world.store.event_fd(), select.EPOLLIN)
+        for n, line in enumerate(world.lines):
+            line.peer.send(send(n))
+        end = time.monotonic() + 60
+        while True:
+            assert world.serve(linger=0.01) == ([], [], None)
+            if not world.loop.keeping():
+                break
+            assert time.monotonic() < end
+        assert [line.said() for line in world.lines] == [[(n, 0)] for n in range(5)]
+        assert world.loop.confirmed
+
+
+def test_whose_answers_the_loop_sends(tmp_path: Path):
+    with a_world(tmp_path / "sync", sync_flush=True) as world:
+        session = world.lines[0].session
+        assert world.loop.keep(session)
+        world.loop.forget(session)
+        assert not world.loop.keep(session), "it is not watched"
+    with a_world(tmp_path / "async") as world:
+        assert not world.loop.keep(world.lines[0].session), "what is written is confirmed"
 
 
 def test_a_write_that_fails_is_said_and_answered(world: World):
