@@ -188,4 +188,4 @@ bench-transactions: $(STAMP) ## Transactions beside Apache RocketMQ's, in turns 
 	$(BIN)/python -m benches.loopback.compare --json build/bench-transactions.json
 
 clean: ## Remove everything that was built
-	rm -rf $(VENV) target build dist pyrmq/*.so tests/system/interop/.build benches/loadgen/target
+	rm -rf $(VENV) target build dist pyrmq/*.so tests/system/interop/.build

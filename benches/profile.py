@@ -24,7 +24,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .flame import draw, hottest, read_folded, read_perf
-from .loopback.harness import Broker, HarnessError, build_loadgen, generate, server
+from .loopback.generator import generate
+from .loopback.harness import Broker, HarnessError, server
 from .loopback.loads import BATCH, LOADS, Load
 from .release_build import require_release_build
 
@@ -53,26 +54,26 @@ def _path(name: str) -> str | None:
     return str(beside) if beside.is_file() else shutil.which(name)
 
 
-def _load(binary: Path, broker: Broker, load: Load, seconds: float) -> dict[str, object]:
+def _load(broker: Broker, load: Load, seconds: float) -> dict[str, object]:
     options: dict[str, object] = {
         "connections": load.connections,
         "in_flight": load.in_flight,
         "seconds": seconds,
         "warmup": 0,
     }
-    if load.mode == "send-batch":
+    if load.mode == "batch":
         options["batch"] = BATCH
-    return generate(binary, load.mode, broker, options, limit=seconds + 60)
+    return generate(load.mode, broker, options, limit=seconds + 60)
 
 
-def _by_py_spy(binary: Path, load: Load, seconds: float, home: Path) -> Counter[tuple[str, ...]]:
+def _by_py_spy(load: Load, seconds: float, home: Path) -> Counter[tuple[str, ...]]:
     """py-spy is the server's parent, so it may look at it without further rights."""
     out = home / "raw"
     spy = [str(_path("py-spy")), "record", "--native", "--format", "raw"]
     spy += ["--rate", str(SAMPLES), "--output", str(out), "--"]
     command = [*spy, sys.executable, "-m", "pyrmq", "server"]
     with server(load.flush, command, home) as broker:
-        _load(binary, broker, load, seconds + SETTLE)
+        _load(broker, load, seconds + SETTLE)
         assert broker.pid is not None
         os.kill(broker.pid, signal.SIGTERM)  # the server's end is the end of the profile
         end = time.monotonic() + 60
@@ -98,11 +99,11 @@ def _names_for_perf() -> Iterator[None]:
         os.environ.pop("PYTHONPERFSUPPORT", None)
 
 
-def _by_perf(binary: Path, load: Load, seconds: float, home: Path) -> Counter[tuple[str, ...]]:
+def _by_perf(load: Load, seconds: float, home: Path) -> Counter[tuple[str, ...]]:
     data = home / "perf.data"
     with _names_for_perf(), server(load.flush, directory=home) as broker:
         loader = threading.Thread(
-            target=_load, args=(binary, broker, load, seconds + SETTLE + 3.0), daemon=True
+            target=_load, args=(broker, load, seconds + SETTLE + 3.0), daemon=True
         )
         loader.start()
         time.sleep(SETTLE)
@@ -139,7 +140,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         name = tool(options.tool)
         by = {"py-spy": _by_py_spy, "perf": _by_perf}[name]
-        stacks = by(build_loadgen(), load, options.seconds, home)
+        stacks = by(load, options.seconds, home)
         if not stacks:
             raise HarnessError(f"{name} gave no samples")
     except (HarnessError, subprocess.CalledProcessError) as error:

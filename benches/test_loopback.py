@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from benches.loopback.context import Context
-from benches.loopback.harness import build_loadgen
 from benches.loopback.scenarios import SCENARIOS
 
 SHORT = ("send-1x64", "send-64x1", "pull-32-1x1", "pull-32-4x1")
@@ -14,7 +13,7 @@ SHORT = ("send-1x64", "send-64x1", "pull-32-1x1", "pull-32-4x1")
 @pytest.mark.parametrize("name", SHORT)
 @pytest.mark.benchmark(group="loopback")
 def test_loopback(name: str, benchmark, report) -> None:
-    context = Context(binary=build_loadgen(), seconds=2, warmup=1)
+    context = Context(seconds=2, warmup=1)
     result = benchmark.pedantic(SCENARIOS[name], args=(context,), rounds=1)
     for figure in result.figures:
         if figure.target:

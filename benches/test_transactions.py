@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from benches.loopback.context import Context
-from benches.loopback.harness import build_loadgen
 from benches.loopback.scenarios import SCENARIOS
 
 
 @pytest.mark.parametrize("name", ["transactions-8x16", "transactions-sync-8x16"])
 @pytest.mark.benchmark(group="transactions")
 def test_transactions(name: str, benchmark, report) -> None:
-    context = Context(binary=build_loadgen(), seconds=2, warmup=1)
+    context = Context(seconds=2, warmup=1)
     result = benchmark.pedantic(SCENARIOS[name], args=(context,), rounds=1)
     for figure in result.figures:
         if "generator" not in figure.name:

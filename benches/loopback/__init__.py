@@ -1,4 +1,4 @@
-"""The loopback benchmark: a running broker under load from `benches/loadgen`.
+"""The loopback benchmark: a running broker under load from `pyrmq bench`.
 
 `python -m benches.loopback` runs every scenario against servers that it starts itself and prints
 each figure beside the target the project set. With the generator on the same machine, messages per

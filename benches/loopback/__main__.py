@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from ..release_build import require_release_build
 from .context import Context
-from .harness import Broker, HarnessError, build_loadgen
+from .harness import Broker, HarnessError
 from .loads import LOADS
 from .prepared import Prepared
 from .report import comparison, table, write_json
@@ -103,21 +102,15 @@ def _measure(names: list[str], context: Context) -> Iterator[Result]:
 def main(argv: list[str] | None = None) -> int:
     """0: all scenarios were measured; 1: some were not."""
     options = _arguments(argv)
-    try:
-        binary = build_loadgen()
-        if not options.no_touch:
-            print("loopback: touching free memory", file=sys.stderr, flush=True)
-            touch()
-    except (HarnessError, subprocess.CalledProcessError) as error:
-        print(f"loopback: {error}", file=sys.stderr)
-        return 1
+    if not options.no_touch:
+        print("loopback: touching free memory", file=sys.stderr, flush=True)
+        touch()
     with ExitStack() as stack:
         apache = None
         if options.peer:
-            apache = Prepared(binary, options.dir, options.prepare)
+            apache = Prepared(options.dir, options.prepare)
             stack.callback(apache.stop)
         context = Context(
-            binary=binary,
             seconds=options.seconds,
             warmup=options.warmup,
             max_messages=options.max_messages,

@@ -54,7 +54,7 @@ def _page_out(pidfd: int, start: int, end: int) -> None:
 
 def _fill(context: Context, broker: Broker, topic: str) -> None:
     size = {"count": min(BACKLOG, context.max_messages), "seconds": 30, "warmup": 0}
-    context.load("send-batch", broker, in_flight=4, topic=topic, **size)
+    context.load("batch", broker, in_flight=4, topic=topic, **size)
     time.sleep(SETTLE_SECONDS)
 
 

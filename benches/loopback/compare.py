@@ -6,6 +6,9 @@ be busy with other things, so each window also tells how much CPU was neither th
 generator's. (Where Linux schedules by terminal session, sched_autogroup, `nice` counts within one
 only; writing -15 to /proc/self/autogroup in the shell that starts this counts among all.)
 
+A transaction counts when END_TRANSACTION is answered, or sent where it is one-way. Each window then
+reads all of it back, and says what was not delivered or delivered again.
+
 Clients send END_TRANSACTION one-way, so nothing holds them back from sending more than a broker
 can do. With SYNC_FLUSH Apache RocketMQ then drops what has waited for 3 s and is busy with checking
 back ever after, which says little about either broker: there the generator waits for the answers.
@@ -20,7 +23,6 @@ import os
 import re
 import resource
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -30,7 +32,8 @@ from pathlib import Path
 from typing import Any
 
 from ..release_build import require_release_build
-from .harness import Broker, HarnessError, build_loadgen, generate, server
+from .generator import generate
+from .harness import Broker, HarnessError, server
 from .peer import VERSION, apache
 from .proc import cpu_seconds, machine_seconds
 
@@ -58,10 +61,8 @@ class Window:
 
     @property
     def done(self) -> int:
-        """Messages acknowledged, or transactions that ended: commits only when delivered."""
-        if self.mode == "send":
-            return int(self.result["messages"])
-        return int(self.result["delivered"] + self.result["rollbacks"])
+        """Messages acknowledged, or transactions that ended."""
+        return int(self.result["messages"])
 
     @property
     def rate(self) -> float:
@@ -84,20 +85,15 @@ class Window:
             f"  p50 {r['p50_us'] / 1e3:>6.2f}  p99 {r['p99_us'] / 1e3:>6.2f} ms"
         )
         if self.mode != "send":
-            text += f"  late {r['delivered_late']}  missing {r['missing']}"
-            text += f"  repeated {r['repeated']}  checks {r['checks']}"
+            text += f"  missing {r['missing']}  repeated {r['repeated']}"
         if "end_p50_us" in r:
             text += f"  end p50 {r['end_p50_us'] / 1e3:.2f}  p99 {r['end_p99_us'] / 1e3:.2f} ms"
-        if r.get("dropped"):
-            text += f"  ends dropped {r['dropped']}"
         if r["refused"]:
             text += f"  refused {r['refused']}: {r['first_refusal']}"
         return f"{text}  others {self.others:.0%}"
 
 
-def _measure(
-    binary: Path, broker: Broker, mode: str, options: dict[str, object]
-) -> tuple[float, dict[str, Any]]:
+def _measure(broker: Broker, mode: str, options: dict[str, object]) -> tuple[float, dict[str, Any]]:
     """(share of the machine that others took, the generator's result)."""
     assert broker.pid is not None
 
@@ -107,7 +103,7 @@ def _measure(
         return machine_seconds(), known
 
     began, (busy, known) = time.monotonic(), used()
-    result = generate(binary, mode, broker, options)
+    result = generate(mode, broker, options)
     busy, known = (b - a for a, b in zip((busy, known), used(), strict=True))
     took = (time.monotonic() - began) * (os.cpu_count() or 1)
     return max(0.0, busy - known) / took, result
@@ -128,14 +124,14 @@ def _modes(flush: str, options: argparse.Namespace) -> dict[str, tuple[str, dict
     """The loads of a round: name -> (the generator's mode, what is special about it)."""
     modes: dict[str, tuple[str, dict[str, object]]] = {"send": ("send", {"topic": "CompareSend"})}
     for name in options.ends or [FLUSH[flush]]:
-        special = {"topic": "CompareTransaction", "rollback": options.rollback}
-        if name == "two-way":
-            special["two_way"] = True
+        special: dict[str, object] = {"topic": "CompareTransaction", "verify": True}
+        if name == "one-way":
+            special["oneway_end"] = True
         modes[name] = ("transaction", special)
     return modes
 
 
-def rounds(binary: Path, flush: str, options: argparse.Namespace) -> list[Window]:
+def rounds(flush: str, options: argparse.Namespace) -> list[Window]:
     """All rounds in one flush mode, on new stores."""
     base = {"body": options.body, "seconds": options.seconds, "warmup": options.warmup}
     modes = _modes(flush, options)
@@ -151,7 +147,7 @@ def rounds(binary: Path, flush: str, options: argparse.Namespace) -> list[Window
             for mode, special in modes.values():
                 seconds = options.prepare / len(modes)
                 words = {**base, **special, **_shape(options.load[0]), "seconds": seconds}
-                generate(binary, mode, broker, words)
+                generate(mode, broker, words)
         for load in options.load:
             shape = _shape(load)
             print(f"{flush}, {load[0]} x {load[1]}, {options.body} bytes", flush=True)
@@ -161,7 +157,7 @@ def rounds(binary: Path, flush: str, options: argparse.Namespace) -> list[Window
                 # A group of its own: what a window left behind is nobody's in the next.
                 group = f"compare-{number}"
                 others, result = _measure(
-                    binary, broker, mode, {**base, **special, **shape, "group": group}
+                    broker, mode, {**base, **special, **shape, "group": group}
                 )
                 text = f"{load[0]} x {load[1]}"
                 window = Window(make, name, flush, text, number, others, result)
@@ -184,7 +180,6 @@ def _make_lines(make: str, rows: Sequence[Window]) -> list[str]:
             part = _ratios(own, [w for w in rows if w.mode == "send"])
             line += f", {_span(part, '.2f')} of plain sends"
             counts = {"missing": "not delivered", "repeated": "delivered again"}
-            counts["dropped"] = "ends dropped"
             for field, text in counts.items():
                 if count := sum(w.result[field] for w in own):
                     line += f", {text}: {count}"
@@ -234,7 +229,6 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--make", action="append", choices=MAKES, help="only this broker")
     parser.add_argument("--body", type=int, default=1024, help="bytes of a message")
-    parser.add_argument("--rollback", type=int, default=0, help="percent rolled back")
     parser.add_argument(
         "--ends",
         action="append",
@@ -255,10 +249,9 @@ def main(argv: list[str] | None = None) -> int:
     options = _arguments(argv)
     windows: list[Window] = []
     try:
-        binary = build_loadgen()
         for flush in options.flush:
-            windows += rounds(binary, flush, options)
-    except (HarnessError, subprocess.CalledProcessError) as error:
+            windows += rounds(flush, options)
+    except HarnessError as error:
         print(f"compare: {error}", file=sys.stderr)
         return 1
     print("\n".join(["", *summary(windows)]))

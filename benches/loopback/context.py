@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .harness import Broker, generate, server
+from .generator import generate
+from .harness import Broker, server
 from .prepared import Prepared
 
 BODY = 1024
@@ -18,7 +19,6 @@ BODY = 1024
 class Context:
     """How to measure. `running` is a broker that is there already, of any make."""
 
-    binary: Path
     seconds: float = 3.0
     warmup: float = 1.0
     max_messages: int = 1_000_000
@@ -38,9 +38,10 @@ class Context:
         with server(flush=flush, directory=self.directory) as broker:
             yield broker
 
-    def load(self, mode: str, broker: Broker, **options: object) -> dict[str, Any]:
+    def load(self, load: str, broker: Broker, **options: object) -> dict[str, Any]:
         """A measured run of the generator; bounded in time and in what it leaves on the disk."""
-        base: dict[str, object] = {"seconds": self.seconds, "warmup": self.warmup, "body": BODY}
-        if mode != "pull":
-            base["count"] = self.max_messages
-        return generate(self.binary, mode, broker, base | options)
+        base: dict[str, object] = {"connections": 1, "in_flight": 1}
+        base |= {"seconds": self.seconds, "warmup": self.warmup}
+        if load != "pull":
+            base |= {"body": BODY, "count": self.max_messages}
+        return generate(load, broker, base | options)

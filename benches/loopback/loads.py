@@ -19,7 +19,7 @@ class Load:
     name: str
     flush: str
     mode: str
-    """The generator's."""
+    """The load of `pyrmq bench`."""
     connections: int
     in_flight: int
     of_floor: str = ""
@@ -38,7 +38,7 @@ class Load:
         shape = f"{self.connections} x {self.in_flight}"
         if self.mode == "pull":
             return f"{shape}, {BATCH} x 1 KiB a request"
-        size = f"batches of {BATCH} x 1 KiB" if self.mode == "send-batch" else "1 KiB"
+        size = f"batches of {BATCH} x 1 KiB" if self.mode == "batch" else "1 KiB"
         return f"{shape}, {size}, {self.flush}"
 
 
@@ -49,7 +49,7 @@ LOADS = (
     Load("sync-8x128", SYNC, "send", 8, 128, ">= 0.6", ">= 6"),
     Load("send-1x64", ASYNC, "send", 1, 64, ">= 0.9", ">= 7", cpu="<= 3"),
     Load("send-8x128", ASYNC, "send", 8, 128, ">= 0.9", ">= 7", cpu="<= 1.5"),
-    Load("batch-1x4x32", ASYNC, "send-batch", 1, 4, ">= 0.9", ">= 4"),
+    Load("batch-1x4x32", ASYNC, "batch", 1, 4, ">= 0.9", ">= 4"),
     Load("send-64x1", ASYNC, "send", 64, 1, ">= 0.85", ">= 5", cpu="<= 12"),
     Load("send-256x1", ASYNC, "send", 256, 1, ">= 0.85", ">= 5"),
     Load("send-1x1", ASYNC, "send", 1, 1, ">= 0.85", ">= 5"),

@@ -57,7 +57,7 @@ def _name(load: Load) -> str:
     shape = f"{load.connections} x {load.in_flight}"
     if load.mode == "pull":
         return f"pull of {BATCH}, {load.connections} connection{'s' * (load.connections > 1)}"
-    batches = f"batches of {BATCH}, " * (load.mode == "send-batch")
+    batches = f"batches of {BATCH}, " * (load.mode == "batch")
     return f"{load.flush}, {batches}{shape}"
 
 

@@ -20,7 +20,8 @@ from pathlib import Path
 from tests.support.client import Client
 from tests.system.interop.store.peer import NameServer
 
-from .harness import Broker, HarnessError, await_ready, build_loadgen, generate, stop
+from .generator import generate
+from .harness import Broker, HarnessError, await_ready, stop
 from .peer import JavaBroker
 
 LOADS = ((1, 64), (8, 128))
@@ -113,7 +114,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
-    binary = build_loadgen()
     makers: dict[str, Callable[[], AbstractContextManager[Broker]]]
     makers = {"pyrmq": ours, "apache": apache}
     rates: dict[tuple[str, int, int], list[float]] = {}
@@ -128,7 +128,7 @@ def main() -> None:
                         "seconds": options.seconds,
                         "warmup": 2,
                     }
-                    result = generate(binary, "send", broker, words)
+                    result = generate("send", broker, words)
                     key = (name, connections, in_flight)
                     rates.setdefault(key, []).append(result["rate"])
                     p99s.setdefault(key, []).append(result["p99_us"])

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from .harness import Broker, generate
+from .generator import generate
+from .harness import Broker
 from .peer import VERSION, apache
 
 
@@ -18,8 +19,7 @@ class Prepared:
     before that kind is measured for the first time.
     """
 
-    def __init__(self, binary: Path, directory: Path | None, seconds: float) -> None:
-        self._binary = binary
+    def __init__(self, directory: Path | None, seconds: float) -> None:
         self._directory = directory
         self._seconds = seconds
         self._stack = ExitStack()
@@ -46,4 +46,4 @@ class Prepared:
         """Load of this kind, unless it has had that."""
         if mode not in self._warm:
             self._warm.add(mode)
-            generate(self._binary, mode, broker, {**options, "seconds": self._seconds})
+            generate(mode, broker, {**options, "seconds": self._seconds})

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from .cold import NAME as COLD
 from .cold import cold_consumer
 from .context import BODY, Context
-from .harness import Broker, idle_connections
+from .harness import Broker
+from .idle import idle_connections
 from .loads import LOADS
 from .proc import Memory, allow_open_files, memory
 from .result import Result, Unavailable, us_per
@@ -29,29 +30,30 @@ SETTLE_SECONDS = 2.0
 def _transactions(name: str, flush: str, connections: int, in_flight: int) -> Callable[..., Result]:
     # As clients do, END_TRANSACTION is one-way; in the synchronous mode its answer is waited for,
     # as one would to know that the commit is on disk.
-    two_way = {"two_way": True} if flush == "SYNC_FLUSH" else {}
+    answered = flush == "SYNC_FLUSH"
+    special: dict[str, object] = {} if answered else {"oneway_end": True}
 
     def run(context: Context) -> Result:
         load = f"{connections} x {in_flight}, 1 KiB, {flush}"
-        found = Result(name, load + (", END_TRANSACTION answered" if two_way else ""))
+        found = Result(name, load + (", END_TRANSACTION answered" if answered else ""))
         if context.running is not None:
             found.note = "as the running broker is configured"
         shape = {"connections": connections, "in_flight": in_flight}
         with context.broker(flush) as broker:
             plain = context.load("send", broker, **shape, topic="LoopbackPlain")
-            result = context.load("transaction", broker, **shape, **two_way, topic="LoopbackTran")
+            result = context.load(
+                "transaction", broker, **shape, **special, topic="LoopbackTran", verify=True
+            )
         found.raw += [plain, result]
-        found.add("transactions delivered", result["delivered_rate"], "/s")
-        found.add("of the plain sends", result["delivered_rate"] / plain["rate"], "x")
+        found.add("transactions ended", result["rate"], "/s")
+        found.add("of the plain sends", result["rate"] / plain["rate"], "x")
         found.add("p50 of the half", result["p50_us"], "us")
         found.add("p99 of the half", result["p99_us"], "us")
         found.add("p50 of the end", result.get("end_p50_us"), "us")
         found.add("p99 of the end", result.get("end_p99_us"), "us")
-        found.add(
-            "broker CPU", us_per(result, "watched_cpu_seconds", "delivered"), "us/transaction"
-        )
+        found.add("broker CPU", us_per(result, "watched_cpu_seconds", "messages"), "us/transaction")
         found.add("broker CPU, plain send", us_per(plain, "watched_cpu_seconds", "messages"), "us")
-        found.add("generator CPU", us_per(result, "own_cpu_seconds", "delivered"), "us/transaction")
+        found.add("generator CPU", us_per(result, "own_cpu_seconds", "messages"), "us/transaction")
         found.add("committed, not delivered", result["missing"], "transactions", "0")
         found.add("delivered again", result["repeated"], "transactions", "0")
         return found
@@ -75,15 +77,15 @@ def _idle_connections(context: Context) -> Result:
         options = {"in_flight": 64, "topic": "LoopbackIdle"}
         alone = context.load("send", broker, **options)
         before = _memory_of(broker)
-        with idle_connections(context.binary, broker, count) as closed:
+        with idle_connections(broker, count) as idle:
             time.sleep(SETTLE_SECONDS)
             after = _memory_of(broker)
             beside = context.load("send", broker, **options)
-    found.raw.append(closed)
+            closed = idle.closed()
     found.add("memory for them", after.private - before.private, "MiB", "< 100")
     found.add("private memory before", before.private, "MiB")
     found.add("private memory after", after.private, "MiB")
-    found.add("closed by the broker", closed["closed_by_broker"], "connections")
+    found.add("closed by the broker", closed, "connections", "0")
     found.add_loads([alone], suffix=", alone")
     found.add_loads([beside], target="as alone", suffix=", beside them")
     return found

@@ -21,7 +21,7 @@ from .yardstick import fdatasync_rate
 
 FLOOR, OURS, APACHE = "floor", "pyrmq", "Apache"
 OF_FLOOR, P99_OF_FLOOR, OF_APACHE = "of the floor", "p99 / floor p99", "of Apache"
-TOPICS = {"send": "LoopbackSend", "send-batch": "LoopbackBatch", "pull": "LoopbackPull"}
+TOPICS = {"send": "LoopbackSend", "batch": "LoopbackBatch", "pull": "LoopbackPull"}
 PULLED = 100_000
 """Messages that are there to be pulled."""
 QUEUE_SECONDS = 0.5
@@ -37,7 +37,7 @@ def _options(load: Load) -> dict[str, object]:
         "in_flight": load.in_flight,
         "topic": TOPICS[load.mode],
     }
-    if load.mode == "send-batch":
+    if load.mode == "batch":
         options["batch"] = BATCH
     if load.mode == "pull":
         options["max_msgs"] = BATCH
@@ -46,7 +46,7 @@ def _options(load: Load) -> dict[str, object]:
 
 def _fill(context: Context, broker: Broker) -> None:
     context.load(
-        "send-batch",
+        "batch",
         broker,
         count=min(PULLED, context.max_messages),
         seconds=30,

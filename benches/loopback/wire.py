@@ -14,7 +14,7 @@ def send_frame(topic: str, body: bytes) -> bytes:
     header = {
         "code": SEND_MESSAGE_V2,
         "extFields": {
-            "a": "loadgen",
+            "a": "start-up",
             "b": topic,
             "c": "TBW102",
             "d": "4",

@@ -49,6 +49,7 @@ KINDS = {"batch", "oneway", "transaction", "delay"}
 def _common(options: Options, connections: int) -> Role:
     return {
         "batch": options.batch,
+        "oneway_end": options.oneway_end,
         "delay": (0, 0),
         "invisible": round(options.invisible_time * 1000),
         "connections": connections,

@@ -51,6 +51,7 @@ _PRODUCER: dict[str, type | tuple[type, ...]] = {
     "group": str,
     "compression": str,
     "flush_wait": bool,
+    "oneway_end": bool,
 }
 _CONSUMER: dict[str, type | tuple[type, ...]] = {
     "topic": str,
@@ -206,7 +207,7 @@ class Mixed:
 
 
 _PLAIN = {"connections", "in_flight", "batch", "keys", "group", "compression", "flush_wait"}
-_PLAIN |= {"sql", "max_msgs", "from_start"}
+_PLAIN |= {"sql", "max_msgs", "from_start", "oneway_end"}
 
 
 def _with(options: Options, table: dict[str, Any]) -> Options:
@@ -241,6 +242,8 @@ def _tables(
         for key, other in (("in_flight", "push"), ("from_start", "pull")):
             if known is _CONSUMER and key in table and table.get("kind", "push") == other:
                 raise OptionError(f"{where} {n}: {key} is not for kind {other}")
+        if "oneway_end" in table and table.get("kind", "send") != "transaction":
+            raise OptionError(f"{where} {n}: oneway_end is for kind transaction")
         if known is _PRODUCER:
             _check_texts(table, f"{where} {n}")
         if "topic" in table:

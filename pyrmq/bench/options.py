@@ -150,6 +150,8 @@ class Options:
     compression: str = "none"
     flush_wait: bool = True
     batch: int = 32
+    oneway_end: bool = False
+    """END_TRANSACTION is sent one-way, as RocketMQ's clients do; else its answer is waited for."""
     max_msgs: int = 32
     invisible_time: float = 60.0
     """How long a popped message that is not acknowledged stays away."""
@@ -199,6 +201,10 @@ class Options:
             raise OptionError("--verify needs to know what was sent: use it with a load that sends")
         if (self.load == "mixed") != (self.file is not None):
             raise OptionError("mixed needs a file that describes it, and no other load takes one")
+        if self.oneway_end and self.load not in ("transaction", "mixed"):
+            raise OptionError(
+                f"--oneway-end is for transactions; {self.load} sends no END_TRANSACTION"
+            )
         if self.sql and self.subscription != "*":
             raise OptionError("give --subscription or --sql, not both")
 

@@ -211,7 +211,8 @@ class Result:
     seconds: float
     """Length of the measured window: the rates and latencies below are of it alone."""
     messages: int
-    """Acknowledged (oneway: sent; pull, push, pop, latency: received; transaction: commits)."""
+    """Acknowledged (oneway: sent; pull, push, pop, latency: received; transaction: commits,
+    with --oneway-end those sent)."""
     requests: int
     bytes: int
     """Bodies of `messages`."""
@@ -225,9 +226,9 @@ class Result:
     """Whether `rate` came to 99 % of it."""
     latency: dict[str, Latency]
     """By kind, `request` first where there is one: `request` (to its answer), `end_to_end` (to the
-    consumer), `commit` (END_TRANSACTION to its answer), `late` (delay: behind the time due), `ack`
-    (pop: ACK_MESSAGE to its answer), `refused` (a request to an answer with an error; the others
-    have successes only)."""
+    consumer), `commit` (END_TRANSACTION to its answer, if it has one), `late` (delay: behind the
+    time due), `ack` (pop: ACK_MESSAGE to its answer), `refused` (a request to an answer with an
+    error; the others have successes only)."""
     errors: list[ErrorCount]
     verify: Verify | None
     generator: Generator

@@ -139,6 +139,12 @@ _OPTIONS: list[Row] = [
     ),
     _option("--batch", type=int, default=32, loads={"batch", "mixed"}, help="Messages a request."),
     _option(
+        "--oneway-end",
+        is_flag=True,
+        loads={"transaction", "mixed"},
+        help="Send END_TRANSACTION one-way, as clients do.",
+    ),
+    _option(
         "--max-msgs", type=int, default=32, loads=BOTH, help="Messages a pull or pop asks for."
     ),
     _option(

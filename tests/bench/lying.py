@@ -10,7 +10,7 @@ from tests.support.scripted.lists import RecordLists
 from tests.support.scripted.script import HANG_UP, SILENCE
 from tests.support.wire import Command
 
-SEND, PULL, HEART_BEAT = 310, 11, 34
+SEND, PULL, HEART_BEAT, END_TRANSACTION = 310, 11, 34, 37
 
 
 class LyingBroker(RecordLists[tuple[str, str]]):

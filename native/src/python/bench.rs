@@ -18,6 +18,8 @@ struct RoleDict {
     /// Of a batch: messages; of delay: its level and ms.
     batch: u32,
     delay: (u32, u64),
+    /// Of a transaction: END_TRANSACTION has no answer.
+    oneway_end: bool,
     /// Of pop: ms.
     invisible: u64,
     connections: usize,
@@ -64,7 +66,9 @@ impl RoleDict {
                 messages: self.batch,
             },
             "oneway" => Kind::Oneway,
-            "transaction" => Kind::Transaction,
+            "transaction" => Kind::Transaction {
+                oneway: self.oneway_end,
+            },
             "delay" => Kind::Delay {
                 level: self.delay.0,
                 ms: self.delay.1,

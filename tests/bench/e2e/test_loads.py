@@ -45,6 +45,16 @@ def test_every_message_comes_back(running: Running, load: str) -> None:
     assert found.environment.broker_version
 
 
+def test_transactions_whose_ends_have_no_answer_come_back(running: Running) -> None:
+    found = measured(
+        running, "transaction", count=320, verify=True, oneway_end=True, connections=2, in_flight=8
+    )
+    v = found.verify
+    assert v is not None
+    assert (v.sent, v.acknowledged, v.received, v.lost, v.twice) == (320, 320, 320, 0, 0)
+    assert (found.ended, found.messages, found.errors) == ("count", 320, [])
+
+
 def test_pull_reads_what_is_there_again_and_again(running: Running) -> None:
     with pytest.raises(BenchError, match="does not exist: send to it first"):
         measured(running, "pull", count=1)

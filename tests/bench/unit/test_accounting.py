@@ -12,8 +12,9 @@ from pyrmq.bench.options import Options
 from pyrmq.bench.result import BenchError, Result
 from pyrmq.bench.run import run
 from pyrmq.errors import ConnectError
-from tests.bench.lying import PULL, SEND, LyingBroker
+from tests.bench.lying import END_TRANSACTION, HEART_BEAT, PULL, SEND, LyingBroker
 from tests.support.records import decode_properties, encode_record
+from tests.support.scripted.script import SILENCE
 from tests.support.scripted.sockets import SocketServer
 from tests.support.wire import Command
 
@@ -125,6 +126,37 @@ def test_a_consumer_that_is_not_told_where_to_begin(
                 running.result(timeout=60)
         finally:
             broker.honest = True  # else a run that asks again never ends
+
+
+class Transactions(LyingBroker):
+    """Keeps the ends of transactions, and answers them where `answers`."""
+
+    def __init__(self, *, answers: bool) -> None:
+        super().__init__()
+        self.ends: list[Command] = []
+        self._answers = answers
+
+    def usual(self, command: Command) -> Any:
+        if command.code != END_TRANSACTION:
+            return super().usual(command)
+        self.ends.append(command)
+        return command.reply(0) if self._answers else SILENCE
+
+
+@pytest.mark.parametrize("oneway", [True, False])
+def test_the_end_of_a_transaction_is_oneway_if_that_was_asked_for(oneway: bool) -> None:
+    broker = Transactions(answers=not oneway)
+    found = measured(broker, "transaction", count=50, in_flight=4, oneway_end=oneway)
+    assert len(broker.ends) == found.messages == 50
+    if oneway:  # a request behind the last one: its answer says that the broker has read all
+        codes = [c.code for c in broker.asked if c.code in (END_TRANSACTION, HEART_BEAT)]
+        assert codes[-1] == HEART_BEAT
+    assert {c.is_oneway for c in broker.ends} == {oneway}
+    assert {c.ext["msgId"] for c in broker.ends} == {
+        decode_properties(c.ext["i"])["UNIQ_KEY"] for c in broker.sends
+    }
+    assert found.errors == []
+    assert set(found.latency) == ({"request"} if oneway else {"request", "commit"})
 
 
 def test_codes_that_are_ever_new_are_told_together() -> None:

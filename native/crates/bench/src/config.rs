@@ -21,8 +21,9 @@ pub enum Kind {
     Batch { messages: u32 },
     /// SEND_MESSAGE_V2 without an answer.
     Oneway,
-    /// A half, and on its answer END_TRANSACTION that commits it; its answer is waited for.
-    Transaction,
+    /// A half, and on its answer END_TRANSACTION that commits it. `oneway`: as clients send it, without
+    /// an answer; else its answer is waited for.
+    Transaction { oneway: bool },
     /// SEND_MESSAGE_V2 with a delay level, whose messages are due after `ms`.
     Delay { level: u32, ms: u64 },
     /// PULL_MESSAGE from the first message of each queue to its end, again and again.
@@ -37,6 +38,11 @@ pub enum Kind {
 impl Kind {
     pub fn consumes(self) -> bool {
         matches!(self, Kind::Pull | Kind::Push | Kind::Pop { .. })
+    }
+
+    /// Whether requests without an answer are among its own.
+    pub fn unanswered(self) -> bool {
+        matches!(self, Kind::Oneway | Kind::Transaction { oneway: true })
     }
 
     /// Whether it receives messages as they come.

@@ -5,10 +5,10 @@ use crate::clock;
 use crate::config::{Kind, Role};
 use crate::conn::Conn;
 use crate::frame::Value::{Int, Text};
-use crate::frame::{END_TRANSACTION, FIRST_OPAQUE, HEART_BEAT, Request};
+use crate::frame::{END_TRANSACTION, FIRST_OPAQUE, HEART_BEAT, ONEWAY, Request};
 use crate::plan::{Phase, Shared};
 use crate::schedule::Schedule;
-use crate::slots::Slots;
+use crate::slots::{Slot, Slots};
 use crate::stamp::Stamp;
 use crate::stats::{Fault, Of, Stats};
 use crate::template::Own;
@@ -144,7 +144,7 @@ impl Producer {
             Phase::Run if !self.done => {}
             _ => {
                 self.close(desk);
-                if oneway && !self.barrier && self.sequence > 0 {
+                if plan.role.kind.unanswered() && !self.barrier && self.sequence > 0 {
                     self.set_barrier(desk, slots, conn);
                 }
                 return Next::Done;
@@ -159,7 +159,7 @@ impl Producer {
             let due = self.schedule.as_ref().map(Schedule::due);
             let from = due.unwrap_or(desk.now);
             if from >= shared.closes() {
-                return self.end(desk, slots, conn, oneway);
+                return self.end(desk, slots, conn);
             }
             if from > desk.now {
                 return Next::Due(from);
@@ -169,7 +169,7 @@ impl Producer {
             }
             let messages = messages_of(&plan.role);
             if from >= shared.opens() && !shared.take(messages) {
-                return self.end(desk, slots, conn, oneway);
+                return self.end(desk, slots, conn);
             }
             if let Some(schedule) = &mut self.schedule {
                 schedule.advance();
@@ -199,9 +199,9 @@ impl Producer {
         }
     }
 
-    fn end(&mut self, desk: &mut Desk, slots: &mut Slots, conn: &mut Conn, oneway: bool) -> Next {
+    fn end(&mut self, desk: &mut Desk, slots: &mut Slots, conn: &mut Conn) -> Next {
         self.done = true;
-        if oneway {
+        if desk.shared.roles[self.role].role.kind.unanswered() {
             self.set_barrier(desk, slots, conn);
         }
         Next::Done
@@ -210,19 +210,23 @@ impl Producer {
     fn set_barrier(&mut self, desk: &mut Desk, slots: &mut Slots, conn: &mut Conn) {
         self.barrier = true;
         if let Some((index, opaque)) = slots.take() {
-            let slot = slots.get(index);
-            (slot.stage, slot.messages, slot.bytes) = (BARRIER, 0, 0);
-            (slot.from, slot.sent) = (desk.now, desk.now);
-            slot.deadline = desk.now + clock::ns(desk.shared.config.timeout);
-            let group = &desk.shared.roles[self.role].role.group;
-            greeting(
-                desk.shared,
-                Some(group),
-                self.id.into(),
-                opaque,
-                &mut conn.output,
-            );
+            self.barrier_in(desk, slots, (index, opaque), &mut conn.output);
         }
+    }
+
+    fn barrier_in(
+        &self,
+        desk: &Desk,
+        slots: &mut Slots,
+        (index, opaque): (usize, i32),
+        out: &mut Vec<u8>,
+    ) {
+        let slot = slots.get(index);
+        (slot.stage, slot.messages, slot.bytes) = (BARRIER, 0, 0);
+        (slot.from, slot.sent) = (desk.now, desk.now);
+        slot.deadline = desk.now + clock::ns(desk.shared.config.timeout);
+        let group = &desk.shared.roles[self.role].role.group;
+        greeting(desk.shared, Some(group), self.id.into(), opaque, out);
     }
 
     fn own(&self, desk: &Desk, role: &Role, sequence: u64, from: u64) -> Own {
@@ -341,8 +345,8 @@ impl Producer {
             self.refused(desk, slot.first, slot.messages, answer, stage);
             return;
         }
-        let transaction = shared.roles[self.role].role.kind == Kind::Transaction;
-        if transaction && stage == SENT {
+        let kind = shared.roles[self.role].role.kind;
+        if let (Kind::Transaction { oneway }, SENT) = (kind, stage) {
             let Some(half) = Half::read(answer) else {
                 slots.release(index);
                 desk.stats.whole.failed += 1;
@@ -354,12 +358,27 @@ impl Producer {
             let slot = slots.get(index);
             (slot.stage, slot.sent) = (ENDING, desk.now);
             slot.deadline = desk.now + clock::ns(shared.config.timeout);
+            let slot = *slot;
             let stamp = Stamp::new(shared.run, self.id, slot.first, slot.from);
             self.commit(desk, &half, slot.target, &stamp, opaque, out);
+            if oneway {
+                self.acknowledged(desk, &slot);
+                if self.done {
+                    // The one that was set is before this end.
+                    let opaque = slots.use_again(index);
+                    self.barrier_in(desk, slots, (index, opaque), out);
+                } else {
+                    slots.release(index);
+                }
+            }
             return;
         }
         slots.release(index);
-        if let Some(ledger) = &shared.ledger {
+        self.acknowledged(desk, &slot);
+    }
+
+    fn acknowledged(&self, desk: &mut Desk, slot: &Slot) {
+        if let Some(ledger) = &desk.shared.ledger {
             let end = slot.first + u64::from(slot.messages);
             (slot.first..end).for_each(|n| ledger.acknowledged(self.id, n));
         }
@@ -405,7 +424,7 @@ impl Producer {
         let request = Request {
             binary: desk.shared.config.binary,
             code: END_TRANSACTION,
-            flag: 0,
+            flag: if role.kind.unanswered() { ONEWAY } else { 0 },
             fields: &fields,
         };
         request.write(opaque, b"", out);

@@ -51,7 +51,7 @@ fn property_text(role: &Role, tag: Option<&str>) -> String {
         push("KEYS", KEYS_MARK);
     }
     match role.kind {
-        Kind::Transaction => {
+        Kind::Transaction { .. } => {
             push("TRAN_MSG", "true");
             push("PGROUP", &role.group);
         }
@@ -105,7 +105,7 @@ impl SendHeader {
         if role.compressed {
             sys |= sys_flag::COMPRESSED;
         }
-        if role.kind == Kind::Transaction {
+        if matches!(role.kind, Kind::Transaction { .. }) {
             sys |= sys_flag::PREPARED;
         }
         let text = property_text(role, tag);
@@ -298,7 +298,7 @@ mod tests {
     fn kinds_have_their_properties() {
         for (kind, part) in [
             (
-                Kind::Transaction,
+                Kind::Transaction { oneway: true },
                 r#"TRAN_MSG\u0001true\u0002PGROUP\u0001G\u0002"#,
             ),
             (
@@ -313,7 +313,12 @@ mod tests {
             let text = String::from_utf8_lossy(&header.bytes).into_owned();
             assert!(text.contains(part), "{part} not in {text}");
         }
-        let half = SendHeader::new(&role(Kind::Transaction), false, &target(), None);
+        let half = SendHeader::new(
+            &role(Kind::Transaction { oneway: false }),
+            false,
+            &target(),
+            None,
+        );
         assert!(String::from_utf8_lossy(&half.bytes).contains(r#""f":"4""#));
     }
 
