@@ -225,5 +225,8 @@ fn what_is_staged_on_a_slow_disk_is_left_to_the_thread() {
     assert!(matches!(store.await_late(), Err(StoreError::Busy(_))));
     assert_eq!(bodies(&store), [b"one"]);
     store.close().unwrap();
+    drop(store);
+    let store = open(dir.path(), FlushMode::Async);
     assert_eq!(bodies(&store), [b"one", b"two"]);
+    store.close().unwrap();
 }
