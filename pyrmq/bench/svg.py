@@ -74,7 +74,8 @@ class Scale:
         self._start, self._end, self._log = start, end, log
         low, high = min(values), max(values)
         if log:
-            self.low = 10.0 ** math.floor(math.log10(low))
+            # 10 to the power of its exponent may be 0 for the smallest numbers there are.
+            self.low = 10.0 ** max(-300, math.floor(math.log10(low)))
             self.high = 10.0 ** math.ceil(math.log10(high))
             if self.high == self.low:
                 self.high *= 10

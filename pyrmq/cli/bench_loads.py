@@ -48,8 +48,25 @@ class _Parsed(click.ParamType[Any]):
             self.fail(str(e), param, ctx)
 
 
-_TIME = _Parsed("time", "parse_time")
+TIME = _Parsed("time", "parse_time")
 _TAGS = _Parsed("tags", "parse_tags")
+
+
+class Between(click.ParamType[float]):
+    """A value of another type within bounds."""
+
+    name = "time"
+
+    def __init__(self, inner: click.ParamType[Any], least: float, most: float) -> None:
+        self._inner, self._least, self._most = inner, least, most
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        found = float(self._inner.convert(value, param, ctx))
+        if not self._least <= found <= self._most:
+            self.fail(f"{value} is not between {self._least:g} s and {self._most:g} s", param, ctx)
+        return found
+
+
 Row = tuple[set[str], Callable[[Any], Any]]
 
 
@@ -106,9 +123,9 @@ _OPTIONS: list[Row] = [
         loads=SENDERS,
         help="Messages/s in all: an open loop.  [default: closed loop; latency, delay, pop: 1000]",
     ),
-    _option("-d", "--duration", type=_TIME, help="Of the measured window.  [default: 10s]"),
+    _option("-d", "--duration", type=TIME, help="Of the measured window.  [default: 10s]"),
     _option("--count", type=click.IntRange(1), help="End after so many messages."),
-    _option("--warmup", type=_TIME, default=0.0, help="Load before the window."),
+    _option("--warmup", type=TIME, default=0.0, help="Load before the window."),
     _option(
         "-s",
         "--size",
@@ -149,7 +166,7 @@ _OPTIONS: list[Row] = [
     ),
     _option(
         "--invisible-time",
-        type=_TIME,
+        type=TIME,
         default=60.0,
         loads={"pop", "mixed"},
         help="How long a popped message stays away if it is not acknowledged.",
@@ -183,10 +200,10 @@ _OPTIONS: list[Row] = [
         default="json",
         help="Headers, as clients write them.",
     ),
-    _option("--timeout", type=_TIME, default=3.0, help="Until a request is given up."),
+    _option("--timeout", type=TIME, default=3.0, help="Until a request is given up."),
     _option(
         "--settle",
-        type=_TIME,
+        type=TIME,
         default=10.0,
         loads=SENDERS,
         help="Without a new message until what is missing is lost.",

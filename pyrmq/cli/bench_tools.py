@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pyrmq.cli.bench_files import NEW_FILE, check_new_files, written
-from pyrmq.cli.bench_loads import INTERRUPTED, LOADS, SENDERS
+from pyrmq.cli.bench_loads import INTERRUPTED, LOADS, SENDERS, TIME, Between
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -231,20 +231,20 @@ def sweep(
 )
 @click.option(
     "--duration",
-    type=click.FloatRange(0.1, 3600),
-    help="Seconds of a window.  [default: 3; --full: 5]",
+    type=Between(TIME, 0.1, 3600),
+    help="Of a window.  [default: 3s; --full: 5s]",
 )
 @click.option(
     "--warmup",
-    type=click.FloatRange(0, 600),
-    default=1.0,
+    type=Between(TIME, 0, 600),
+    default="1s",
     show_default=True,
-    help="Seconds of load before it.",
+    help="Load before it.",
 )
 @click.option(
     "--prepare",
-    type=click.FloatRange(0, 600),
-    help="Seconds of each load before a JVM's first window.  [default: 8; --full: 15]",
+    type=Between(TIME, 0, 600),
+    help="Each load before a JVM's first window.  [default: 8s; --full: 15s]",
 )
 @click.option(
     "--rounds",

@@ -271,10 +271,6 @@ class Ender:
 
     def _case(self, half: ReceivedMessage) -> _Case:
         pending = self._engine.live(half.commit_log_offset)
-        if pending is None:
-            # A copy that a slow disk has not taken yet cannot be read. This writes it.
-            self._engine.progress()
-            pending = self._engine.live(half.commit_log_offset)
         if pending is not None:
             return _Case(half, State.PENDING, pending)
         discarded = self.discarded.find(half)

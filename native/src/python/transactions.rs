@@ -162,7 +162,8 @@ impl Transactions {
     }
 
     /// Queue offset of the copy that waits of the transaction whose half (or an older copy) stands
-    /// at a physical offset; None if it is settled, or there is none.
+    /// at a physical offset; None if it is settled, or there is none. SystemBusyError while a slow disk
+    /// has not taken the copy.
     fn live(&self, py: Python<'_>, phys: u64) -> PyResult<Option<i64>> {
         py.detach(
             || match Half::find(self.inner.store(), txn::HALF_TOPIC, phys)? {

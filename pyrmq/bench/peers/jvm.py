@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -64,7 +65,15 @@ def fetch(target: Path, artifacts: Sequence[tuple[str, str, str]], otherwise: st
     target.mkdir(parents=True, exist_ok=True)
     dependencies = "\n".join(DEPENDENCY.format(*one) for one in artifacts)
     (target / "pom.xml").write_text(POM.format(dependencies=dependencies))
-    words = [maven, "-q", "-B", PLUGIN, "-DincludeScope=runtime", "-DoutputDirectory=lib"]
+    words = [
+        maven,
+        "-q",
+        "-B",
+        "--strict-checksums",
+        PLUGIN,
+        "-DincludeScope=runtime",
+        "-DoutputDirectory=lib",
+    ]
     try:
         done = subprocess.run(
             words,
@@ -78,8 +87,20 @@ def fetch(target: Path, artifacts: Sequence[tuple[str, str, str]], otherwise: st
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as e:
-        raise Unavailable(f"Maven did not fetch its jars: {escape(str(e))}") from None
+        raise Unavailable(
+            f"Maven did not fetch its jars ({escape(str(e))}): run this again, or {otherwise}"
+        ) from None
     if done.returncode != 0:
-        said = escape(done.stdout.strip()[-800:])
-        raise Unavailable(f"Maven did not fetch its jars: {said}")
+        raise Unavailable(
+            f"Maven did not fetch its jars ({_reason(done.stdout)}): see that it reaches a "
+            f"repository and run this again, or {otherwise}"
+        )
     (target / "complete").touch()
+
+
+def _reason(text: str) -> str:
+    """What Maven says first; advice about its own options follows there."""
+    plain = re.sub(r"\x1b\[[\d;]*m", "", text)
+    lines = [line.removeprefix("[ERROR]").strip() for line in plain.splitlines()]
+    first = next(filter(None, lines), "it said nothing")
+    return escape(first[:600])

@@ -56,6 +56,10 @@ def machine(report: Report) -> list[tuple[str, str]]:
     return [(name, text) for name, text in pairs if text]
 
 
+def _rounds(report: Report) -> str:
+    return "1 round" if report.rounds == 1 else f"{report.rounds} rounds"
+
+
 def commands(report: Report) -> list[tuple[str, str]]:
     """Every server's, and each client's of the first window of a load."""
     lines = [(peer.title, shlex.join(peer.command)) for peer in report.peers if peer.command]
@@ -72,7 +76,7 @@ def markdown(report: Report) -> str:
     versions = [f"{p.title} {p.version}".strip() for p in report.peers if not p.missing]
     parts.append(
         f"One run of {_code(shlex.join(report.command))} on {_safe(report.started[:10])}: "
-        f"{', '.join(map(_safe, versions))}, {_safe(report.flush)}, {report.rounds} rounds of "
+        f"{', '.join(map(_safe, versions))}, {_safe(report.flush)}, {_rounds(report)} of "
         f"{report.seconds:g} s in turns (median; lowest to highest)."
     )
     if report.interrupted:

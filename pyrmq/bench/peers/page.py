@@ -82,6 +82,13 @@ def _sections(report: Report) -> Iterator[tuple[str, str, str]]:
         "<p>A load reads connections x requests in flight on each, then the size of a body. Each "
         "figure is the median over the rounds; a ratio compares windows of one round, with the "
         "lowest and the highest behind it.</p>\n"
+        "<p>Rate: messages a second. p50, p99 and p99.9: the time from a request to its answer, or "
+        "with “send to receive” from the time a message was due to its consumer. A batch "
+        "or a pull is one request. Server CPU a message: of all its threads. Requests are answered "
+        "before the disk has a message, but where SYNC_FLUSH is named.</p>\n"
+        "<p>The floor is the least that a broker can do: it writes what comes and answers, without "
+        "queues and checks, in one thread. It does not read while it writes, so a broker with more "
+        "threads can be faster where the disk is waited for.</p>\n"
     )
     yield "tables", "Figures", explained + "".join(parts)
     found = [

@@ -189,15 +189,25 @@ def process(
             yield server, _await(server, stream.fileno(), ready, log)
     finally:
         # What it prints meanwhile is read by nobody: close the pipe only when it has ended.
-        if server.poll() is None:
-            server.send_signal(signal.SIGTERM)
         try:
-            server.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            server.kill()
-            server.wait()
-        if stream is not None:
-            stream.close()
+            _stop(server)
+        finally:
+            if stream is not None:
+                stream.close()
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    """Returns when it has ended. A second Ctrl-C kills it: it would write into a folder that is
+    removed."""
+    if server.poll() is None:
+        server.send_signal(signal.SIGTERM)
+    try:
+        server.wait(STOP_SECONDS)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt) as e:
+        server.kill()
+        server.wait()
+        if isinstance(e, KeyboardInterrupt):
+            raise
 
 
 def _await(server: subprocess.Popen[bytes], fd: int, ready: str, log: Path) -> str:

@@ -101,8 +101,19 @@ class Report:
         return _beside(pairs)
 
     def notes(self) -> list[str]:
-        """What the clients said about their windows, each once."""
+        """What a reader has to know of the whole run, then what the clients said about their
+        windows, each once."""
         found: dict[str, None] = {}
+        where = self.environment
+        if self.rounds == 1:
+            found[
+                "one round only: how much the figures of a peer differ by chance is not known"
+            ] = None
+        if where.load_average > where.cores > 0:
+            found[
+                f"the load average was {where.load_average:.2g} on {where.cores} cores before the "
+                "run: other processes took CPU too, so a machine at rest has other figures"
+            ] = None
         for window in self.windows:
             for note in window.notes:
                 found[f"{self.title(window.peer)}: {note}"] = None
@@ -117,13 +128,11 @@ class Report:
 
 
 def _beside(pairs: list[tuple[float, float]]) -> Ratio | None:
-    """The second of each pair in times the first."""
-    if not pairs:
-        return None
-    of = sorted(b / a for a, b in pairs)
+    """The second of each pair in times the first. None if one of them is not above 0."""
     known = ratio([a for a, _ in pairs], [b for _, b in pairs])
     if known is None:
         return None
+    of = sorted(b / a for a, b in pairs)
     spread = (of[-1] - of[0]) / statistics.median(of) if len(of) > 1 else None
     return Ratio(known.a, known.b, statistics.median(of), of[0], of[-1], spread)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -114,6 +115,31 @@ def test_markdown_has_a_row_a_peer_and_no_foreign_cells() -> None:
     assert "\x1b" not in text
 
 
+def test_what_makes_figures_doubtful_is_noted() -> None:
+    report = measured(Made("pyrmq", [100]), rounds=1, loads=TWO[:1])
+    report = replace(report, environment=replace(report.environment, cores=2, load_average=5.7))
+    for shown in (markdown(report), page(report)):
+        assert "one round only" in shown
+        assert "the load average was 5.7 on 2 cores" in shown
+    quiet = measured(Made("pyrmq", [100, 100]), loads=TWO[:1])
+    quiet = replace(quiet, environment=replace(quiet.environment, cores=2, load_average=1.0))
+    assert not [note for note in quiet.notes() if "round" in note or "load average" in note]
+
+
+def test_figures_that_no_run_has_are_shown_all_the_same() -> None:
+    report = measured(Made("floor", [100]), Made("pyrmq", [100]), rounds=1, loads=TWO[:1])
+    first, second = report.windows
+    many = replace(report.loads[0], name="many", part_of=report.loads[0].name)
+    for rate, p99 in ((0.0, 5e-324), (1e308, 1e-308), (-1.0, -1.0)):
+        odd = replace(
+            report,
+            loads=[*report.loads, many],
+            windows=[replace(first, rate=rate, p99_us=p99), second, replace(first, load="many")],
+        )
+        parsed(page(odd))
+        markdown(odd)
+
+
 def test_the_file_can_be_read_again_and_another_is_refused(tmp_path: Path) -> None:
     report = measured(Made("pyrmq", [1, 2, 3, 4]))
     file, html = tmp_path / "peers.json", tmp_path / "peers.html"
@@ -138,6 +164,9 @@ def test_the_file_can_be_read_again_and_another_is_refused(tmp_path: Path) -> No
         (["--heap", "much"], "write it as 2g"),
         (["--peer", "rabbit"], "is not one of"),
         (["--rounds", "0"], "is not in the range"),
+        (["--duration", "5x"], "'5x' is no time: write it as 10s"),
+        (["--duration", "50ms"], "50ms is not between 0.1 s and 3600 s"),
+        (["--prepare", "11m"], "11m is not between 0 s and 600 s"),
     ],
 )
 def test_a_command_line_that_cannot_be_is_refused(words: list[str], said: str) -> None:
@@ -215,8 +244,9 @@ def test_what_was_fetched_is_not_fetched_again(
     # And without --install from now on.
     for peer in peers(["kafka", "nats"]):
         peer.require()
-    (tmp_path / "bin" / "mvn").write_text("#!/bin/sh\necho no such version\nexit 1\n")
-    with pytest.raises(Unavailable, match="did not fetch its jars: no such version"):
+    said = r"\033[1;31m[ERROR]\033[m no such version\n[ERROR] -> [Help 1]\n"
+    (tmp_path / "bin" / "mvn").write_text(f"#!/bin/sh\nprintf '{said}'\nexit 1\n")
+    with pytest.raises(Unavailable, match=r"jars \(no such version\): .* --apache-home$"):
         Apache(version="9").require()
 
 
@@ -236,6 +266,28 @@ def test_a_server_that_ends_says_what_it_said(tmp_path: Path) -> None:
         pass
     with pytest.raises(BenchError, match=r"failed \(3\): no disk"):
         output_of(words, 60)
+
+
+def test_a_second_ctrl_c_leaves_no_server(tmp_path: Path) -> None:
+    """The server interrupts the one that stops it, and does not end by itself."""
+    server = (
+        "import os, signal, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getppid(), signal.SIGINT))\n"
+        "print('ready', flush=True)\n"
+        "while True: time.sleep(60)\n"
+    )
+    script = (
+        "import sys\nfrom pathlib import Path\nfrom pyrmq.bench.peers.peer import process\n"
+        f"words = [sys.executable, '-c', {server!r}]\n"
+        f"log = Path({str(tmp_path / 'log')!r})\n"
+        "try:\n"
+        "    with process(words, 'ready', log) as (server, _): pass\n"
+        "except KeyboardInterrupt: print('interrupted', server.returncode)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "interrupted -9\n", done.stderr
 
 
 # What clients print

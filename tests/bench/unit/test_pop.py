@@ -85,6 +85,8 @@ def test_an_acknowledgement_that_is_refused_is_an_error() -> None:
     (error,) = found.errors
     assert (error.code, error.name, error.count) == (208, "NO_MESSAGE", 5)
     assert error.first == "ACK_MESSAGE: offset is illegal"
+    # A quick refusal does not flatter the others.
+    assert (found.latency["refused"].count, found.latency["ack"].count) == (5, 45)
 
 
 def test_an_answer_without_offsets_is_told() -> None:

@@ -154,7 +154,11 @@ impl Popper {
         if slot.stage == ACKING {
             self.under_way -= 1;
             let measured = desk.shared.measured(slot.from);
-            desk.stats.latency(Of::Ack, took, measured);
+            let of = match answer.code {
+                0 => Of::Ack,
+                _ => Of::Refused,
+            };
+            desk.stats.latency(of, took, measured);
             if answer.code != 0 {
                 let text = || format!("ACK_MESSAGE: {}", answer.remark());
                 desk.stats.fault(Fault::Code(answer.code), text);

@@ -44,6 +44,9 @@ const RETRY: Duration = Duration::from_millis(100);
 /// How long one waits for the put lock while another thread writes to a slow disk.
 const WAIT_FOR_LATE: Duration = Duration::from_millis(100);
 
+/// Who waits for that looks so often.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// Who is on the event loop waits so long for the put lock.
 const MOMENT: Duration = Duration::from_millis(5);
 
@@ -215,6 +218,27 @@ impl Writer {
     pub fn write_staged<T>(&self, during: impl FnOnce(u64) -> T) -> Result<T> {
         let _guard = self.written(self.lock()?)?;
         Ok(during(self.links.log.max_offset()))
+    }
+
+    /// For who is on the event loop and will need what is staged: on a slow disk the other thread writes
+    /// it, and `StoreError::Busy` says that it has not within a moment.
+    pub fn await_late(&self) -> Result<()> {
+        let Links { stalls, late, .. } = &self.links;
+        let end = Instant::now() + WAIT_FOR_LATE;
+        while stalls.is_slow() && self.leaves_staged() {
+            if Instant::now() >= end {
+                return Err(stalls.busy());
+            }
+            late.ask();
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Whether something is staged, or being written. A write that failed is for the next put to try.
+    fn leaves_staged(&self) -> bool {
+        let position = self.position.try_lock();
+        position.is_none_or(|p| p.stuck.is_none() && !p.staging.is_empty())
     }
 
     /// Writes what is staged, however long that takes.

@@ -198,3 +198,35 @@ fn a_panic_while_a_record_is_staged_leaves_the_ones_before() {
     assert_eq!(bodies(&store), [b"one", b"two"]);
     store.close().unwrap();
 }
+
+/// Who is on the event loop does not write to a slow disk.
+#[test]
+fn what_is_staged_on_a_slow_disk_is_left_to_the_thread() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), FlushMode::Async);
+    let topic = store.topics().topic(TOPIC).unwrap();
+    let stage = |body| {
+        let mut guard = store.put().unwrap();
+        append(&mut guard, &topic, body).unwrap();
+        guard.keep_staged();
+    };
+    stage(b"one");
+    store.await_late().unwrap();
+    assert!(bodies(&store).is_empty(), "a quick disk: the caller writes");
+    store
+        .stalls()
+        .during_write(|| std::thread::sleep(Duration::from_millis(150)));
+    assert!(store.stalls().is_slow());
+    store.await_late().unwrap();
+    assert_eq!(bodies(&store), [b"one"]);
+    // A thread that does not come to it.
+    store.writer().links.late.stop();
+    stage(b"two");
+    assert!(matches!(store.await_late(), Err(StoreError::Busy(_))));
+    assert_eq!(bodies(&store), [b"one"]);
+    store.close().unwrap();
+    drop(store);
+    let store = open(dir.path(), FlushMode::Async);
+    assert_eq!(bodies(&store), [b"one", b"two"]);
+    store.close().unwrap();
+}

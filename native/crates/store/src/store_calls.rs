@@ -137,6 +137,11 @@ impl Store {
         self.late.is_pending()
     }
 
+    /// See `Writer::await_late`.
+    pub fn await_late(&self) -> Result<()> {
+        self.writer.await_late()
+    }
+
     /// See `Writer::write_staged`.
     pub fn write_staged<T>(&self, during: impl FnOnce(u64) -> T) -> Result<T> {
         self.writer.write_staged(during)

@@ -36,6 +36,10 @@ const LISTENER: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
 const READ: EventFlags = EventFlags::IN;
 const WRITE: EventFlags = EventFlags::OUT;
+/// Most bytes of answers that wait for one connection, and most messages that a batch is taken for: short
+/// requests may have long answers.
+const MOST_WAITING: usize = 256 << 20;
+const MOST_BATCH: usize = 64 << 10;
 /// As many connections as are asked for without a word; more where they are allowed anyway.
 const FILES: u64 = 4096;
 
@@ -64,6 +68,9 @@ struct Stored {
 impl Stored {
     /// Takes one whole frame; its answer goes to `out`, to be sent when the round is written.
     fn take(&mut self, frame: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+        if out.len() > MOST_WAITING {
+            return Err(format!("more than {MOST_WAITING} bytes of answers wait"));
+        }
         let request = self.reader.read(frame)?;
         let form = Form::of(frame);
         match request.code {
@@ -98,7 +105,7 @@ fn batched(body: &[u8]) -> usize {
         .map_or(0, |b| u32::from_be_bytes(*b));
     match size as usize {
         0 => 1,
-        size => (body.len() / size).max(1),
+        size => (body.len() / size).clamp(1, MOST_BATCH),
     }
 }
 
@@ -291,6 +298,8 @@ mod tests {
         for odd in [&[][..], &[0, 0, 0, 0], &[0, 0, 1, 0, 9], b"abc"] {
             assert_eq!(batched(odd), 1);
         }
+        let tiny = [&[0, 0, 0, 1][..], &[0; 1 << 20]].concat();
+        assert_eq!(batched(&tiny), MOST_BATCH);
     }
 
     /// A request with a binary header.
@@ -315,6 +324,24 @@ mod tests {
         let mut rest = vec![0; u32::from_be_bytes(length) as usize];
         stream.read_exact(&mut rest).unwrap();
         rest
+    }
+
+    /// A pull of some bytes is answered with 38 KiB: a connection whose answers would fill the memory ends.
+    #[test]
+    fn answers_that_wait_are_bounded() {
+        let home = tempfile::tempdir().unwrap();
+        let log = Log::open(home.path(), 8192, false).unwrap();
+        let mut stored = Stored {
+            reader: Reader::default(),
+            log,
+            staging: Vec::new(),
+            messages: 0,
+            pulled: Pulled::default(),
+        };
+        let (pull, mut out) = (binary(11, 0, 1, b""), vec![0; MOST_WAITING - 100_000]);
+        let taken = (0..100).take_while(|_| stored.take(&pull, &mut out).is_ok());
+        assert!((1..100).contains(&taken.count()));
+        assert!(out.len() < MOST_WAITING + 100_000);
     }
 
     fn files(dir: &Path) -> Vec<PathBuf> {

@@ -101,6 +101,15 @@ pub struct Progress {
     pub log_end: u64,
 }
 
+/// What the tables have of a transaction.
+enum Copy {
+    /// It waits at this queue offset.
+    Waits(i64),
+    /// It may wait: a copy with its key is not in the log's file yet.
+    Staged,
+    None,
+}
+
 impl Transactions {
     /// Finds what waits in the two topics; see `Start` for where to look.
     pub fn open(store: Arc<Store>, start: Start, limits: Limits) -> Result<(Self, Rebuilt)> {
@@ -127,6 +136,7 @@ impl Transactions {
         let op_queue = self.op_topic.queue(0)?;
         // Whoever stores a half or an op record keeps the put guard until the tables know of it, and
         // the tables know of what is staged. With all of it written queues and tables agree.
+        self.store.await_late()?;
         self.store.write_staged(|log_end| {
             let mut state = self.state.lock();
             let half_end = half_queue.max_offset();
@@ -171,27 +181,46 @@ impl Transactions {
     }
 
     /// The waiting copy of the transaction that a half belongs to: the half itself, or what
-    /// it was appended again as.
+    /// it was appended again as. A copy that is staged cannot be read: then what is staged is written
+    /// first. On a slow disk a thread does that, which is waited for a moment only (`StoreError::Busy`).
     pub fn live(&self, half: &Half, offset: i64) -> Result<Option<i64>> {
+        match self.written_copy(half, offset)? {
+            Copy::Waits(copy) => Ok(Some(copy)),
+            Copy::None => Ok(None),
+            Copy::Staged => {
+                // Under the put lock nothing more is staged.
+                let _guard = self.put()?;
+                match self.written_copy(half, offset)? {
+                    Copy::Waits(copy) => Ok(Some(copy)),
+                    _ => Ok(None),
+                }
+            }
+        }
+    }
+
+    fn written_copy(&self, half: &Half, offset: i64) -> Result<Copy> {
         let state = self.state.lock();
         if state
             .table
             .get(offset)
             .is_some_and(|p| p.phys == half.phys())
         {
-            return Ok(Some(offset));
+            return Ok(Copy::Waits(offset));
         }
+        let mut found = Copy::None;
         for copy in state.table.copies(half.key()) {
             let Some(pending) = state.table.get(copy) else {
                 continue;
             };
-            if let Some(other) = Half::read(&self.store, pending.phys)?
+            if pending.phys >= self.store.log().max_offset() {
+                found = Copy::Staged;
+            } else if let Some(other) = Half::read(&self.store, pending.phys)?
                 && half.is_same_transaction(&other)
             {
-                return Ok(Some(copy));
+                return Ok(Copy::Waits(copy));
             }
         }
-        Ok(None)
+        Ok(found)
     }
 
     /// Whether the transaction of a half was committed (false: rolled back), and whether all that was
@@ -269,6 +298,7 @@ impl Transactions {
     /// Locks the log for appending, with all that was stored so far written: the records of all halves
     /// in the tables can be read.
     fn put(&self) -> Result<PutGuard<'_>> {
+        self.store.await_late()?;
         let mut guard = self.store.put()?;
         guard.write()?;
         Ok(guard)

@@ -192,3 +192,7 @@ fn encoded(head: &Head, topic: &[u8], body: &[u8], props: &[&[u8]]) -> Vec<u8> {
     record::encode(&mut out, head, topic, body, props);
     out
 }
+
+#[cfg(test)]
+#[path = "renew_tests.rs"]
+mod tests;
