@@ -16,7 +16,7 @@ from typing import Protocol
 import trio
 
 from pyrmq.engine import Store, Transactions
-from pyrmq.errors import ResponseError
+from pyrmq.errors import ResponseError, SystemBusyError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import HALF_TOPIC
@@ -180,13 +180,21 @@ class Checker:
             for facts in found:
                 half = PendingHalf(*facts)
                 try:
-                    await self._decide(half, met)
+                    await self._decide_when_written(half, met)
                 except ResponseError as e:
                     if e.retriable:
                         raise  # the store takes nothing now: not this half's fault
                     met.failed += 1
                     met.failure = met.failure or f"{half.offset}: {e}"
             await trio.lowlevel.checkpoint()
+
+    async def _decide_when_written(self, half: PendingHalf, met: Pass) -> None:
+        """A slow disk is waited for: it takes one half after the other. The pass is bounded."""
+        while True:
+            try:
+                return await self._decide(half, met)
+            except SystemBusyError:
+                await trio.sleep(BUSY_PAUSE)
 
     async def _decide(self, half: PendingHalf, met: Pass) -> None:
         reachable = self._producers.reachable(half.group)

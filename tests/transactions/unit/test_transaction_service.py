@@ -8,7 +8,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pyrmq.errors import ServiceNotAvailableError
+from pyrmq.errors import ServiceNotAvailableError, SystemBusyError
+from pyrmq.net.clock import now_ms
 from pyrmq.txn import Rules, TransactionService
 
 
@@ -117,3 +118,44 @@ async def test_new_rules_count_at_once(autojump_clock: MockClock) -> None:
         assert engine.calls == 1
         nursery.cancel_scope.cancel()
     assert service.ender.rules is service.checker.rules is service.rules
+
+
+class BusyEngine(Engine):
+    """A half that is due; the store is busy for the first times that it is to be renewed."""
+
+    def __init__(self, busy: int) -> None:
+        super().__init__([])
+        self.busy = busy
+        self.renewed = 0
+
+    def due(self, *_: int) -> Any:
+        born = now_ms() - 60_000
+        return [(3, 100, born, born, -1, 0, "G", "T")], 10
+
+    def renew(self, offsets: list[int], asked: bool) -> list[Any]:
+        if self.busy:
+            self.busy -= 1
+            raise SystemBusyError("a write takes long")
+        self.renewed += 1
+        return []
+
+
+class Somebody(Nobody):
+    def reachable(self, group: str) -> bool:
+        return True
+
+    def pick(self, group: str, turn: int) -> Any:
+        return lambda frame: None
+
+
+async def test_a_pass_waits_for_a_slow_disk(autojump_clock: MockClock) -> None:
+    engine = BusyEngine(busy=7)
+    service = service_of(engine)
+    service.checker._producers = Somebody()
+    await service.check_pass()
+    assert (engine.busy, engine.renewed) == (0, 1)
+    engine = BusyEngine(busy=1_000_000)
+    service = service_of(engine)
+    service.checker._producers = Somebody()
+    await service.check_pass()  # not for ever
+    assert engine.renewed == 0

@@ -102,7 +102,7 @@ pub struct Progress {
 }
 
 /// What the tables have of a transaction.
-enum Copy {
+enum LiveCopy {
     /// It waits at this queue offset.
     Waits(i64),
     /// It may wait: a copy with its key is not in the log's file yet.
@@ -185,39 +185,39 @@ impl Transactions {
     /// first. On a slow disk a thread does that, which is waited for a moment only (`StoreError::Busy`).
     pub fn live(&self, half: &Half, offset: i64) -> Result<Option<i64>> {
         match self.written_copy(half, offset)? {
-            Copy::Waits(copy) => Ok(Some(copy)),
-            Copy::None => Ok(None),
-            Copy::Staged => {
+            LiveCopy::Waits(copy) => Ok(Some(copy)),
+            LiveCopy::None => Ok(None),
+            LiveCopy::Staged => {
                 // Under the put lock nothing more is staged.
                 let _guard = self.put()?;
                 match self.written_copy(half, offset)? {
-                    Copy::Waits(copy) => Ok(Some(copy)),
+                    LiveCopy::Waits(copy) => Ok(Some(copy)),
                     _ => Ok(None),
                 }
             }
         }
     }
 
-    fn written_copy(&self, half: &Half, offset: i64) -> Result<Copy> {
+    fn written_copy(&self, half: &Half, offset: i64) -> Result<LiveCopy> {
         let state = self.state.lock();
         if state
             .table
             .get(offset)
             .is_some_and(|p| p.phys == half.phys())
         {
-            return Ok(Copy::Waits(offset));
+            return Ok(LiveCopy::Waits(offset));
         }
-        let mut found = Copy::None;
+        let mut found = LiveCopy::None;
         for copy in state.table.copies(half.key()) {
             let Some(pending) = state.table.get(copy) else {
                 continue;
             };
             if pending.phys >= self.store.log().max_offset() {
-                found = Copy::Staged;
+                found = LiveCopy::Staged;
             } else if let Some(other) = Half::read(&self.store, pending.phys)?
                 && half.is_same_transaction(&other)
             {
-                return Ok(Copy::Waits(copy));
+                return Ok(LiveCopy::Waits(copy));
             }
         }
         Ok(found)
