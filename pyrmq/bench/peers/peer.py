@@ -199,9 +199,9 @@ def process(
 def _stop(server: subprocess.Popen[bytes]) -> None:
     """Returns when it has ended. A second Ctrl-C kills it: it would write into a folder that is
     removed."""
-    if server.poll() is None:
-        server.send_signal(signal.SIGTERM)
     try:
+        if server.poll() is None:
+            server.send_signal(signal.SIGTERM)
         server.wait(STOP_SECONDS)
     except (subprocess.TimeoutExpired, KeyboardInterrupt) as e:
         server.kill()
