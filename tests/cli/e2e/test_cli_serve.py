@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,15 @@ def test_version_and_help() -> None:
         assert b"Usage: " in result.stdout
 
 
+@pytest.fixture
+def _hangups() -> Iterator[None]:
+    """Under nohup SIGHUP is ignored here, and so would it be in what is started."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("_hangups")
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_server_stops_in_order(tmp_path: Path, signum: int) -> None:
     args = ("server", "--store", str(tmp_path / "store"), *FREE)
@@ -157,6 +167,7 @@ def test_namesrv_and_broker_with_rocketmqs_own_files(tmp_path: Path) -> None:
     assert not (tmp_path / "root" / "abort").exists()
 
 
+@pytest.mark.usefixtures("_hangups")
 @pytest.mark.parametrize("nohup", [True, False])
 def test_nohup_has_sighup_ignored(tmp_path: Path, nohup: bool) -> None:
     conf = tmp_path / "namesrv.conf"

@@ -6,6 +6,7 @@ use super::select::Selection;
 use super::walk::{Step, Walk, crc_fits, damage_error};
 use pyrmq_format::get_i32;
 use pyrmq_format::record::{BLANK_LEN, View, peek_store_timestamp};
+use std::io::ErrorKind;
 
 /// A log is walked to its end from at most this far away.
 const WALK: u64 = 16 << 20;
@@ -17,7 +18,25 @@ const SEARCHED: u64 = 8 << 20;
 ///
 /// A writer may be half-way through the last record: it counts only if its body fits its CRC and its text
 /// reaches to its last byte. What is no record, with nothing valid behind it, is a torn tail.
+///
+/// A broker that stops removes the file that it had made ahead: if the last file has gone since it was
+/// listed, the log ends in the files before it.
 pub fn find_end(file_set: &FileSet, start: Option<u64>) -> Result<(u64, String)> {
+    match end_in(file_set, start) {
+        Err(ScanError::Io { path, error }) if error.kind() == ErrorKind::NotFound => {
+            match file_set.files.split_last() {
+                Some((last, fewer)) if last.path == path && !fewer.is_empty() => {
+                    let fewer = FileSet::new(fewer.to_vec(), file_set.open.clone())?;
+                    end_in(&fewer, start)
+                }
+                _ => Err(ScanError::Io { path, error }),
+            }
+        }
+        found => found,
+    }
+}
+
+fn end_in(file_set: &FileSet, start: Option<u64>) -> Result<(u64, String)> {
     let end = file_set.end();
     let Some(file) = last_begun(file_set)? else {
         return Ok((

@@ -92,6 +92,26 @@ proptest! {
     }
 }
 
+/// A broker that stops removes the file that it had made ahead, perhaps right behind the listing.
+#[test]
+fn a_last_file_that_has_gone_was_empty() {
+    let log = log(2, tricky());
+    let mut bytes = log.bytes.clone();
+    bytes.resize(3 * FILE, 0);
+    let disk = disk(&bytes);
+    let files = &disk.file_set.files;
+    let found = find_end(&disk.file_set, None).unwrap();
+    let last = *log.starts.last().unwrap() as u64;
+    std::fs::remove_file(&files[2].path).unwrap();
+    assert_eq!(find_end(&disk.file_set, None).unwrap(), found);
+    assert_eq!(find_end(&disk.file_set, Some(last)).unwrap(), found);
+    // One that is missing further ahead is an error, and so is the only one.
+    std::fs::remove_file(&files[1].path).unwrap();
+    assert!(find_end(&disk.file_set, None).is_err());
+    let only = FileSet::new(files[2..].to_vec(), disk.file_set.open.clone()).unwrap();
+    assert!(find_end(&only, None).is_err());
+}
+
 /// Where a log without damage ends, said plainly.
 fn plain_end(bytes: &[u8]) -> usize {
     let (mut at, mut last) = (0, None);
