@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from benches.loopback.markdown import shown
+from benches.loopback.result import verdict
 from pyrmq.bench.peers.report import Report, ratio_text, read_report
 from pyrmq.bench.result import BenchError
 from pyrmq.bench.spread import Ratio
@@ -27,30 +29,24 @@ class Target:
     name: str
     """The figure, as a window of the report has it."""
     other: str
-    least: float | None = None
-    most: float | None = None
+    text: str
+    """Such as ">= 0.9"."""
 
-    def met(self, value: float) -> bool:
-        """As it is shown: in three digits."""
-        value = float(f"{value:.3g}")
-        return (self.least is None or value >= self.least) and (
-            self.most is None or value <= self.most
-        )
-
-    @property
-    def text(self) -> str:
-        return f">= {self.least:g}" if self.least is not None else f"<= {self.most:g}"
+    def verdict(self, value: float) -> str:
+        """`met` or `missed`, for a value as it is shown: in three digits."""
+        return verdict(float(f"{value:.3g}"), self.text)
 
 
 def _floor(rate: float, cpu: float | None = None) -> list[Target]:
-    found = [Target("rate, of the floor's", "rate", "floor", least=rate)]
+    found = [Target("rate, of the floor's", "rate", "floor", f">= {rate:g}")]
     if cpu is not None:
-        found.append(Target("CPU a message, of the floor's", "server_cpu_us", "floor", most=cpu))
+        title = "CPU a message, of the floor's"
+        found.append(Target(title, "server_cpu_us", "floor", f"<= {cpu:g}"))
     return found
 
 
 def _apache(rate: float) -> Target:
-    return Target("rate, of Apache's", "rate", "apache", least=rate)
+    return Target("rate, of Apache's", "rate", "apache", f">= {rate:g}")
 
 
 SINGLE = [*_floor(0.85, 1.3), _apache(5)]
@@ -63,12 +59,12 @@ TARGETS: dict[str, list[Target]] = {
     "256x1": SINGLE,
     "1x1": SINGLE,
     "batch-1x4x32": [*_floor(0.9, 1.4), _apache(4)],
-    "topics-10000": [Target("rate, of its own with one topic", "rate", "", least=0.9)],
+    "topics-10000": [Target("rate, of its own with one topic", "rate", "", ">= 0.9")],
     "pull-1x1": PULL,
     "pull-4x1": PULL,
     "latency-10000": [
-        Target("p50, of Apache's", "p50_us", "apache", most=0.3),
-        Target("p99, of Apache's", "p99_us", "apache", most=0.3),
+        Target("p50, of Apache's", "p50_us", "apache", "<= 0.3"),
+        Target("p99, of Apache's", "p99_us", "apache", "<= 0.3"),
     ],
     **{f"sync-{name}": SYNC for name in ("1x1", "1x64", "64x1", "256x1", "8x128", "batch-1x4x32")},
 }
@@ -85,7 +81,7 @@ def rows(report: Report) -> Iterator[tuple[str, str, str, str]]:
             else:
                 found = report.part(load, "pyrmq")
             if found is not None:
-                said = "met" if target.met(found.value) else "**missed**"
+                said = shown(target.verdict(found.value))
                 yield load.text, target.title, ratio_text(found), f"{target.text}: {said}"
 
 

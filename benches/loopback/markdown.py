@@ -48,9 +48,14 @@ def _ratio(figure: Figure) -> str:
     return f"{figure.value:.3g} ({span[0]:.3g} to {span[1]:.3g})"
 
 
+def shown(verdict: str) -> str:
+    """What is missed stands out."""
+    return "met" if verdict == "met" else "**missed**"
+
+
 def _target(figure: Figure) -> str:
     bound = figure.target.lstrip("<>= ")
-    return f"{bound}: {'met' if figure.verdict == 'met' else '**missed**'}" if bound else ""
+    return f"{bound}: {shown(figure.verdict)}" if bound else ""
 
 
 def _name(load: Load) -> str:

@@ -57,15 +57,14 @@ def run(options: Options, progress: Progress | None = None) -> Result:
     options.check()
     mixed = None
     content: dict[str, Any] = {}
-    if options.payload_files:
-        files = bodies(options.size, options.payload_files)
-        content["payload"] = [{"bytes": len(body), "crc32": zlib.crc32(body)} for body in files]
     if options.file:
         mixed = Mixed.read(options.file, options.topic, options.topics)
         mixed.check(options)
         content["mixed"] = mixed.content()
-    if options.load not in READ_ONLY:
-        bodies(options.size, options.payload_files)  # what is wrong with them is told at once
+    if options.payload_files or options.load not in READ_ONLY:
+        made = bodies(options.size, options.payload_files)  # what is wrong is told at once
+        if options.payload_files:
+            content["payload"] = [{"bytes": len(b), "crc32": zlib.crc32(b)} for b in made]
     with ExitStack() as stack:
         settings = options.settings() | content
         store: Path | None = None

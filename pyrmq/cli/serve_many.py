@@ -14,7 +14,9 @@ from typing import Any
 import trio
 
 from pyrmq.broker import BrokerConfig
+from pyrmq.broker.config.broker_config import OTHER_KEYS
 from pyrmq.cli.until_signal import ready_line, run, say
+from pyrmq.config.table import parsed
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.namesrv import NameServer
@@ -37,13 +39,7 @@ def planned(config: BrokerConfig, asked: str, option: str) -> list[Member]:
 def configs(config: BrokerConfig, asked: str) -> list[BrokerConfig]:
     """The configuration of each broker."""
     return [
-        replace(
-            config,
-            broker_name=member.name,
-            listen_port=member.listen_port,
-            ha_listen_port=member.ha_listen_port,
-            store_path_root_dir=member.store,
-        )
+        replace(config, **parsed(BrokerConfig, member.keys, OTHER_KEYS))
         for member in plan(config, how_many(asked, config))
     ]
 

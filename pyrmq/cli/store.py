@@ -142,13 +142,14 @@ def verify(
         with reading():
             verifier = Verifier(store, list(commit_log) if store == path else [])
         found = run_check(store, verifier, "verify")
-        results.append((store, found, verifier.summary()))
+        summary = verifier.summary()
+        results.append((store, found, summary))
         if not as_json:
             if len(stores) > 1:
                 click.echo(escape(f"store {store}"))
             for one in found:
                 click.echo(finding_line(one))
-            for line in result_lines(verifier.summary()):
+            for line in result_lines(summary):
                 click.echo(line)
     if as_json:
         first, *others = [_verified(*result) for result in results]

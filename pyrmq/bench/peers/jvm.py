@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from pyrmq.bench.peers.peer import Unavailable
+from pyrmq.bench.peers.peer import Unavailable, finished
 from pyrmq.escape import escape
 
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
@@ -75,17 +75,7 @@ def fetch(target: Path, artifacts: Sequence[tuple[str, str, str]], otherwise: st
         "-DoutputDirectory=lib",
     ]
     try:
-        done = subprocess.run(
-            words,
-            cwd=target,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=FETCH_SECONDS,
-            check=False,
-        )
+        done = finished(words, FETCH_SECONDS, folder=target)
     except (OSError, subprocess.TimeoutExpired) as e:
         raise Unavailable(
             f"Maven did not fetch its jars ({escape(str(e))}): run this again, or {otherwise}"

@@ -274,22 +274,34 @@ def cpu_per_message(before: float | None, after: float | None, messages: int) ->
     return (after - before) / messages * 1e6
 
 
+def finished(
+    words: Sequence[str],
+    seconds: float,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command in `folder`; both its streams are `stdout`. OSError, or TimeoutExpired if it
+    takes longer."""
+    return subprocess.run(
+        list(words),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=seconds,
+        env={**os.environ, **(environment or {})},
+        check=False,
+    )
+
+
 def output_of(
     words: Sequence[str], seconds: float, environment: Mapping[str, str] | None = None
 ) -> str:
     """What a client printed, both streams. BenchError if it failed or took longer."""
     try:
-        done = subprocess.run(
-            list(words),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=seconds,
-            env={**os.environ, **(environment or {})},
-            check=False,
-        )
+        done = finished(words, seconds, environment)
     except subprocess.TimeoutExpired:
         raise BenchError(f"{escape(words[0])} was not done within {seconds:g} s") from None
     except OSError as e:

@@ -31,8 +31,8 @@ def test_what_is_met_and_what_is_missed(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_what_is_at_most_so_much() -> None:
-    most = targets.Target("CPU", "server_cpu_us", "floor", most=1.4)
-    assert (most.text, most.met(1.4), most.met(1.41)) == ("<= 1.4", True, False)
+    most = targets.Target("CPU", "server_cpu_us", "floor", "<= 1.4")
+    assert (most.verdict(1.4), most.verdict(1.41)) == ("met", "missed")
 
 
 def test_a_file_that_is_no_report_is_refused(

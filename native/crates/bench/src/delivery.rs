@@ -51,9 +51,9 @@ impl Deliveries {
                 messages += 1;
                 bytes += bytes_of_body;
             }
-            match stamp {
-                Some(stamp) if own || all => self.stamped(desk, role, queue, &stamp),
-                _ => desk.stats.whole.foreign += 1,
+            desk.stats.whole.foreign += u64::from(!own);
+            if let Some(stamp) = stamp.filter(|_| own || all) {
+                self.stamped(desk, role, queue, &stamp, own);
             }
         }
         desk.stats.now.consumed += messages;
@@ -66,8 +66,15 @@ impl Deliveries {
         counted
     }
 
-    fn stamped(&mut self, desk: &mut Desk, role: &Role, queue: Option<u64>, stamp: &Stamp) {
-        let own = stamp.run == desk.shared.run;
+    /// `own`: it is of this run.
+    fn stamped(
+        &mut self,
+        desk: &mut Desk,
+        role: &Role,
+        queue: Option<u64>,
+        stamp: &Stamp,
+        own: bool,
+    ) {
         let mut first = true;
         if own {
             desk.stats.whole.received += 1;
@@ -92,8 +99,6 @@ impl Deliveries {
                     }
                 }
             }
-        } else {
-            desk.stats.whole.foreign += 1;
         }
         if !role.kind.follows() || role.held || !first {
             return; // read later than it came
