@@ -1,0 +1,1 @@
+"""Who may do what: users, access lists and the check before each request."""
