@@ -1,0 +1,94 @@
+"""Signatures as clients make them, also those that sign another text than they should."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+
+import pytest
+
+from pyrmq.auth.signing import is_signed
+from pyrmq.engine import Command
+from pyrmq.model.codes import RequestCode as Code
+from tests.auth.unit.commands import command
+
+FIELDS = {
+    "a": "PG", "b": "TopicTest", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1700000000000",
+    "h": "0", "i": "UNIQ_KEY\x01AC110001000118B4AAC200000000\x02WAIT\x01true\x02TAGS\x01TagA\x02",
+    "j": "0", "k": "false", "m": "false", "n": "broker-a", "AccessKey": "rocketmq2",
+}  # fmt: skip
+
+
+def signed(text: str, body: bytes = b"", password: str = "pw") -> str:
+    made = hmac.new(password.encode(), text.encode() + body, hashlib.sha1)
+    return base64.b64encode(made.digest()).decode()
+
+
+def query(
+    text: str,
+    extra: dict[str, str],
+    code: int = Code.QUERY_MESSAGE,
+    language: str = "JAVA",
+    version: int = 479,
+) -> Command:
+    """A query of topic T by user u whose signature is over `text`."""
+    fields = {"AccessKey": "u", "topic": "T", **extra, "Signature": signed(text)}
+    return command(code, fields, language=language, version=version)
+
+
+@pytest.mark.parametrize(
+    ("token", "signature"),
+    [({}, "unEJquYqbAuoGwa4bpx8b12cp/E="),
+     ({"SecurityToken": "tok"}, "ibMx3XQKIVn20Bzse1fODNyOZCU=")],
+)  # fmt: skip
+def test_figures_of_rocketmqs_signer(token: dict[str, str], signature: str) -> None:
+    fields = {**FIELDS, **token, "Signature": signature}
+    asked = command(Code.SEND_MESSAGE_V2, fields, b"hello")
+    assert is_signed(asked, "12345678")
+    assert not is_signed(asked, "12345679")
+    for name in fields:
+        changed = {**fields, name: fields[name] + "1"}
+        assert not is_signed(command(Code.SEND_MESSAGE_V2, changed, b"hello"), "12345678")
+    assert not is_signed(command(Code.SEND_MESSAGE_V2, fields, b"hellp"), "12345678")
+
+
+def test_names_are_ordered_by_utf16() -> None:
+    fields = {"\U0001f600": "1", "\uff00": "2", "a": "3", "Z": "4", "AccessKey": "u"}
+    fields["Signature"] = signed("u" + "4" + "3" + "1" + "2")
+    assert is_signed(command(900, fields), "pw")
+
+
+def test_no_signature_is_none() -> None:
+    assert not is_signed(command(900, {"AccessKey": "u"}), "pw")
+    assert not is_signed(command(900, {"AccessKey": "u", "Signature": ""}), "pw")
+    assert not is_signed(command(900, {"AccessKey": "u", "Signature": "\U0001f600é"}), "pw")
+
+
+def test_old_clients_do_not_sign_the_flag_of_a_query() -> None:
+    flag = {"_UNIQUE_KEY_QUERY": "true"}
+    for version in (399, 479):
+        assert is_signed(query("uT", flag, version=version), "pw")
+    assert is_signed(query("u" + "true" + "T", flag), "pw")
+    assert not is_signed(query("uT", flag, code=Code.PULL_MESSAGE), "pw")
+
+
+def test_zones_are_added_after_signing() -> None:
+    zone = {"__ZONE_NAME": "z", "__ZONE_MODE": "true"}
+    assert is_signed(query("uT", zone), "pw")
+    assert is_signed(query("u" + "true" + "z" + "T", zone), "pw")
+    assert not is_signed(query("uT", {"__OTHER": "z"}), "pw")
+
+
+def test_a_go_client_does_not_sign_its_token_at_first() -> None:
+    token = {"SecurityToken": "tok"}
+    assert is_signed(query("uT", token, language="GO"), "pw")
+    assert not is_signed(query("uT", token, language="JAVA"), "pw")
+
+
+def test_a_go_client_signs_its_signature_when_it_sends_again() -> None:
+    first = signed("uT")
+    second = signed("u" + first + "T")
+    assert is_signed(query("u" + first + "T", {}, language="GO"), "pw")
+    assert is_signed(query("u" + second + "T", {}, language="GO"), "pw")
+    assert not is_signed(query("u" + first + "T", {}, language="JAVA"), "pw")
