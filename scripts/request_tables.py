@@ -20,13 +20,15 @@ from pyrmq.model.request_kinds import ABSENT_REQUESTS, ADMIN_REQUESTS, refusal
 from pyrmq.namesrv import NameServer
 from pyrmq.namesrv.config import NamesrvConfig
 
+USERS = "LocalAuthenticationMetadataProvider"
+"""Both keep users, so that they take the requests about them."""
 HEAD = ["| Code | Request | Processor | In |", "|---|---|---|---|"]
 
 
 @cache
 def servers() -> tuple[Mapping[int, Any], Mapping[int, Any]]:
     """The processors by request code: of a broker, and of a name server."""
-    with pyrmq.testing.broker() as running:
+    with pyrmq.testing.broker(authentication_metadata_provider=USERS) as running:
         broker = dict(running.broker.parts.processors)
     return broker, trio.run(_of_a_name_server)
 
@@ -35,7 +37,12 @@ async def _of_a_name_server() -> Mapping[int, Any]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "kvConfig.json"
         server = NameServer(
-            NamesrvConfig(bind_address="127.0.0.1", listen_port=0, kv_config_path=file)
+            NamesrvConfig(
+                bind_address="127.0.0.1",
+                listen_port=0,
+                kv_config_path=file,
+                authentication_metadata_provider=USERS,
+            )
         )
         async with trio.open_nursery() as nursery:
             await nursery.start(server.run)

@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from pyrmq.auth import acls, users
+from pyrmq.auth.access import Access
+from pyrmq.auth.guard import Guard
+from pyrmq.auth.setup import access_requests, guard_of, open_access
 from pyrmq.broker import opening
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.config.updates import ConfigUpdates
@@ -100,15 +104,17 @@ def assemble(start: Start) -> Parts:
     """Opens the store and makes all parts. Blocking. If one cannot be made, the store is closed."""
     config = start.role.config
     address = config.broker_ip1, start.sockets[0].getsockname()[1]
+    folder = config.store_path_root_dir / "config"
+    access = open_access(config, folder / users.FILE, folder / acls.FILE)
     store = open_store(config, address)
     try:
-        return _parts(start, address, store)
+        return _parts(start, address, store, access)
     except BaseException:
         store.close()
         raise
 
 
-def _parts(start: Start, address: Address, store: Store) -> Parts:
+def _parts(start: Start, address: Address, store: Store, access: Access | None) -> Parts:
     updates = ConfigUpdates(start.role.config, start.pinned)
     live = updates.live
     config = live.now
@@ -162,7 +168,10 @@ def _parts(start: Start, address: Address, store: Store) -> Parts:
 
     engine = open_transactions(config, store, offsets)
     questions = Questions()
-    server = _server(config, start.sockets, store, grants, engine, questions)
+    guard = guard_of(config, access, config.broker_cluster_name)
+    server = _server(config, start.sockets, store, grants, engine, questions, guard)
+    if access is not None:
+        access.on_changed += [grants.revoke, server.release_all_parked]
     transactions = _transactions(config, address, store, tables, engine)
     delays = DelayService(
         store,
@@ -216,6 +225,7 @@ def _parts(start: Start, address: Address, store: Store) -> Parts:
         deletion=deletion,
         questions=questions,
         server=server,
+        access=access_requests(access, guard),
     )
     server.add(by_code)
 
@@ -266,6 +276,7 @@ def _server(
     grants: PullGrants,
     engine: Transactions,
     questions: Questions,
+    guard: Guard | None,
 ) -> RemotingServer:
     """The server, without processors: most of them need it."""
     return RemotingServer(
@@ -285,6 +296,7 @@ def _server(
         idle_seconds=config.server_channel_max_idle_time_seconds,
         flush_timeout_ms=config.sync_flush_timeout,
         admins=AdminAccess(config.admin_address_allow_list),
+        guard=guard,
     )
 
 

@@ -75,7 +75,7 @@ class Broker:
         restart = trio.Event()
         sockets = open_listeners(config.bind_address, config.listen_port)
         sockets += vip_listeners(config.bind_address, config.listen_port)
-        if not is_loopback(config.bind_address):
+        if not is_loopback(config.bind_address) and not config.authorization_enabled:
             _warn_of_access(config)
         ha_sockets: list[socket.socket] = []
         try:
@@ -171,6 +171,13 @@ class Broker:
 
 
 def _warn_of_access(config: BrokerConfig) -> None:
+    if config.authentication_enabled:
+        log.warning(
+            "listening on %s without authorization: each user may read and change everything "
+            "(authorizationEnabled=true has users need rights)",
+            escape(config.bind_address),
+        )
+        return
     open_to = "read and write messages"
     if not config.admin_address_allow_list:
         open_to = "read and change everything (adminAddressAllowList says who may administrate)"

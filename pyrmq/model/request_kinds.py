@@ -34,6 +34,10 @@ BODIES: dict[int, int] = {
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: 2 * _SETTINGS,
     Code.UPDATE_BROKER_CONFIG: _SETTINGS,
     Code.SET_MESSAGE_REQUEST_MODE: _SETTINGS,
+    Code.AUTH_CREATE_USER: _SETTINGS,
+    Code.AUTH_UPDATE_USER: _SETTINGS,
+    Code.AUTH_CREATE_ACL: _SETTINGS,
+    Code.AUTH_UPDATE_ACL: _SETTINGS,
     Code.UPDATE_NAMESRV_CONFIG: _SETTINGS,
     # of brokers: some 16 MiB state 76,000 topics
     Code.REGISTER_BROKER: MAX_FRAME,
@@ -53,7 +57,10 @@ _STATIC = (
     "queues are numbered by broker"
 )
 _CONTROLLER = "there is no controller, a broker's role is in its configuration (brokerRole)"
-_AUTH = "users and access lists are not supported: adminAddressAllowList says who may administrate"
+_NO_USERS = (
+    "this server keeps no users and access lists: "
+    "authenticationMetadataProvider=LocalAuthenticationMetadataProvider makes it do so"
+)
 _COLD = (
     "cold data flow control is not supported: this broker does not count what groups read from the "
     "disk, and holds none of them back"
@@ -83,14 +90,15 @@ ABSENT_REQUESTS: dict[int, str] = {
     906: _HA,
     908: _FLUSHED,
     **dict.fromkeys(range(1001, 1014), _CONTROLLER),
-    **dict.fromkeys(range(3001, 3011), _AUTH),
 }
 """By request code."""
+ACCESS_REQUESTS = range(3001, 3011)
+"""AUTH_CREATE_USER to AUTH_LIST_ACL, which a server takes that keeps users."""
 
 
 def refusal(code: int) -> str:
     """The text for a request that is not taken."""
-    why = ABSENT_REQUESTS.get(code)
+    why = _NO_USERS if code in ACCESS_REQUESTS else ABSENT_REQUESTS.get(code)
     text = f"request type {code} not supported"
     return f"{text}: {why}" if why else text
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyrmq.auth.settings import OTHER_ACCESS_KEYS, AccessKeys
 from pyrmq.config.table import (
     FixedKey,
     LiveConfig,
@@ -23,6 +24,7 @@ _QUEUES = "requests wait in sockets here, not in queues of thread pools"
 OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
     FixedKey("enableControllerInNamesrv", ("false",)),
     FixedKey("clusterTest", ("false",)),
+    *OTHER_ACCESS_KEYS,
     UnusedKey("rocketmqHome", "nothing is read from there"),
     UnusedKey("configStorePath", "the file given with -c is the only one, and is never written"),
     UnusedKey("productEnvName", "it belongs to clusterTest"),
@@ -45,10 +47,10 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class NamesrvConfig:
-    """Field names are RocketMQ's keys in snake_case. UPDATE_NAMESRV_CONFIG may change those with
-    `live`, as they are read each time that they are needed. None holds a path or an address, or
-    says whom this process connects to."""
+class NamesrvKeys:
+    """The keys of NamesrvConfig but those of access control. UPDATE_NAMESRV_CONFIG may change those
+    with `live`, as they are read each time that they are needed. None of them holds a path or an
+    address, or says whom this process connects to."""
 
     listen_port: int = key(
         9876, "Port to listen on; 0: any free one.", high=65535, section="Connections and brokers"
@@ -128,8 +130,15 @@ class NamesrvConfig:
         values="such as 10.0.0.5,10.1.0.0/16,fd00::/8",
     )
 
+
+@dataclass(frozen=True, slots=True)
+class NamesrvConfig(AccessKeys, NamesrvKeys):
+    """Field names are RocketMQ's keys in snake_case. RocketMQ's name server has no access control:
+    its keys are those of brokers."""
+
     def __post_init__(self) -> None:
         check_fields(self)
+        self.check_access()
 
     @classmethod
     def from_properties(cls, values: Mapping[str, str]) -> NamesrvConfig:

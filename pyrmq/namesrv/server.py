@@ -8,6 +8,7 @@ import socket
 
 import trio
 
+from pyrmq.auth.setup import access_requests, guard_of, open_access
 from pyrmq.config.files import parse_properties
 from pyrmq.config.table import keys_of, values_of
 from pyrmq.engine import Command, Listener
@@ -31,6 +32,11 @@ from pyrmq.version import __version__
 
 log = logging.getLogger(__name__)
 
+USERS_FILE, ACLS_FILE = "namesrvUsers.json", "namesrvAcls.json"
+"""Beside the file of the KV configuration. A broker's have other names: both may share a folder."""
+ALL_CLUSTERS = "*"
+"""The resource that requests need which concern the whole name server: only `Cluster:*` and `*`
+match it."""
 MAX_CONFIG_BODY = 65_536
 """Longest text of changes, bytes."""
 
@@ -103,6 +109,9 @@ class NameServer:
 
     def _open(self, config: NamesrvConfig) -> None:
         self.config = RunningConfig(config)
+        folder = config.kv_config_path.parent
+        access = open_access(config, folder / USERS_FILE, folder / ACLS_FILE)
+        guard = guard_of(config, access, ALL_CLUSTERS)
         self.routes = Routes()
         # Apart, so that nobody who asks for long lists keeps brokers from registering.
         turns, of_brokers = Turns(), Turns()
@@ -110,7 +119,7 @@ class NameServer:
         self._notifier = MinimumNotifier(self.config)
         self._brokers = BrokerProcessor(self.config, self.routes, kv, of_brokers, self._notifier)
         self._clients = RouteProcessor(self.config, self.routes, kv, turns)
-        self.processors = self._processors(kv)
+        self.processors = self._processors(kv) | access_requests(access, guard)
         """By request code."""
         sockets: list[socket.socket] = open_listeners(config.bind_address, config.listen_port)
         self._server = RemotingServer(
@@ -120,6 +129,7 @@ class NameServer:
             Listener(),
             idle_seconds=config.server_channel_max_idle_time_seconds,
             admins=AdminAccess(config.admin_address_allow_list),
+            guard=guard,
         )
 
     def _processors(self, kv: KvConfig) -> dict[int, Processor]:

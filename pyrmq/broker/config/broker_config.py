@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyrmq.auth.settings import OTHER_ACCESS_KEYS, AccessKeys
 from pyrmq.broker.config.service import ServiceConfig
 from pyrmq.config import table
 from pyrmq.config.table import (
@@ -225,8 +226,7 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey | RenamedKey, ...] = (
     FixedKey("enableSlaveActingMaster", ("false",)),
     FixedKey("duplicationEnable", ("false",)),
     FixedKey("aclEnable", ("false",)),
-    FixedKey("authenticationEnabled", ("false",)),
-    FixedKey("authorizationEnabled", ("false",)),
+    *OTHER_ACCESS_KEYS,
     FixedKey("enableLmq", ("false",)),
     FixedKey("enableMultiDispatch", ("false",)),
     FixedKey("enabledAppendPropCRC", ("false",)),
@@ -340,7 +340,7 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey | RenamedKey, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerConfig(StoreConfig):
+class BrokerConfig(AccessKeys, StoreConfig):
     """Field names are RocketMQ's keys in snake_case; times are ms, sizes bytes.
 
     A running broker has it in a `LiveConfig`, as keys with `live` may change. Such a key must take
@@ -353,6 +353,7 @@ class BrokerConfig(StoreConfig):
         if self.enable_calc_filter_bit_map and not self.enable_consume_queue_ext:
             raise ConfigError("enableCalcFilterBitMap=true needs enableConsumeQueueExt=true")
         self.check_replication()
+        self.check_access()
 
     @classmethod
     def from_properties(cls, values: Mapping[str, str]) -> BrokerConfig:

@@ -1,11 +1,13 @@
 """Which processor answers which request of a broker, and which requests are refused.
 
 Every broker refuses the requests of absent features, as RocketMQ's brokers do without a controller,
-and without a provider of users and access lists. A slave refuses whatever would write into its log,
-or into tables that are its master's. [AdminBrokerProcessor]
+and those about users and access lists if it keeps none. A slave refuses whatever would write into
+its log, or into tables that are its master's. [AdminBrokerProcessor]
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.config.updates import ConfigUpdates
@@ -33,7 +35,7 @@ from pyrmq.broker.tables.topic_removal import TopicDeletion
 from pyrmq.engine import Command, PullGrants, Store
 from pyrmq.errors import ResponseError, ServiceNotAvailableError
 from pyrmq.model.codes import RequestCode, ResponseCode
-from pyrmq.model.request_kinds import refusal
+from pyrmq.model.request_kinds import ACCESS_REQUESTS, refusal
 from pyrmq.net.address import Address
 from pyrmq.net.server.answers import Answer, Processor
 from pyrmq.net.server.connection import Connection
@@ -41,8 +43,6 @@ from pyrmq.net.server.questions import Questions
 from pyrmq.net.server.server import RemotingServer
 from pyrmq.txn import TransactionService
 
-AUTH_REQUESTS = range(3001, 3011)
-"""AUTH_CREATE_USER to AUTH_LIST_ACL."""
 _WRITES = (
     RequestCode.SEND_MESSAGE,
     RequestCode.SEND_MESSAGE_V2,
@@ -69,7 +69,7 @@ def _refuse(connection: Connection, command: Command) -> Answer:
 
 def refused_requests() -> dict[int, Processor]:
     """By request code."""
-    return dict.fromkeys((RequestCode.GET_BROKER_EPOCH_CACHE, *AUTH_REQUESTS), _refuse)
+    return {RequestCode.GET_BROKER_EPOCH_CACHE: _refuse}
 
 
 def _write(connection: Connection, command: Command) -> Answer:
@@ -132,8 +132,10 @@ def processors(
     deletion: TopicDeletion,
     questions: Questions,
     server: RemotingServer,
+    access: Mapping[int, Processor],
 ) -> dict[int, Processor]:
-    """By request code. `change_role` changes the broker's role."""
+    """By request code. `change_role` changes the broker's role; `access` answers requests about
+    users and access lists, if the broker keeps them."""
     locks = QueueLocks()
     topics, groups = tables.topics.table, tables.groups
     clients, offsets = tables.clients, tables.offsets
@@ -257,6 +259,7 @@ def processors(
         RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: request_modes.all,
         RequestCode.GET_BROKER_RUNTIME_INFO: runtime,
         RequestCode.VIEW_BROKER_STATS_DATA: StatsProcessor(stats),
+        **(access or dict.fromkeys(ACCESS_REQUESTS, _refuse)),
         **(slave_refusals() if live.now.is_slave else {}),
     }
 

@@ -107,6 +107,16 @@ Answer = Response | WhenConfirmed | Park | Resend | After | Elsewhere | InTurns 
 Processor = Callable[[Connection, Command], Answer | Awaitable[Answer]]
 
 
+class Guard(Protocol):
+    """The check before each request that a processor takes."""
+
+    def identify(self, connection: Connection, command: Command) -> Response | InTurns | str:
+        """Who makes the request, or what refuses it. Its body is still whole."""
+
+    def authorize(self, connection: Connection, command: Command, name: str) -> Response | None:
+        """What refuses a request of whom `identify` named; None: it may be done."""
+
+
 def encoded(command: Command | ReplyTo, response: Response) -> list[bytes | Slice]:
     """The buffers of an answer. None of them if it cannot be encoded, which is logged; those of an
     error if the answer does not fit into a frame."""

@@ -28,6 +28,7 @@ from pyrmq.net.server.answers import (
     After,
     Answer,
     Elsewhere,
+    Guard,
     InTurns,
     Park,
     Processor,
@@ -64,7 +65,7 @@ class Dispatcher:
     """Runs processors and acts on what they return. If one raises, the error becomes the answer.
 
     `nursery` is set while it serves. `parked` is None where nothing can be parked. `admins` says
-    which addresses may send administrative requests.
+    which addresses may send administrative requests, `guard` who may send which requests.
     """
 
     def __init__(
@@ -75,9 +76,11 @@ class Dispatcher:
         parked: ParkedPulls | None = None,
         questions: Questions | None = None,
         admins: AdminAccess | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self.nursery: trio.Nursery | None = None
         self._name = name
+        self._guard = guard
         self._admins = admins or AdminAccess()
         self._processors = self._admins.guarded(processors)
         self._unconfirmed = unconfirmed
@@ -119,6 +122,8 @@ class Dispatcher:
         answer: Answer | Awaitable[Answer]
         if processor is None:
             answer = Response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, refusal(command.code))
+        elif self._guard is not None:
+            answer = self._guarded(self._guard, processor, connection, command)
         elif command.size > SMALL and (refused := self._refused(command)) is not None:
             answer = refused
         else:
@@ -130,6 +135,22 @@ class Dispatcher:
             self.act(connection, command, answer)
         elif self.nursery is not None and inspect.iscoroutine(answer):
             self._begin(connection, command, answer, self._limit)
+
+    def _guarded(
+        self, guard: Guard, processor: Processor, connection: Connection, command: Command
+    ) -> Answer | Awaitable[Answer]:
+        """The answer of a processor behind the check. A signature covers the body, so the check
+        begins before a body is forgotten."""
+        try:
+            name = guard.identify(connection, command)
+            if not isinstance(name, str):
+                return name
+            if command.size > SMALL and (refused := self._refused(command)) is not None:
+                return refused
+            refusal = guard.authorize(connection, command, name)
+            return processor(connection, command) if refusal is None else refusal
+        except Exception as e:
+            return self._failed(command, e)
 
     def _refused(self, command: Command) -> Response | None:
         """The refusal of a large request: it is larger than any valid one of its code, or there is

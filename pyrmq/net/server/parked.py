@@ -201,6 +201,10 @@ class ParkedPulls:
         """Answers everything that is parked on a queue."""
         self._begin([key], self._read_and_finish)
 
+    def release_all(self) -> None:
+        """Answers everything that is parked."""
+        self._begin(list(self._parked), self._read_and_finish)
+
     def end(self, topics: Set[str], response: Callable[[str], Response]) -> None:
         """Answers what is parked on the queues of these topics with `response(topic)`."""
         keys = [key for key in self._parked if key[0] in topics]

@@ -19,7 +19,7 @@ from pyrmq.net.address import Address, format_address, ip_bytes
 from pyrmq.net.command import Response
 from pyrmq.net.server import listen
 from pyrmq.net.server.admin_access import AdminAccess
-from pyrmq.net.server.answers import Processor
+from pyrmq.net.server.answers import Guard, Processor
 from pyrmq.net.server.connection import Connection
 from pyrmq.net.server.dispatch import Dispatcher
 from pyrmq.net.server.line import Line
@@ -37,7 +37,8 @@ class RemotingServer:
     `processors` maps request codes; `listener` makes the sessions, `store` is the one they store
     plain sends in (None: a server without a store). `idle_seconds`: silence after which a
     connection is closed, which may be changed; `flush_timeout_ms`: how long an answer waits for the
-    barrier; `admins`: from where requests that administrate are taken.
+    barrier; `admins`: from where requests that administrate are taken; `guard`: the check before
+    every request.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class RemotingServer:
         idle_seconds: float = 120,
         flush_timeout_ms: int = 5000,
         admins: AdminAccess | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self.name = name
         self._sockets = sockets
@@ -59,7 +61,7 @@ class RemotingServer:
         self._unconfirmed = Unconfirmed(name, store, flush_timeout_ms)
         self._parked = ParkedPulls(store) if store is not None else None
         self._dispatcher = Dispatcher(
-            name, processors, self._unconfirmed, self._parked, questions, admins
+            name, processors, self._unconfirmed, self._parked, questions, admins, guard
         )
         self._reader = Reader(name, listener, self._dispatcher, self._unconfirmed, store)
         self.idle_seconds = idle_seconds
@@ -102,6 +104,11 @@ class RemotingServer:
         """Answers the pulls that are parked on any queue of these topics, which are gone."""
         if self._parked is not None:
             self._parked.end(topics, response)
+
+    def release_all_parked(self) -> None:
+        """Answers all pulls that are parked, whatever there is: their clients ask again."""
+        if self._parked is not None:
+            self._parked.release_all()
 
     def wake_parked(self) -> None:
         """Answers parked pulls on queues that have grown by other means than requests."""

@@ -1,0 +1,218 @@
+"""The check before each request: who makes it, and whether that user may.
+[AuthenticationPipeline, AuthorizationPipeline]
+
+`identify` reads the signature, which covers the body: it comes before a body is dropped.
+`authorize` asks the access lists; it comes before any processor. Whoever fails gets the same text
+for the same request, whatever was wrong with name, password or status: a stranger learns of no
+user. Decisions are kept for each connection until users or lists change.
+
+Sends, ends of transactions and granted pulls may be answered by the engine, which checks signatures
+itself. What a user may send is granted to the session then (`Grants`), until `revoke`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+import trio
+
+from pyrmq.auth.access import Access
+from pyrmq.auth.audit import Asker, Refusals
+from pyrmq.auth.decide import IpAddress, Need, allows
+from pyrmq.auth.failures import Failures
+from pyrmq.auth.model import Action, ResourceType, User
+from pyrmq.auth.needs import Row
+from pyrmq.auth.signing import ACCESS_KEY, as_for_a_user, is_signed
+from pyrmq.auth.table import NEEDS
+from pyrmq.engine import Command
+from pyrmq.errors import PyrmqError
+from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.net.command import Response
+from pyrmq.net.server.admin_access import host_of
+from pyrmq.net.server.answers import InTurns
+from pyrmq.net.server.connection import Connection
+
+UNKNOWN = (
+    "authentication failed: the access key is unknown or disabled, or the signature is not that of "
+    "its secret key"
+)
+UNSIGNED = "authentication failed: the request is not signed, and this server wants a signature"
+MAX_DECISIONS = 1024
+"""Decisions that are kept for one connection."""
+
+
+class Kind(Enum):
+    """What the engine may do for a user without a question."""
+
+    SEND = "send"
+    END = "end of a transaction"
+
+
+class Grants(Protocol):
+    """The engine's sessions, as far as they answer by themselves."""
+
+    def grant(self, connection: Connection, subject: str, kind: Kind, topic: str) -> None:
+        """From now on the session does this for the user (its access key) and the topic."""
+
+    def revoke(self) -> None:
+        """Nothing is granted any more, pulls included, and passwords are those of now."""
+
+
+_KINDS = {
+    RequestCode.SEND_MESSAGE: Kind.SEND,
+    RequestCode.SEND_MESSAGE_V2: Kind.SEND,
+    RequestCode.SEND_BATCH_MESSAGE: Kind.SEND,
+    RequestCode.END_TRANSACTION: Kind.END,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the configuration says."""
+
+    authorization: bool
+    cluster: str
+    unsigned: Collection[int] = frozenset()
+    """Request codes that need no signature."""
+    unchecked: Collection[int] = frozenset()
+    """Request codes that need no right."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of one connection."""
+
+    generation: int
+    source: IpAddress | None
+    proven: set[str] = field(default_factory=set)
+    """Users that have signed right here."""
+    decisions: dict[tuple[str, tuple[Need, ...]], Need | None] = field(default_factory=dict)
+    """The need that is not met, if any."""
+
+
+class Guard:
+    """One for a server whose requests must be signed."""
+
+    def __init__(self, access: Access, rules: Rules, grants: Grants | None = None) -> None:
+        self.refusals = Refusals()
+        self._access = access
+        self._rules = rules
+        self._grants = grants
+        self._failures = Failures()
+        self._generation = 0
+        self._known: dict[Connection, _Known] = {}
+        access.on_changed.append(self.revoke)
+
+    def revoke(self) -> None:
+        """Everything is decided anew from now on."""
+        self._generation += 1
+        if self._grants is not None:
+            self._grants.revoke()
+
+    def _of(self, connection: Connection) -> _Known:
+        known = self._known.get(connection)
+        if known is None or known.generation != self._generation:
+            known = self._known[connection] = _Known(self._generation, host_of(connection.peer))
+            connection.call_on_close(self._forget)
+        return known
+
+    def _forget(self, connection: Connection) -> None:
+        self._known.pop(connection, None)
+
+    def identify(self, connection: Connection, command: Command) -> Response | InTurns | str:
+        """The name of the user that signed the request; "" if nobody has to. Otherwise what refuses
+        it, which may take its time."""
+        name = command.ext.get(ACCESS_KEY)
+        if not name:
+            if command.code in self._rules.unsigned:
+                return ""
+            return self._refused(connection, command, None, UNSIGNED)
+        known = self._of(connection)
+        wait = 0.0 if name in known.proven else self._failures.refused_for(connection.peer, name)
+        if wait == 0:
+            if self._signed(command, name):
+                if name not in known.proven:
+                    known.proven.add(name)
+                    self._failures.succeeded(connection.peer, name)
+                return name
+            known.proven.discard(name)
+            wait = self._failures.failed(connection.peer, name)
+        command.drop_body()
+        refusal = self._refused(connection, command, name, UNKNOWN)
+        return InTurns(_later(wait, refusal)) if wait > 0 else refusal
+
+    def _signed(self, command: Command, name: str) -> bool:
+        """Whether the user of this name is there, enabled, and has signed."""
+        user = self._access.users.get(name)
+        if user is None:
+            as_for_a_user(command)
+            return False
+        signed = is_signed(command, user.password)
+        return signed and user.is_enabled
+
+    def authorize(self, connection: Connection, command: Command, name: str) -> Response | None:
+        """The refusal of a request of a user that `identify` named; None: it may be done."""
+        code = command.code
+        if not self._rules.authorization or code in self._rules.unchecked:
+            self._grant(connection, command, name)
+            return None
+        user = self._access.users.get(name)
+        if user is None or not user.is_enabled:
+            return self._refused(connection, command, name, UNKNOWN if name else UNSIGNED)
+        row = NEEDS.get(code)
+        if user.is_super:
+            missing = ""
+        elif row is None:
+            missing = "only super users may make this request"
+        else:
+            try:
+                missing = self._missing(connection, command, user, row)
+            except PyrmqError as e:
+                return Response(e.code or ResponseCode.SYSTEM_ERROR, str(e))
+        if missing:
+            return self._refused(connection, command, name, missing)
+        self._grant(connection, command, name)
+        return None
+
+    def _missing(self, connection: Connection, command: Command, user: User, row: Row) -> str:
+        """Why a user may not; "" if it may."""
+        needs = row.find(command, self._rules.cluster)
+        known = self._of(connection)
+        key = (user.name, needs)
+        if key in known.decisions:
+            unmet = known.decisions[key]
+        else:
+            acl = self._access.acls.get(user.subject)
+            unmet = next((n for n in needs if not allows(acl, n, known.source)), None)
+            if len(known.decisions) >= MAX_DECISIONS:
+                known.decisions.clear()
+            known.decisions[key] = unmet
+        return f"{user.subject} has no right to {unmet}" if unmet is not None else ""
+
+    def _grant(self, connection: Connection, command: Command, name: str) -> None:
+        kind = _KINDS.get(command.code)  # type: ignore[call-overload]
+        if kind is None or self._grants is None or not name:
+            return
+        for need in NEEDS[command.code].find(command, self._rules.cluster):
+            if need.resource.type is ResourceType.TOPIC and Action.PUB in need.actions:
+                self._grants.grant(connection, name, kind, need.resource.name)
+
+    def asker(self, connection: Connection, command: Command) -> Asker:
+        """Who makes a request that `identify` let through. Nobody is no super user."""
+        name = command.ext.get(ACCESS_KEY) or None
+        user = self._access.users.get(name) if name else None
+        return Asker(name, connection.peer, user is not None and user.is_super)
+
+    def _refused(
+        self, connection: Connection, command: Command, name: str | None, why: str
+    ) -> Response:
+        self.refusals.refused(name, connection.peer, command.code, why, oneway=command.is_oneway)
+        return Response(ResponseCode.NO_PERMISSION, why)
+
+
+async def _later(seconds: float, refusal: Response) -> Response:
+    await trio.sleep(seconds)
+    return refusal
