@@ -137,7 +137,11 @@ def test_the_table_of_refused_commands(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("code", "why"),
-    [(1007, "no controller"), (3001, "adminAddressAllowList"), (3010, "adminAddressAllowList")],
+    [
+        (1007, "no controller"),
+        (3001, "authenticationMetadataProvider"),
+        (3010, "authenticationMetadataProvider"),
+    ],
 )
 def test_what_rocketmq_refuses_as_well(
     server: ServerProcess, client: Client, code: int, why: str
