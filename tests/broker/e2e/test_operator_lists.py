@@ -139,8 +139,8 @@ def test_the_table_of_refused_commands(client: Client) -> None:
     ("code", "why"),
     [
         (1007, "no controller"),
-        (3001, "authenticationMetadataProvider"),
-        (3010, "authenticationMetadataProvider"),
+        (3001, "keeps no users"),
+        (3010, "keeps no users"),
     ],
 )
 def test_what_rocketmq_refuses_as_well(
