@@ -11,7 +11,8 @@ import click
 from pyrmq.cli.admin.lazy import LazyGroup
 
 BRANCHES = {
-    "acl": ("pyrmq.cli.admin.auth", "Access lists of Apache RocketMQ's brokers."),
+    "acl": ("pyrmq.cli.admin.auth", "Access lists: what users may do."),
+    "auth": ("pyrmq.cli.admin.access", "Users and access lists to a file, and from it."),
     "broker": ("pyrmq.cli.admin.broker", "Brokers: state, configuration, cleaning up."),
     "cluster": (
         "pyrmq.cli.admin.cluster",
@@ -29,7 +30,7 @@ BRANCHES = {
     "offset": ("pyrmq.cli.admin.offset", "Offsets of groups: reset, skip, clone."),
     "producer": ("pyrmq.cli.admin.producer", "Producers that are connected."),
     "topic": ("pyrmq.cli.admin.topic", "Topics: list, create, change, delete, where they are."),
-    "user": ("pyrmq.cli.admin.auth", "Users of Apache RocketMQ's brokers."),
+    "user": ("pyrmq.cli.admin.auth", "Users: who may sign requests."),
     "txn": ("pyrmq.cli.admin.txn", "Transactions: what is pending, and deciding it."),
 }
 """By name: the module that has a click group of that name, and its line in the help."""

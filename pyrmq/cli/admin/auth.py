@@ -1,4 +1,4 @@
-"""`pyrmq admin user …` and `pyrmq admin acl …`, for Apache RocketMQ's brokers."""
+"""`pyrmq admin user …` and `pyrmq admin acl …`, for brokers and pyrmq's name servers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def user() -> None:
-    """Users of Apache RocketMQ's brokers (authentication). pyrmq's brokers have none."""
+    """Users (authentication). --broker takes the address of pyrmq's name server as well."""
 
 
 _type = click.option("--type", "kind", type=click.Choice(["Super", "Normal"], case_sensitive=False))
@@ -146,7 +146,7 @@ def copy_user(session: Session, source: str, target: str, names: tuple[str, ...]
 
 @click.group(cls=Group)
 def acl() -> None:
-    """Access lists of Apache RocketMQ's brokers (authorization). pyrmq's brokers have none."""
+    """Access lists (authorization). --broker takes the address of pyrmq's name server as well."""
 
 
 def _entries(command: Callable[..., None]) -> Callable[..., None]:
