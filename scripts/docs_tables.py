@@ -32,6 +32,7 @@ def _beside(name: str) -> ModuleType:
     return module
 
 
+access = _beside("access_tables")
 limits = _beside("limits")
 requests = _beside("request_tables")
 _PLACES = {
@@ -92,6 +93,10 @@ def sink_columns() -> str:
 
 
 TABLES = {
+    "access.md": {
+        "needs at the broker": access.of_broker,
+        "needs at the name server": access.of_name_server,
+    },
     "configuration.md": {
         "keys of the broker": lambda: markdown(broker.BrokerConfig, broker.OTHER_KEYS),
         "keys of the name server": lambda: markdown(

@@ -203,6 +203,18 @@ async def test_users_are_bounded(access: Access) -> None:
     await access.update_user(SUPER, "u1", UserChange("other"))
 
 
+async def test_entries_of_all_users_are_bounded(
+    access: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyrmq.auth.acls.MAX_ALL_ENTRIES", 3)
+    await access.create_user(SUPER, "alice", UserChange("pw"))
+    await access.create_user(SUPER, "bob", UserChange("pw"))
+    await access.update_acl(SUPER, "createAcl", acl("alice", "Topic:a", "Topic:b"))
+    with refusal(16, "at most 3 entries"):
+        await access.update_acl(SUPER, "createAcl", acl("bob", "Topic:a", "Topic:b"))
+    await access.update_acl(SUPER, "createAcl", acl("bob", "Topic:a"))
+
+
 async def test_what_is_decided_ends_with_each_change(access: Access) -> None:
     seen: list[int] = []
     access.on_changed.append(lambda: seen.append(1))

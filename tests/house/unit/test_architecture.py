@@ -224,7 +224,7 @@ def test_features_begin_in_files_that_define_what_is_named() -> None:
     text = section("Where a new feature goes")
     for name in (
         "PersistentTable", "LiveConfig", "Rows", "Decision", "Appender::send", "Refusal", "Kind",
-        "Transform", "AdminAccess", "RuntimeInfo",
+        "Transform", "Guard", "RuntimeInfo",
     ):  # fmt: skip
         assert f"`{name}" in text
         word = name.split("::")[0]
