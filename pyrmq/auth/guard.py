@@ -28,7 +28,7 @@ from pyrmq.auth.needs import Row
 from pyrmq.auth.signing import ACCESS_KEY, as_for_a_user, is_signed
 from pyrmq.auth.table import NEEDS
 from pyrmq.engine import Command
-from pyrmq.errors import PyrmqError
+from pyrmq.errors import NoPermissionError, PyrmqError
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.net.command import Response
 from pyrmq.net.server.admin_access import host_of
@@ -176,6 +176,21 @@ class Guard:
             return self._refused(connection, command, name, missing)
         self._grant(connection, command, name)
         return None
+
+    def check(self, connection: Connection, command: Command, need: Need) -> None:
+        """For a need that is known only when a request is under way: NoPermissionError if the user
+        that `authorize` let through does not have it (any more)."""
+        if not self._rules.authorization or command.code in self._rules.unchecked:
+            return
+        name = command.ext.get(ACCESS_KEY, "")
+        user = self._access.users.get(name)
+        if user is not None and user.is_enabled:
+            acl = self._access.acls.get(user.subject)
+            if user.is_super or allows(acl, need, self._of(connection).source):
+                return
+        why = f"User:{name} has no right to {need}"
+        self._refused(connection, command, name, why)
+        raise NoPermissionError(why)
 
     def _missing(self, connection: Connection, command: Command, user: User, row: Row) -> str:
         """Why a user may not; "" if it may."""

@@ -244,6 +244,9 @@ class Row:
     parts: tuple[Part, ...] = ()
     stricter: str = ""
     """Where RocketMQ 5.5 asks for less, and why this does not."""
+    of_message: Actions = frozenset()
+    """Any one of these on the topic of the message that the request names by its offset. The broker
+    checks it when it has read that message."""
 
     def find(self, command: Command, own_cluster: str) -> tuple[Need, ...]:
         """Each need once. InvalidParameterError for a body that cannot be read, or too many."""
@@ -258,7 +261,8 @@ class Row:
         return tuple(found)
 
     def __str__(self) -> str:
-        return "; ".join(map(str, self.parts)) or "any user"
+        message = [f"Topic of the message {shown(self.of_message)}"] if self.of_message else []
+        return "; ".join([*map(str, self.parts), *message]) or "any user"
 
 
 def resources(needs: Iterable[Need]) -> list[Resource]:

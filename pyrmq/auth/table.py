@@ -16,6 +16,7 @@ from pyrmq.auth.needs import (
     SUB_GET,
     SUB_UPDATE,
     UPDATE,
+    Actions,
     AllClusters,
     Cluster,
     Group,
@@ -34,11 +35,11 @@ from pyrmq.model.codes import RequestCode as Code
 _OPEN = "RocketMQ asks every user for nothing"
 _OPEN_NS = "RocketMQ's name server has no access control"
 _RETRY = "RocketMQ does not check whose retry topic it is"
-_ANY_MESSAGE = "the field names any topic; the offset says which message it is"
+_ANY_MESSAGE = "RocketMQ believes the topic that is stated; the offset says which message it is"
 
 
-def _row(*parts: Part, stricter: str = "") -> Row:
-    return Row(parts, stricter)
+def _row(*parts: Part, stricter: str = "", of_message: Actions = frozenset()) -> Row:
+    return Row(parts, stricter, of_message)
 
 
 _CLUSTER_GET = Cluster(GET)
@@ -51,7 +52,7 @@ CLIENTS: dict[int, Row] = {
     Code.SEND_BATCH_MESSAGE: _row(Send(), stricter=_RETRY),
     Code.SEND_REPLY_MESSAGE: _row(Send(), stricter=_OPEN),
     Code.SEND_REPLY_MESSAGE_V2: _row(Send(), stricter=_OPEN),
-    Code.END_TRANSACTION: _row(Topic(PUB, optional=True)),
+    Code.END_TRANSACTION: _row(Topic(PUB, optional=True), stricter=_ANY_MESSAGE, of_message=PUB),
     Code.PULL_MESSAGE: _PULL,
     Code.LITE_PULL_MESSAGE: _row(*_PULL.parts, stricter=_OPEN),
     Code.QUERY_MESSAGE: _row(Topic(SUB_GET)),
@@ -59,7 +60,7 @@ CLIENTS: dict[int, Row] = {
     Code.UPDATE_CONSUMER_OFFSET: _row(Topic(SUB_UPDATE), Group(SUB_UPDATE), stricter=_RETRY),
     Code.HEART_BEAT: _row(Heartbeat(), stricter=_RETRY),
     Code.UNREGISTER_CLIENT: _row(Group(SUB, optional=True)),
-    Code.CONSUMER_SEND_MSG_BACK: _row(Group(SUB, "group")),
+    Code.CONSUMER_SEND_MSG_BACK: _row(Group(SUB, "group"), stricter=_ANY_MESSAGE, of_message=SUB),
     Code.GET_CONSUMER_LIST_BY_GROUP: _row(Group(SUB_GET)),
     Code.LOCK_BATCH_MQ: _row(Locks(), stricter=_RETRY),
     Code.UNLOCK_BATCH_MQ: _row(Locks(), stricter=_RETRY),
@@ -68,7 +69,7 @@ CLIENTS: dict[int, Row] = {
     Code.GET_MAX_OFFSET: _row(Topic(GET)),
     Code.GET_MIN_OFFSET: _row(Topic(GET)),
     Code.GET_EARLIEST_MSG_STORETIME: _row(Topic(GET)),
-    Code.VIEW_MESSAGE_BY_ID: _row(_CLUSTER_GET, stricter=_ANY_MESSAGE),
+    Code.VIEW_MESSAGE_BY_ID: _row(Topic(GET, optional=True), stricter=_ANY_MESSAGE, of_message=GET),
 }
 """Requests of producers and consumers."""
 

@@ -30,6 +30,7 @@ from pyrmq.broker.replication.slave import KnownMaster
 from pyrmq.broker.replication.slave_sync import SlaveSync
 from pyrmq.broker.replication.sole_master import SoleMaster
 from pyrmq.broker.requests.group_admin import RequestModes
+from pyrmq.broker.requests.named_message import NamedMessages
 from pyrmq.broker.requests.processors import processors
 from pyrmq.broker.requests.pull import pull_of_no_topic
 from pyrmq.broker.requests.transactions import (
@@ -227,6 +228,8 @@ def _parts(start: Start, address: Address, store: Store, access: Access | None) 
         server=server,
         access=access_requests(access, guard),
     )
+    if guard is not None:
+        by_code = NamedMessages(store, guard).guarded(by_code)
     server.add(by_code)
 
     def configured(before: BrokerConfig, now: BrokerConfig) -> None:

@@ -54,7 +54,7 @@ SAMPLES: dict[int, Sample] = {
     Code.GET_MAX_OFFSET: ({"topic": "T"}, b"", GET_T),
     Code.GET_MIN_OFFSET: ({"topic": "T"}, b"", GET_T),
     Code.GET_EARLIEST_MSG_STORETIME: ({"topic": "T"}, b"", GET_T),
-    Code.VIEW_MESSAGE_BY_ID: ({"topic": "T", "offset": "0"}, b"", GET_C),
+    Code.VIEW_MESSAGE_BY_ID: ({"topic": "T", "offset": "0"}, b"", GET_T),
     Code.UPDATE_AND_CREATE_TOPIC: ({"topic": "T"}, b"", {"Create on Topic:T"}),
     Code.UPDATE_AND_CREATE_TOPIC_LIST: (
         {}, _body({"topicConfigList": [{"topicName": "T"}]}), {"Create on Topic:T"},

@@ -1,0 +1,84 @@
+"""Requests that name a message by its offset in the log: who may use which message.
+
+A consumer that may read one topic could otherwise have any message of the log sent back to its own
+group, or shown. The message is read first; then its topic counts, whatever the request states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from inspect import isawaitable
+from typing import Any
+
+from pyrmq.auth.guard import Guard
+from pyrmq.auth.needs import of_topic
+from pyrmq.auth.table import NEEDS
+from pyrmq.broker.bounds import Bounded
+from pyrmq.broker.requests import fields
+from pyrmq.engine import Command, Store
+from pyrmq.errors import ProtocolError
+from pyrmq.model.codes import RequestCode
+from pyrmq.model.names import HALF_TOPIC
+from pyrmq.model.record import decode_record
+from pyrmq.model.transaction import REAL_TOPIC
+from pyrmq.net.server.answers import Elsewhere, InTurns, Processor
+from pyrmq.net.server.connection import Connection
+
+READERS, WAITING = 4, 1024
+"""Messages that are read at a time for this; how many more may wait."""
+_OFFSETS = {
+    RequestCode.VIEW_MESSAGE_BY_ID: "offset",
+    RequestCode.CONSUMER_SEND_MSG_BACK: "offset",
+    RequestCode.END_TRANSACTION: "commitLogOffset",
+}
+"""The field that names the message."""
+
+
+class NamedMessages:
+    """Has the guard of a broker check the topic of the message, before a processor runs."""
+
+    def __init__(self, store: Store, guard: Guard) -> None:
+        self._store = store
+        self._guard = guard
+        self._bounded = Bounded("look-ups of messages that requests name", READERS, WAITING)
+
+    def guarded(self, processors: Mapping[int, Processor]) -> dict[int, Processor]:
+        """The processors, those of such requests behind the check."""
+        return {
+            code: self._checked(processor, _OFFSETS[RequestCode(code)])
+            if code in NEEDS and NEEDS[code].of_message
+            else processor
+            for code, processor in processors.items()
+        }
+
+    def _checked(self, processor: Processor, field: str) -> Processor:
+        def check(connection: Connection, command: Command) -> Elsewhere:
+            offset = fields.int64(command, field)
+            return self._bounded.begin(self._run(processor, connection, command, offset))
+
+        return check
+
+    async def _run(
+        self, processor: Processor, connection: Connection, command: Command, offset: int
+    ) -> Any:
+        record = None
+        if offset >= 0:
+            record = await self._bounded.run(self._store.record_at, offset)
+        if record is not None:
+            need = of_topic(_topic(record), NEEDS[command.code].of_message)
+            self._guard.check(connection, command, need)
+        answer = processor(connection, command)  # without such a message it says so
+        while isinstance(answer, Elsewhere | InTurns) or isawaitable(answer):
+            answer = await (answer.answer if isinstance(answer, Elsewhere | InTurns) else answer)
+        return answer
+
+
+def _topic(record: bytes) -> str:
+    """The topic that a message is for; "", which no topic is called, for a damaged record."""
+    try:
+        message = decode_record(record, inflate_body=False)
+    except ProtocolError:
+        return ""
+    if message.topic == HALF_TOPIC:
+        return message.properties.get(REAL_TOPIC, HALF_TOPIC)
+    return message.topic
