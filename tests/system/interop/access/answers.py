@@ -6,6 +6,7 @@ become words, since they hold addresses; the resource that was missing stays.
 
 from __future__ import annotations
 
+import json
 import re
 
 from tests.support.wire import Command
@@ -44,7 +45,19 @@ def remark(answer: Command) -> str | None:
     """Without addresses, times, and what follows the first line of a Java exception."""
     if answer.remark is None:
         return None
-    text = re.split(r",? at (?:org|java|com)\.|\n|<br>", answer.remark)[0]
+    text = re.split(r", (?:org|com|java|jdk|io)\.\w|\n|<br>", answer.remark)[0]
     text = re.sub(r"\d+\.\d+\.\d+\.\d+(:\d+)?", "ADDRESS", text)
     text = re.sub(r"/(?:\w+/)+[\w.]+", "PATH", text)
     return re.sub(r"\d{6,}", "NUMBER", text).strip()[:160]
+
+
+def shown(answer: Command | None) -> dict[str, object]:
+    """Code, remark and body."""
+    if answer is None:
+        return {"code": NONE}
+    said: dict[str, object] = {"code": answer.code}
+    if text := remark(answer):
+        said["remark"] = text
+    if answer.body:
+        said["body"] = json.loads(answer.body)
+    return said

@@ -111,9 +111,9 @@ def _retry_send() -> list[Request]:
     v2 = {**SEND_V2, "b": RETRY}
     return [
         Request(10, "retry topic", {**SEND, "topic": RETRY}, b"hello"),
-        Request(10, "retry topic, group", {**SEND, "topic": RETRY, **_GROUP}, b"hello"),
+        Request(10, "retry topic, group", {**SEND, "topic": RETRY, "group": OTHER}, b"hello"),
         Request(310, "retry topic", v2, b"hello"),
-        Request(310, "retry topic, producer group", {**v2, "a": GROUP}, b"hello"),
+        Request(310, "retry topic, producer group", {**v2, "a": OTHER}, b"hello"),
         Request(310, "retry topic, no producer group", {**v2, "a": ""}, b"hello"),
         Request(320, "retry topic", {**v2, "m": "true"}, batch()),
     ]

@@ -39,19 +39,26 @@ def signed(command: Command, keys: Keys | None) -> Command:
 class Session:
     """Requests to one server, each signed as wanted; a new connection where one was lost."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(
+        self, address: tuple[str, int], source: str | None = None, patience: float = NO_ANSWER
+    ) -> None:
         self._address = address
+        self._source = source
+        self._patience = patience
         self._client: Client | None = None
 
     def ask(self, command: Command, keys: Keys | None) -> Command | None:
         """The answer; None if the server closes the connection or does not answer."""
         if self._client is None:
-            self._client = Client(self._address)
+            self._client = Client(self._address, source=self._source)
         try:
-            return self._client.request(signed(command, keys), NO_ANSWER)
+            opaque = self._client.post(signed(command, keys))
+            answer = self._client.receive(self._patience)
         except (Closed, TimeoutError):
             self.close()
             return None
+        assert answer.opaque == opaque, f"answer to {answer.opaque} instead of {opaque}"
+        return answer
 
     def close(self) -> None:
         if self._client is not None:

@@ -16,9 +16,9 @@ Row = dict[str, object]
 class Recorder:
     """Sends requests, with the topics and groups that they are about in their first state."""
 
-    def __init__(self, address: peer.Address) -> None:
+    def __init__(self, address: peer.Address, users: Users) -> None:
         self.session = Session(address)
-        self.users = Users(self.session)
+        self.users = users
 
     def _super(self, code: int, ext: dict[str, str], body: bytes = b"") -> None:
         answer = self.session.ask(Command(code, ext, body), SUPER)
@@ -48,14 +48,10 @@ class Recorder:
         return {"code": request.code, "variant": request.variant, "needs": wanted, "answers": got}
 
 
-def record(address: peer.Address) -> list[Row]:
+def record(address: peer.Address, users: Users) -> list[Row]:
     """All rows, by code."""
-    recorder = Recorder(address)
-    recorder.users.all()
-    rows = []
-    for request in every():
-        row = recorder.row(request)
-        print(request.code, request.variant, row["needs"], row["answers"], flush=True)
-        rows.append(row)
+    recorder = Recorder(address, users)
+    rows = [(request, recorder.row(request)) for request in every()]
     recorder.session.close()
-    return sorted(rows, key=lambda row: (row["code"], row["variant"] != PLAIN, row["variant"]))
+    rows.sort(key=lambda pair: (pair[0].code, pair[0].variant != PLAIN, pair[0].variant))
+    return [row for _, row in rows]

@@ -40,11 +40,11 @@ Policy = dict[str, object]
 Entry = dict[str, object]
 
 
-def conf(home: Path) -> str:
-    """Lines of broker.conf."""
-    del home
+def conf(**changes: str) -> str:
+    """Lines of broker.conf; `changes`: other values, or "" for none."""
     where = f"{_AUTH}.authentication.provider", f"{_AUTH}.authorization.provider"
     lines = {
+        "timerWheelEnable": "true",  # without it no topic is deleted
         "authenticationEnabled": "true",
         "authorizationEnabled": "true",
         "authenticationProvider": f"{where[0]}.DefaultAuthenticationProvider",
@@ -56,22 +56,20 @@ def conf(home: Path) -> str:
             {"accessKey": INNER[0], "secretKey": INNER[1]}
         ),
     }
-    return "".join(f"{key}={value}\n" for key, value in lines.items())
+    return "".join(f"{key}={value}\n" for key, value in (lines | changes).items() if value)
 
 
 @contextlib.contextmanager
-def broker(folder: Path, more: str = "") -> Iterator[tuple[peer.NameServer, peer.RealBroker]]:
-    """Name server and broker of Apache's, access control on."""
+def broker(folder: Path, **changes: str) -> Iterator[peer.RealBroker]:
+    """Name server and broker of Apache's, access control on; `changes` of its configuration."""
     with peer.NameServer(folder / "namesrv") as names:
         home = folder / "broker"
-        text = conf(home) + more
+        text = conf(**changes)
         with peer.RealBroker(home / "store", names.address, text, home=home) as started:
-            yield names, started
+            yield started
 
 
-def entry(
-    resource: str, *actions: str, decision: str = "Allow", ips: Sequence[str] = ()
-) -> Entry:
+def entry(resource: str, *actions: str, decision: str = "Allow", ips: Sequence[str] = ()) -> Entry:
     """One entry of a policy, as AclInfo has it."""
     made: Entry = {"resource": resource, "actions": list(actions), "decision": decision}
     return made | ({"sourceIps": list(ips)} if ips else {})
@@ -96,8 +94,6 @@ class Users:
     def create(self, keys: Keys, kind: str = "Normal", status: str = "enable") -> None:
         user = {"password": keys[1], "userType": kind, "userStatus": status}
         self._done(3001, {"username": keys[0]}, user)
-        if status != "enable":  # a new user is enabled, whatever is asked for
-            self._done(3002, {"username": keys[0]}, {"userStatus": status})
 
     def clear(self, keys: Keys) -> None:
         """No policies any more."""
