@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..store import peer
-from . import administration, decisions, settings, signatures, table
+from . import administration, decisions, old_broker, plain, settings, signatures, table
 from .signing import Session
 from .users import CREDENTIALS, Users, broker
 
@@ -74,7 +74,24 @@ def auth_requests() -> None:
     _write("auth_requests_apache_5_5.json", {"users": keys}, {"steps": rows})
 
 
-RECORDS: dict[str, Callable[[], None]] = {"access": access, "auth-requests": auth_requests}
+def access_1() -> None:
+    """Access control 1.0."""
+    about: dict[str, object] = {
+        "apache rocketmq": old_broker.VERSION,
+        "plain_acl.yml": plain.ACL,
+        "credentials": {
+            name: {"keys": pair and list(pair), "from": source}
+            for name, (pair, source) in plain.CREDENTIALS.items()
+        },
+    }
+    _write("access_apache_4_9.json", about, {"requests": plain.record()})
+
+
+RECORDS: dict[str, Callable[[], None]] = {
+    "access": access,
+    "auth-requests": auth_requests,
+    "access-1": access_1,
+}
 
 
 def main() -> None:

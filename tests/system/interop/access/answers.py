@@ -17,6 +17,12 @@ _KINDS = (
     (r"(?i)user:\S+ is not found|user:\S+ not found", "unknown user"),
     (r"(?i)is disabled", "disabled user"),
     (r"(?i)check signature failed", "wrong signature"),
+    # access control 1.0 [PlainPermissionManager]
+    (r"No accessKey is configured", "no access key"),
+    (r"No acl config for|No PlainAccessResource for", "unknown user"),
+    (r"Need admin permission", "no admin"),
+    (r"No default permission for (?P<what>[^\s,]+)", "no default"),
+    (r"No permission for (?P<what>[^\s,]+)", "no permission"),
     (r"has no permission to access (?P<what>\S+) from \S+ no matched policies", "no policy"),
     (r"has no permission to access (?P<what>\S+) from \S+ the decision is deny", "denied"),
     (r"parse authorization context error", "bad fields"),

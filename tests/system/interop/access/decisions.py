@@ -171,10 +171,8 @@ def _several() -> list[Case]:
         Case("retry topic, Pub of its group", (entry(G, "Pub"),), request=retry),
         Case("retry topic, Pub of the topic", (_pub(f"Topic:{RETRY}"),), request=retry),
         Case("retry topic, group named as topic", (entry(f"Group:{RETRY}", "Sub"),), request=retry),
-        Case("retry topic, Sub of field a", (entry(f"Group:{OTHER}", "Sub"),), request=retry_of),
-        Case(
-            "retry topic, Sub of field group", (entry(f"Group:{OTHER}", "Sub"),), request=retry_10
-        ),
+        Case("retry topic, Sub of field a", (sub_o,), request=retry_of),
+        Case("retry topic, Sub of field group", (sub_o,), request=retry_10),
         Case("dead-letter topic, Pub of it", (_pub(f"Topic:%DLQ%{GROUP}"),), request=dead),
         Case("dead-letter topic, Sub of the group", (sub_g,), request=dead),
         Case("end of a transaction without topic, no right", request=end),
