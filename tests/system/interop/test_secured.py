@@ -118,38 +118,43 @@ def test_tls_refused(over_tls: Secured, client: str, topic: str) -> None:
             driver.run("produce", **words)
 
 
-def administered(servers: Secured) -> None:
-    """RocketMQ's mqadmin by its conf/tools.yml: users, lists and topics, and refusals."""
-    at = ("-b", servers.broker)
+def not_allowed(servers: Secured, *everyone: Keys | None) -> None:
+    """mqadmin by a conf/tools.yml of these keys, or without the file."""
+    for keys in everyone:
+        with servers.mqadmin(keys) as tool:
+            out, err = tool.command(servers.namesrv, "listUser", "-b", servers.broker)
+            assert NO_PERMISSION.search(out + err), f"{keys}: {out}{err}"
+
+
+def test_mqadmin(secured: Secured) -> None:
+    """RocketMQ's mqadmin by its conf/tools.yml: users, access lists and a topic."""
+    at = ("-b", secured.broker)
     made = f"made-{uuid.uuid4().hex[:8]}"
-    user, subject = ("-u", made), ("-s", f"User:{made}")
-    with servers.mqadmin(SUPER) as tool:
+    user, subject, resource = ("-u", made), ("-s", f"User:{made}"), ("-r", "Topic:T*")
+    with secured.mqadmin(SUPER) as tool:
 
         def run(*words: str) -> str:
-            return succeeded(tool, servers, *words)
+            return succeeded(tool, secured, *words)
 
         run("createUser", *at, *user, "-p", "made-secret", "-t", "Normal")
         assert made in run("getUser", *at, *user)
         run("updateUser", *at, *user, "-s", "disable")
         assert re.search(rf"{made}.*disable", run("listUser", *at), re.IGNORECASE)
-        run("createAcl", *at, *subject, "-r", "Topic:T*", "-a", "Pub,Sub", "-d", "Deny",
-            "-i", "10.0.0.0/8")  # fmt: skip
+        run(
+            "createAcl", *at, *subject, *resource, "-a", "Pub,Sub", "-d", "Deny", "-i", "10.0.0.0/8"
+        )
         assert re.search(r"Topic:T\*.*Pub.*10\.0\.0\.0/8.*Deny", run("getAcl", *at, *subject))
-        run("updateAcl", *at, *subject, "-r", "Topic:T*", "-a", "Sub", "-d", "Allow")
+        run("updateAcl", *at, *subject, *resource, "-a", "Sub", "-d", "Allow")
         assert re.search(rf"User:{made}.*Topic:T\*.*Sub.*Allow", run("listAcl", *at))
         run("deleteAcl", *at, *subject)
         run("updateTopic", *at, "-t", f"{ALLOWED}{made}", "-r", "2", "-w", "2")
         run("deleteUser", *at, *user)
         assert made not in run("listUser", *at)
-    for keys in (None, CLIENT, (SUPER[0], "not-its-secret")):
-        with servers.mqadmin(keys) as tool:
-            out, err = tool.command(servers.namesrv, "listUser", *at)
-            assert NO_PERMISSION.search(out + err), f"{keys}: {out}{err}"
-
-
-def test_mqadmin(secured: Secured) -> None:
-    administered(secured)
+    not_allowed(secured, None, CLIENT, (SUPER[0], "not-its-secret"))
 
 
 def test_mqadmin_over_tls(over_tls: Secured) -> None:
-    administered(over_tls)
+    """The users of this test were made over TLS."""
+    with over_tls.mqadmin(SUPER) as tool:
+        assert CLIENT[0] in succeeded(tool, over_tls, "listUser", "-b", over_tls.broker)
+    not_allowed(over_tls, CLIENT)

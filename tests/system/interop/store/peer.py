@@ -237,8 +237,8 @@ class NameServer(_Process):
 class RealBroker(_Process):
     """Apache RocketMQ's broker on the folder `store`; a context that kills what still runs.
 
-    conf: further lines of broker.conf, RocketMQ's keys; options: of its JVM. The port stays the same
-    over restarts.
+    conf: further lines of broker.conf, RocketMQ's keys. options: of its JVM. The port stays the
+    same over restarts.
     """
 
     def __init__(
