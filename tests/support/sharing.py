@@ -57,6 +57,7 @@ LONG: tuple[str, ...] = (
     "tests/outbox/unit/test_races.py",
     "tests/system/interop/test_admin_txn.py",
     "tests/system/interop/test_mqadmin.py",
+    "tests/system/interop/test_secured.py",
     "tests/system/interop/test_mqadmin_offsets.py",
     "tests/system/interop/test_go.py",
     "tests/system/interop/test_python.py",

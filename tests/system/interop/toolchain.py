@@ -26,6 +26,8 @@ NEWEST = "5.5.0"
 """The version of Apache RocketMQ that `make test` runs: its client, broker, name server, tools."""
 OLDER_JAVA_CLIENTS = ("5.3.3", "5.1.4", "4.9.8", "4.9.4")
 """Further versions of org.apache.rocketmq:rocketmq-client, for `make thorough-interop`."""
+SIGNS_BY_ITSELF = (5, 3, 3)
+"""From this version on the Java client has the classes that sign requests."""
 BUILD_TIMEOUT = 600.0
 """Seconds for one build; the first one downloads the client and its dependencies."""
 ARCHIVE_TIMEOUT = 180.0
@@ -196,6 +198,8 @@ def java_driver(version: str) -> list[str]:
         if not stamp.is_file() or stamp.read_text() != digest:
             shutil.rmtree(target, ignore_errors=True)
             options = [f"-Drocketmq.version={version}", f"-Ddriver.target={target}"]
+            if tuple(map(int, version.split("."))) < SIGNS_BY_ITSELF:
+                options.append("-Dsigning")
             _build([builder, "-q", "-B", "process-classes", *options], sources, {})
             pack(target / "classes", jar)
             stamp.write_text(digest)

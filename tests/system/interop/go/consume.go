@@ -78,6 +78,7 @@ func consumeWith(args *arguments, failed consumer.ConsumeResult, more ...consume
 		consumer.WithConsumerModel(consumer.Clustering),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
 		consumer.WithMaxReconsumeTimes(int32(args.number("max", -1))),
+		consumer.WithCredentials(credentials(args)),
 	)...)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/apache/rocketmq-client-go/v2/primitive"
 	"github.com/apache/rocketmq-client-go/v2/rlog"
 )
 
@@ -60,6 +61,14 @@ func (a *arguments) number(name string, otherwise int) int {
 		panic(fmt.Sprintf("%s is not a number", name))
 	}
 	return value
+}
+
+// credentials are what requests are signed with: none without the word accessKey.
+func credentials(args *arguments) primitive.Credentials {
+	return primitive.Credentials{
+		AccessKey: args.get("accessKey", ""), SecretKey: args.get("secretKey", ""),
+		SecurityToken: args.get("securityToken", ""),
+	}
 }
 
 var stdout sync.Mutex

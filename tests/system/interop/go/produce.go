@@ -19,6 +19,7 @@ func startProducer(args *arguments) (rocketmq.Producer, error) {
 		producer.WithGroupName(args.get("group", "")),
 		producer.WithSendMsgTimeout(30*time.Second),
 		producer.WithRetry(2),
+		producer.WithCredentials(credentials(args)),
 	)
 	if err != nil {
 		return nil, err

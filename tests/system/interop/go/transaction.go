@@ -61,6 +61,7 @@ func (t *transactions) run(send bool) (object, error) {
 		producer.WithSendMsgTimeout(30*time.Second),
 		producer.WithRetry(2),
 		producer.WithQueueSelector(chosenQueue{producer.NewRoundRobinQueueSelector()}),
+		producer.WithCredentials(credentials(t.args)),
 	)
 	if err != nil {
 		return nil, err

@@ -76,13 +76,17 @@ def _shared() -> tuple[str, ...]:
     return tuple(options)
 
 
-def java_command(home: Path, main: str, *arguments: str, heap: str = "256m") -> list[str]:
-    """A short-lived JVM with the peer's classes; `home` is where it logs."""
-    launcher, *rest = _command(home, main, *arguments, heap=heap)
+def java_command(
+    home: Path, main: str, *arguments: str, heap: str = "256m", options: Sequence[str] = ()
+) -> list[str]:
+    """A short-lived JVM with the peer's classes; `home` is where it logs. Its `options` win."""
+    launcher, *rest = _command(home, main, *arguments, heap=heap, options=options)
     return [launcher, *_shared(), *rest]
 
 
-def _command(home: Path, main: str, *arguments: str, heap: str = "256m") -> list[str]:
+def _command(
+    home: Path, main: str, *arguments: str, heap: str = "256m", options: Sequence[str] = ()
+) -> list[str]:
     return [
         _java(),
         f"-Xms{heap}",
@@ -99,6 +103,7 @@ def _command(home: Path, main: str, *arguments: str, heap: str = "256m") -> list
         "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
         "--add-opens=java.base/java.nio=ALL-UNNAMED",
         f"-Duser.home={home}",
+        *options,
         "-cp",
         classpath(),
         main,
@@ -211,10 +216,11 @@ def _tail(path: Path) -> str:
 
 class NameServer(_Process):
     """Apache RocketMQ's name server on a free loopback port: `address` is "host:port". `conf`:
-    further lines of its configuration."""
+    further lines of its configuration; `options`: of its JVM."""
 
-    def __init__(self, home: Path, conf: str = "") -> None:
+    def __init__(self, home: Path, conf: str = "", options: Sequence[str] = ()) -> None:
         super().__init__(home, "namesrv")
+        self._options = options
         port = ports.free_port_triple()
         self.address = f"127.0.0.1:{port}"
         file = home / "namesrv.conf"
@@ -223,18 +229,29 @@ class NameServer(_Process):
 
     def __enter__(self) -> Self:
         main = "org.apache.rocketmq.namesrv.NamesrvStartup"
-        self._start(java_command(self.home, main, *self._arguments, heap="64m"), "boot success")
+        command = java_command(self.home, main, *self._arguments, heap="64m", options=self._options)
+        self._start(command, "boot success")
         return self
 
 
 class RealBroker(_Process):
     """Apache RocketMQ's broker on the folder `store`; a context that kills what still runs.
 
-    conf: further lines of broker.conf, RocketMQ's keys. The port stays the same over restarts.
+    conf: further lines of broker.conf, RocketMQ's keys. options: of its JVM. The port stays the
+    same over restarts.
     """
 
-    def __init__(self, store: Path, namesrv: str, conf: str = "", *, home: Path) -> None:
+    def __init__(
+        self,
+        store: Path,
+        namesrv: str,
+        conf: str = "",
+        *,
+        home: Path,
+        options: Sequence[str] = (),
+    ) -> None:
         super().__init__(home, "broker")
+        self._options = options
         self.store = store
         port = ports.free_port_triple()
         self.address: Address = ("127.0.0.1", port)
@@ -264,6 +281,8 @@ class RealBroker(_Process):
 
     def start(self) -> Self:
         main = "interop.store.RegisteredBroker"
-        command = java_command(self.home, main, "-c", str(self._conf), heap="512m")
+        command = java_command(
+            self.home, main, "-c", str(self._conf), heap="512m", options=self._options
+        )
         self._start(command, "registered\n")
         return self

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import select
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,14 +15,15 @@ ANSWER_TIMEOUT = 60.0
 
 
 class Tool:
-    """A context; each method is one question to the process. `namesrv` is "host:port"."""
+    """A context; each method is one question to the process. `namesrv` is "host:port"; `options`
+    are those of the JVM."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, options: Sequence[str] = ()) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self._errors = home / "tool.err"
         with self._errors.open("ab") as errors:
             self._process = subprocess.Popen(
-                peer.java_command(home, "interop.store.Tool"),
+                peer.java_command(home, "interop.store.Tool", options=options),
                 cwd=home,  # some commands write files where they are
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -21,7 +21,7 @@ final class LitePull {
     }
 
     private static DefaultLitePullConsumer create(Args args, String instance) {
-        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(args.group());
+        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(args.group(), Credentials.hook(args));
         consumer.setNamesrvAddr(args.namesrv());
         consumer.setMqClientApiTimeout(30_000);
         consumer.setInstanceName(instance);
@@ -65,7 +65,7 @@ final class LitePull {
 
     /** What the broker says is committed, asked until it is what is expected, for at most 10 s. */
     private static Map<Integer, Long> committed(Args args, Map<Integer, Long> expected) throws Exception {
-        DefaultMQPullConsumer reader = new DefaultMQPullConsumer(args.group());
+        DefaultMQPullConsumer reader = new DefaultMQPullConsumer(args.group(), Credentials.hook(args));
         reader.setNamesrvAddr(args.namesrv());
         reader.start();
         Collection<MessageQueue> queues = reader.fetchSubscribeMessageQueues(args.topic());

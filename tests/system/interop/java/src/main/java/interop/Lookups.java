@@ -109,7 +109,7 @@ final class Lookups {
      * of these times, for 0, and for an hour from now: one "offsets" line each.
      */
     static void offsets(Args args, Out out, Map<String, Object> summary) throws Exception {
-        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(args.group());
+        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(args.group(), Credentials.hook(args));
         consumer.setNamesrvAddr(args.namesrv());
         consumer.setMqClientApiTimeout(30_000);
         consumer.start();

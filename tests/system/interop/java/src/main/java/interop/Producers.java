@@ -21,7 +21,7 @@ final class Producers {
     }
 
     static DefaultMQProducer start(Args args) throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer(args.group());
+        DefaultMQProducer producer = new DefaultMQProducer(args.group(), Credentials.hook(args));
         producer.setNamesrvAddr(args.namesrv());
         producer.setSendMsgTimeout(30_000);
         producer.setMqClientApiTimeout(30_000);

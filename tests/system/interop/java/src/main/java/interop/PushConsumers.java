@@ -17,6 +17,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.consumer.store.ReadOffsetType;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -61,7 +62,8 @@ final class PushConsumers {
     }
 
     static DefaultMQPushConsumer create(Args args, String instance) throws Exception {
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args.group());
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args.group(), Credentials.hook(args),
+            new AllocateMessageQueueAveragely());
         consumer.setNamesrvAddr(args.namesrv());
         consumer.setMqClientApiTimeout(30_000);
         String name = instance != null ? instance : args.get("instance", null);

@@ -19,7 +19,7 @@ final class RequestReply {
     }
 
     static void run(Args args, Out out, Map<String, Object> summary) throws Exception {
-        DefaultMQProducer replier = new DefaultMQProducer(args.group() + "-replier");
+        DefaultMQProducer replier = new DefaultMQProducer(args.group() + "-replier", Credentials.hook(args));
         replier.setNamesrvAddr(args.namesrv());
         replier.setSendMsgTimeout(30_000);
         replier.setMqClientApiTimeout(30_000);
@@ -34,7 +34,7 @@ final class RequestReply {
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
         consumer.start();
-        DefaultMQProducer asker = new DefaultMQProducer(args.group() + "-asker");
+        DefaultMQProducer asker = new DefaultMQProducer(args.group() + "-asker", Credentials.hook(args));
         asker.setNamesrvAddr(args.namesrv());
         asker.setSendMsgTimeout(30_000);
         asker.setMqClientApiTimeout(30_000);

@@ -55,7 +55,7 @@ final class Transactions implements TransactionListener {
     }
 
     private void run(boolean send, Map<String, Object> summary) throws Exception {
-        producer = new TransactionMQProducer(args.group());
+        producer = new TransactionMQProducer(args.group(), Credentials.hook(args));
         producer.setNamesrvAddr(args.namesrv());
         producer.setSendMsgTimeout(30_000);
         producer.setMqClientApiTimeout(30_000);
