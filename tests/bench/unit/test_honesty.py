@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import signal
 import socket
 import struct
@@ -20,7 +21,7 @@ from pyrmq.bench.options import Options
 from pyrmq.bench.result import BenchError, Result
 from pyrmq.bench.run import run
 from tests.bench.hdr import counts, percentile
-from tests.bench.lying import PULL, SEND, LyingBroker
+from tests.bench.lying import HEART_BEAT, PULL, SEND, LyingBroker
 from tests.support.scripted.script import SILENCE
 from tests.support.scripted.sockets import SocketServer
 from tests.support.wire import Command, FrameReader, encode
@@ -228,6 +229,33 @@ def test_an_answer_that_comes_again_counts_once() -> None:
     assert found.latency["request"].count == 50
 
 
+@pytest.mark.parametrize("load", ["send", "pull"])
+def test_a_count_begins_with_the_run(load: str) -> None:
+    # Answers that nobody waits for wake the generator all the time, so it hears that the run begins
+    # a moment before it does. What it sent then would be of no count.
+    broker = LyingBroker()
+    if load == "pull":
+        measured(broker, count=200, in_flight=16)
+
+    def serve(connection: socket.socket) -> None:
+        reader = FrameReader()
+        with connection, contextlib.suppress(OSError):
+            while data := connection.recv(1 << 16):
+                for command in reader.feed(data):
+                    answer = encode(broker.answer(command))
+                    connection.sendall(answer)
+                while command.code == HEART_BEAT and not select.select([connection], [], [], 0)[0]:
+                    connection.sendall(answer)
+
+    with _served(serve) as address:
+        own: dict[str, Any] = {"connections": 1, "in_flight": 4, "queues": 2, "timeout": 60.0}
+        found = run(Options(load, address=address, count=50, verify=load == "send", **own))
+    assert found.latency["request"].count == found.requests
+    if load == "send":
+        assert found.verify is not None
+        assert (found.messages, found.verify.sent) == (50, 50)
+
+
 def test_ctrl_c_before_the_window_opens() -> None:
     broker = LyingBroker()
     asked = threading.Event()
@@ -259,6 +287,14 @@ def _garbage(broker: LyingBroker, raw: bytes | Callable[[Command], bytes]) -> It
                         connection.sendall(raw if isinstance(raw, bytes) else raw(command))
                     else:
                         connection.sendall(encode(broker.answer(command)))
+
+    with _served(serve) as address:
+        yield address
+
+
+@contextlib.contextmanager
+def _served(serve: Callable[[socket.socket], None]) -> Iterator[str]:
+    """Each connection has a thread that serves it."""
 
     def accept(listener: socket.socket) -> None:
         with contextlib.suppress(OSError):

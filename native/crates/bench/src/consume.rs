@@ -103,12 +103,18 @@ impl Consumer {
             Phase::Drain => !role.held && role.kind == Kind::Push,
             Phase::ReadBack => role.kind == Kind::Push,
         };
+        // Pulls are counted as sends are: none before the run begins.
+        let begins = match (desk.shared.phase(), role.kind) {
+            (Phase::Run, Kind::Pull) => desk.shared.start(),
+            _ => 0,
+        };
         let mut next = None;
         let mut rest = Vec::new();
         for index in std::mem::take(&mut self.idle) {
             let walk = self.walks[index];
-            if walk.not_before > desk.now {
-                next = Some(next.map_or(walk.not_before, |n: u64| n.min(walk.not_before)));
+            let not_before = walk.not_before.max(begins);
+            if not_before > desk.now {
+                next = Some(next.map_or(not_before, |n: u64| n.min(not_before)));
                 rest.push(index);
             } else if !walk.placed {
                 self.request(desk, slots, index, ASKING, out);
@@ -272,5 +278,34 @@ impl Consumer {
         slots.end(index);
         self.idle.push(index);
         desk.stats.fault(fault, || why.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::Stats;
+    use crate::testing::{role, shared};
+
+    #[test]
+    fn nothing_is_pulled_before_the_run_begins() {
+        let role = role(Kind::Pull);
+        let mut consumer = Consumer::new(0, 0, &role, vec![0]);
+        let shared = shared(role, 100);
+        let (mut slots, mut stats) = (Slots::new(1), Stats::new());
+        let mut fill = |now| {
+            let mut desk = Desk {
+                shared: &shared,
+                stats: &mut stats,
+                now,
+            };
+            let mut out = Vec::new();
+            let next = consumer.fill(&mut desk, &mut slots, &mut out);
+            (next, out.is_empty())
+        };
+        shared.set_times(1_000, 1_000, u64::MAX);
+        shared.enter(Phase::Run);
+        assert_eq!(fill(999), (Some(1_000), true));
+        assert_eq!(fill(1_000), (None, false));
     }
 }

@@ -157,7 +157,9 @@ impl Producer {
         }
         for _ in 0..BURST {
             let due = self.schedule.as_ref().map(Schedule::due);
-            let from = due.unwrap_or(desk.now);
+            // A closed loop begins when the run does, not when this thread hears of it: what it sent
+            // before would be of no window and of no count.
+            let from = due.unwrap_or(desk.now.max(shared.start()));
             if from >= shared.closes() {
                 return self.end(desk, slots, conn);
             }
@@ -506,6 +508,31 @@ pub fn greeting(shared: &Shared, group: Option<&str>, id: u64, opaque: i32, out:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{role, shared};
+
+    #[test]
+    fn nothing_is_sent_before_the_run_begins() {
+        let shared = shared(role(Kind::Send), 3);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut conn = Conn::begin(listener.local_addr().unwrap()).unwrap();
+        let place = Place::of(0, (1, 0, 1), (1, 1));
+        let mut producer = Producer::new(0, 0, place, vec![0]);
+        let (mut slots, mut stats) = (Slots::new(8), Stats::new());
+        let mut fill = |now| {
+            let mut desk = Desk {
+                shared: &shared,
+                stats: &mut stats,
+                now,
+            };
+            let next = producer.fill(&mut desk, &mut slots, &mut conn, false);
+            (next, stats.whole.sent)
+        };
+        // This thread has heard that the run begins, and an answer to a greeting wakes it up.
+        shared.set_times(1_000, 1_000, u64::MAX);
+        shared.enter(Phase::Run);
+        assert_eq!(fill(999), (Next::Due(1_000), 0));
+        assert_eq!(fill(1_000), (Next::Done, 3));
+    }
 
     #[test]
     fn brokers_get_the_rate_by_their_queues() {

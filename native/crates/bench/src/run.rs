@@ -259,7 +259,6 @@ impl Coordinator {
         self.shared.close_window(at);
         self.servers.iter_mut().for_each(Watched::look);
         self.interval(at, &self.sum());
-        self.signal.snapshot.lock().state = "ending";
         self.shared.enter(Phase::Drain);
         self.cut = self.settle(&close);
         // What was answered behind the window is a part of its latencies.
@@ -504,7 +503,12 @@ impl Coordinator {
         let measured = self.last >= self.shared.opens();
         {
             let mut snapshot = self.signal.snapshot.lock();
-            snapshot.state = if measured { "measuring" } else { "warm-up" };
+            // With the last second at once: who looks for each second looks no more behind it.
+            snapshot.state = match measured {
+                _ if now >= self.shared.closes() => "ending",
+                true => "measuring",
+                false => "warm-up",
+            };
             snapshot.seconds = since(now);
             snapshot.produced_rate = all.produced as f64 / seconds.max(1e-9);
             snapshot.consumed_rate = all.consumed as f64 / seconds.max(1e-9);

@@ -1,6 +1,7 @@
 //! What several tests use.
 
-use crate::config::{Kind, Role, Target};
+use crate::config::{Config, Kind, Role, Target};
+use crate::plan::Shared;
 
 /// A role with one queue.
 pub fn role(kind: Kind) -> Role {
@@ -33,4 +34,23 @@ pub fn target() -> Target {
         addr: ([127, 0, 0, 1], 10911).into(),
         queue: 12,
     }
+}
+
+/// A run of one connection and so many messages, which has not begun.
+pub fn shared(role: Role, count: u64) -> Shared {
+    let config = Config {
+        roles: vec![role],
+        threads: 1,
+        duration: None,
+        count: Some(count),
+        warmup: 0.0,
+        timeout: 1.0,
+        settle: 1.0,
+        go_on: false,
+        binary: false,
+        verify: false,
+        pids: Vec::new(),
+        hdr: None,
+    };
+    Shared::new(config, vec![false])
 }

@@ -1,5 +1,8 @@
 //! Has the processor fetch memory that is read soon.
 
+/// Bytes of a cache line.
+pub const LINE: usize = 64;
+
 /// Asks for the cache line of an address. A hint: it changes nothing, and no address is wrong.
 #[inline(always)]
 pub fn prefetch(at: *const u8) {

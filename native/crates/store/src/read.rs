@@ -6,7 +6,7 @@ use super::commit_log::CommitLog;
 use super::config::StoreConfig;
 use super::consume_queue::ConsumeQueue;
 use super::error::Result;
-use super::prefetch::prefetch;
+use super::prefetch::{LINE, prefetch};
 use super::queue_ext::Units;
 use super::resident::{self, LOOK_AHEAD, Resident, Wait};
 use super::segment::Segment;
@@ -62,8 +62,10 @@ pub struct GetResult {
 /// Bytes of the log that are looked at ahead for who comes back soon.
 const LEARN_AHEAD: usize = 4 * LOOK_AHEAD;
 
-/// So many entries before it is read a record is asked for.
-const AHEAD: usize = 4;
+/// So many entries before it is read a record is asked for: its head, or more of it where it is copied.
+const AHEAD: usize = 8;
+const HEAD: usize = 2 * LINE;
+const COPIED: usize = 2048;
 
 /// Where an entry leads.
 enum Place {
@@ -247,6 +249,12 @@ impl Reader {
             && (!wanted.tags.0.is_empty() || wanted.bits.is_some() && units.is_some());
         r.chunks.reserve(max_count.min(32)); // what most clients ask for
         let mut following = 0;
+        let mut expected = 1;
+        // Who comes back soon is a pull that was granted: its answer is a copy.
+        let most_expected = match wanted.learnt {
+            Some(_) => COPIED,
+            None => HEAD,
+        };
         while let Some(slot) = entries[following * unit..].get(..unit) {
             let i = following;
             if i > 0 && filter.as_ref().is_some_and(PropertyFilter::is_over) {
@@ -256,12 +264,15 @@ impl Reader {
                 Err(_) if r.count > 0 => break, // the next read says so
                 read => read?,
             };
-            if let Some(later) = entries[i * unit..].get(AHEAD * unit..)
-                && let Some(chunk) = r.chunks.last()
-                && !is_selective
-                && of_queue.knows(&file, at + (i + AHEAD) * unit, unit)
-            {
-                expect(&chunk.segment, later);
+            if !is_selective && let Some(chunk) = r.chunks.last() {
+                while expected < (i + AHEAD).min(max_count)
+                    && let Some(later) = entries.get(expected * unit..)
+                    && !later.is_empty()
+                    && of_queue.knows(&file, at + expected * unit, unit)
+                {
+                    expect(&chunk.segment, later, most_expected);
+                    expected += 1;
+                }
             }
             let entry = layout.read(slot, first + i as u64);
             if entry.base >= r.max {
@@ -506,10 +517,10 @@ pub(super) fn is_multi_dispatched(bytes: &[u8]) -> bool {
     }
 }
 
-/// Has the processor fetch what `place_of` reads of the record of a later entry, if it lies in this file:
-/// records of one queue lie apart, so that each of them would be waited for.
+/// Has the processor fetch the first bytes, `most` of them, of the record of a later entry, if it lies in
+/// this file: records of one queue lie apart, so that each of them would be waited for.
 #[inline]
-fn expect(segment: &Segment, slot: &[u8]) {
+fn expect(segment: &Segment, slot: &[u8], most: usize) {
     let Some(start) = slot.first_chunk::<12>() else {
         return;
     };
@@ -517,8 +528,9 @@ fn expect(segment: &Segment, slot: &[u8]) {
     if let Some(at) = segment.place_of(phys)
         && let Some(bytes) = segment.bytes(at, size)
     {
-        prefetch(bytes.as_ptr());
-        prefetch(bytes.as_ptr().wrapping_add(64));
+        for line in bytes[..size.min(most)].chunks(LINE) {
+            prefetch(line.as_ptr());
+        }
     }
 }
 
