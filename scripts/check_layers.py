@@ -25,6 +25,7 @@ PYTHON_LAYERS = [
     {"config"},
     {"segments"},
     {"net"},
+    {"auth"},
     {"txn"},
     {"broker", "namesrv", "client"},
     {"admin", "outbox", "portal"},

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from pyrmq.auth.plain.access import PlainAccess
+from pyrmq.auth.plain.guard import Guard
 from pyrmq.broker import opening
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.config.updates import ConfigUpdates
@@ -46,6 +48,7 @@ from pyrmq.broker.tables.tables import Saving, Tables
 from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.broker.tables.topic_removal import TopicDeletion
 from pyrmq.engine import Listener, PullGrants, Store, Transactions
+from pyrmq.errors import ConfigError
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.address import Address, message_id
 from pyrmq.net.server.admin_access import AdminAccess
@@ -53,6 +56,9 @@ from pyrmq.net.server.answers import Processor
 from pyrmq.net.server.questions import Questions
 from pyrmq.net.server.server import RemotingServer
 from pyrmq.txn import TransactionService
+
+NATIVE_CHECKS = False
+"""Whether the listener verifies the signatures of the requests that it answers natively."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,8 @@ class Parts:
     processors: Mapping[int, Processor]
     """By request code."""
     server: RemotingServer
+    plain_access: PlainAccess | None
+    """Accounts of ACL 1.0, with aclEnable."""
 
 
 def assemble(start: Start) -> Parts:
@@ -115,6 +123,7 @@ def _parts(start: Start, address: Address, store: Store) -> Parts:
     folder = config.store_path_root_dir / "config"
 
     grants = PullGrants()
+    plain = plain_access(config, grants.revoke)
     topics = open_topics(folder / "topics.json", live, store, grants.revoke)
     opening.write_name(folder, config.broker_name, topics.table.topics.values())
 
@@ -216,7 +225,10 @@ def _parts(start: Start, address: Address, store: Store) -> Parts:
         deletion=deletion,
         questions=questions,
         server=server,
+        plain=plain,
     )
+    if plain is not None:
+        by_code = Guard(plain).guarded(by_code)
     server.add(by_code)
 
     def configured(before: BrokerConfig, now: BrokerConfig) -> None:
@@ -250,7 +262,20 @@ def _parts(start: Start, address: Address, store: Store) -> Parts:
         saving=_saving(live, folder, tables, engine),
         processors=by_code,
         server=server,
+        plain_access=plain,
     )
+
+
+def plain_access(config: BrokerConfig, on_change: Callable[[], None]) -> PlainAccess | None:
+    """Reads the accounts of ACL 1.0, if they count. Blocking. ConfigError."""
+    if not config.acl_enable:
+        return None
+    if not NATIVE_CHECKS:
+        raise ConfigError(
+            "aclEnable=true is not supported yet: plain sends are answered natively, and their "
+            "signatures are not verified there"
+        )
+    return PlainAccess(Path(config.rocketmq_home), on_change)
 
 
 def _ha_address(config: BrokerConfig, address: Address, ha_sockets: list[socket.socket]) -> Address:

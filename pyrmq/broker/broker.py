@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import trio
 
+from pyrmq.auth.plain.watch import Watch
 from pyrmq.broker.assembly import Parts, Start, assemble
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.opening import with_addresses
@@ -120,6 +121,8 @@ class Broker:
         tasks.start_soon(parts.notices.run)
         if config.page_cache_drop_behind:
             tasks.start_soon(parts.page_cache.run)
+        if parts.plain_access is not None:
+            tasks.start_soon(Watch(parts.plain_access).run)
         await parts.replicating.start(tasks)
         if config.is_slave:
             tasks.start_soon(parts.slave_sync.run)

@@ -7,6 +7,7 @@ or into tables that are its master's. [AdminBrokerProcessor]
 
 from __future__ import annotations
 
+from pyrmq.auth.plain.access import PlainAccess
 from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.config.updates import ConfigUpdates
 from pyrmq.broker.delay import DelayService
@@ -16,6 +17,7 @@ from pyrmq.broker.requests.admin_queries import AdminTables, ConsumeQueryProcess
 from pyrmq.broker.requests.ask_clients import ClientQuestions
 from pyrmq.broker.requests.client_manage import ClientManageProcessor
 from pyrmq.broker.requests.group_admin import GroupProcessor, RequestModes
+from pyrmq.broker.requests.plain_acl import PlainAclProcessor
 from pyrmq.broker.requests.pull import PullProcessor, Suggestion
 from pyrmq.broker.requests.query import QueryProcessor
 from pyrmq.broker.requests.queues import QueueProcessor
@@ -132,8 +134,9 @@ def processors(
     deletion: TopicDeletion,
     questions: Questions,
     server: RemotingServer,
+    plain: PlainAccess | None,
 ) -> dict[int, Processor]:
-    """By request code. `change_role` changes the broker's role."""
+    """By request code. `change_role` changes the broker's role; `plain` is there with aclEnable."""
     locks = QueueLocks()
     topics, groups = tables.topics.table, tables.groups
     clients, offsets = tables.clients, tables.offsets
@@ -257,6 +260,9 @@ def processors(
         RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: request_modes.all,
         RequestCode.GET_BROKER_RUNTIME_INFO: runtime,
         RequestCode.VIEW_BROKER_STATS_DATA: StatsProcessor(stats),
+        **PlainAclProcessor(
+            plain, live.now.broker_cluster_name, live.now.broker_name, address
+        ).processors(),
         **(slave_refusals() if live.now.is_slave else {}),
     }
 

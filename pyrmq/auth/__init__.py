@@ -1,0 +1,1 @@
+"""Access control: who asks, and what they may do."""

@@ -1,0 +1,132 @@
+"""Access control of ACL 1.0 as one object: who asks, whether that is allowed, and what changes.
+
+`check` is called for every request that is not decided natively. `secrets` has what a native
+keyring needs; `on_change` is called after every change, so that grants can be revoked and the
+keyring replaced.
+
+A refusal has code 1 (SYSTEM_ERROR) and the text `AclException: …`, as RocketMQ's clients know it.
+Whoever did not prove who it is gets one of two texts, which do not tell whether an account exists;
+the time of the check does not tell it either. [PlainAccessValidator]
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets as random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import trio
+
+from pyrmq.auth.plain import changes
+from pyrmq.auth.plain.accounts import Account
+from pyrmq.auth.plain.addresses import address_of
+from pyrmq.auth.plain.decide import refusal
+from pyrmq.auth.plain.files import Folder
+from pyrmq.auth.plain.rules import Rules, load_rules
+from pyrmq.auth.plain.signing import ACCESS_KEY, is_valid
+from pyrmq.errors import ConfigError, ResponseError
+from pyrmq.escape import escape
+from pyrmq.model.codes import ResponseCode
+
+log = logging.getLogger(__name__)
+
+UNSIGNED = "this broker takes signed requests: give the client an access key and a secret key"
+UNPROVEN = "the access key is unknown, or the signature does not fit it"
+
+
+class AccessDeniedError(ResponseError):
+    """A request was refused by ACL 1.0."""
+
+    code = ResponseCode.SYSTEM_ERROR
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"AclException: {why}")
+
+
+class PlainAccess:
+    """Accounts and white lists of the access files below a folder, rocketmqHome."""
+
+    def __init__(self, home: Path, on_change: Callable[[], None] = lambda: None) -> None:
+        """Reads the files. Blocking. ConfigError if they cannot be used."""
+        self.folder = Folder(home)
+        self._on_change = on_change
+        self._nobody = random.token_hex(16)
+        """The secret of accounts that do not exist."""
+        self.changing = trio.Lock()
+        """Held while files are written, or read again."""
+        self.rules = load_rules(self.folder)
+        if not self.rules.accounts and not self.rules.white:
+            log.warning("no access file of %s has an account: nobody has access", escape(home))
+
+    def secrets(self) -> Mapping[str, str]:
+        """The secret key of each access key."""
+        return {key: account.secret_key for key, account in self.rules.accounts.items()}
+
+    def check(
+        self,
+        code: int,
+        ext: Mapping[str, str],
+        body: bytes,
+        version: int,
+        peer_host: str,
+        verified: str | None = None,
+    ) -> None:
+        """Returns if the request is allowed. `version`: MQVersion of its client. `peer_host`: the
+        address without port. `verified`: the access key, if the signature was verified already.
+        AccessDeniedError says why not."""
+        rules = self.rules
+        address = address_of(peer_host)
+        if rules.is_white(address):
+            return
+        account = self._account(rules, ext, verified)
+        if account is not None and account.white.matches(address):
+            return
+        if account is None or verified != account.access_key:
+            secret = account.secret_key if account is not None else self._nobody
+            if not is_valid(ext, body, version, secret) or account is None:
+                raise AccessDeniedError(UNPROVEN)
+        why = refusal(account, code, ext, body)
+        if why is not None:
+            raise AccessDeniedError(why)
+
+    def _account(
+        self, rules: Rules, ext: Mapping[str, str], verified: str | None
+    ) -> Account | None:
+        key = ext.get(ACCESS_KEY) if verified is None else verified
+        if key is None:
+            raise AccessDeniedError(UNSIGNED)
+        return rules.accounts.get(key)
+
+    def replace(self, rules: Rules) -> None:
+        """Has these rules count from now on."""
+        self.rules = rules
+        self._on_change()
+
+    async def set_account(self, values: Mapping[str, str | Sequence[str] | None]) -> bool:
+        """Makes an account, or changes one: keys without a value stay as they are. Returns whether
+        comments of its file are lost. ConfigError if that cannot be."""
+        return await self._change(lambda: changes.set_account(self.folder, self.rules, values))
+
+    async def delete_account(self, access_key: str) -> bool:
+        """Takes an account out of its file. As `set_account`."""
+        return await self._change(
+            lambda: changes.delete_account(self.folder, self.rules, access_key)
+        )
+
+    async def set_white_list(self, patterns: Sequence[str], path: str = "") -> bool:
+        """Replaces the global white list of a file; "": of the default one. As `set_account`."""
+        return await self._change(lambda: changes.set_white_list(self.folder, patterns, path))
+
+    async def _change(self, change: Callable[[], bool]) -> bool:
+        """One change after the other. What was written counts when this returns."""
+        async with self.changing:
+            with trio.CancelScope(shield=True):
+                lost = await trio.to_thread.run_sync(change)
+                try:
+                    rules = await trio.to_thread.run_sync(load_rules, self.folder)
+                except ConfigError as e:
+                    log.error("the change is written, but does not count: %s", escape(e))
+                    raise
+                self.replace(rules)
+                return lost
