@@ -121,12 +121,15 @@ class PlainAccess:
     async def _change(self, change: Callable[[], bool]) -> bool:
         """One change after the other. What was written counts when this returns."""
         async with self.changing:
-            with trio.CancelScope(shield=True):
-                lost = await trio.to_thread.run_sync(change)
-                try:
-                    rules = await trio.to_thread.run_sync(load_rules, self.folder)
-                except ConfigError as e:
-                    log.error("the change is written, but does not count: %s", escape(e))
-                    raise
-                self.replace(rules)
-                return lost
+            lost, rules = await trio.to_thread.run_sync(self._written, change)
+            self.replace(rules)
+            return lost
+
+    def _written(self, change: Callable[[], bool]) -> tuple[bool, Rules]:
+        """Blocking; it cannot be cancelled."""
+        lost = change()
+        try:
+            return lost, load_rules(self.folder)
+        except ConfigError as e:
+            log.error("a change is written, but does not count: %s", escape(e))
+            raise

@@ -212,7 +212,7 @@ def _permissions(where: str, key: str, texts: Iterable[str]) -> Mapping[str, Per
 
 
 def _version(where: str, root: Mapped) -> DataVersion:
-    """dataVersion is a list with one mapping, counter and timestamp. [updateAclConfigFileVersion]"""
+    """dataVersion is a list with one mapping: counter and timestamp. [DataVersion]"""
     items = _items(where, root, "dataVersion", 16)
     first = items[0] if items else None
     if not isinstance(first, Mapped):

@@ -60,8 +60,7 @@ class Mapped(Node):
 
 
 class DocumentError(ValueError):
-    """The text is no document of this kind. It says the line, and of what stands there only names of
-    keys."""
+    """The text is no document of this kind. Of what stands there it contains only names of keys."""
 
 
 def _fault(event: Any, text: str) -> DocumentError:
@@ -96,6 +95,10 @@ def parse(text: str) -> Mapped:
     return root
 
 
+def _index(mark: Any) -> int:
+    return int(mark.index)
+
+
 class _Builder:
     """Makes nodes of events."""
 
@@ -120,11 +123,10 @@ class _Builder:
             raise _fault(event, "anchors and aliases are not taken: write the value out")
         if event.tag is not None:
             raise _fault(event, "tags are not taken")
-        start = event.start_mark.index
+        start = _index(event.start_mark)
         if isinstance(event, yaml.ScalarEvent):
-            plain = event.style is None or event.style == ""
-            value = None if plain and event.value in _NULLS else str(event.value)
-            return Scalar(start, event.end_mark.index, text=value)
+            value = None if not event.style and event.value in _NULLS else str(event.value)
+            return Scalar(start, _index(event.end_mark), text=value)
         if depth >= MAX_DEPTH:
             raise _fault(event, f"it is deeper than {MAX_DEPTH} levels")
         flow = bool(event.flow_style)
@@ -135,7 +137,7 @@ class _Builder:
     def _listed(self, node: Listed, depth: int) -> Listed:
         for event in self._events:
             if isinstance(event, yaml.SequenceEndEvent):
-                node.end = event.end_mark.index if node.flow else node.items[-1].end
+                node.end = _index(event.end_mark) if node.flow else node.items[-1].end
                 break
             node.items.append(self._node(event, depth + 1))
         return node
@@ -144,7 +146,7 @@ class _Builder:
         for event in self._events:
             if isinstance(event, yaml.MappingEndEvent):
                 last = [value for _, value in node.pairs.values()][-1:]
-                node.end = event.end_mark.index if node.flow or not last else last[0].end
+                node.end = _index(event.end_mark) if node.flow or not last else last[0].end
                 break
             key = self._node(event, depth + 1)
             if not isinstance(key, Scalar) or key.text is None:

@@ -63,7 +63,6 @@ def _variants(fields: Mapping[str, str], version: int) -> Iterator[frozenset[str
     if version <= _V4_9_3 and "_UNIQUE_KEY_QUERY" in fields:
         yield present[0]
     yield frozenset()
-    for group in present:
-        yield group
+    yield from present
     if len(present) > 1:
         yield frozenset().union(*present)

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 MASK = "******"
 MAX_WAITING = 8
 """Most changes that wait for another one."""
-_NAMES = {permission: name for name, permission in reversed(PERMISSIONS.items())}
+_NAMES = {PERMISSIONS[name]: name for name in ("DENY", "PUB", "SUB", "PUB|SUB")}
 _DISABLED = "ACL 1.0 is not enabled: set aclEnable=true in broker.conf"
 
 
