@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from pyrmq.admin.accounts import Accounts
 from pyrmq.admin.auth import Acls, Users
 from pyrmq.admin.brokers import Brokers
 from pyrmq.admin.clusters import Clusters
@@ -64,6 +65,7 @@ class Admin:
             credentials=credentials,
             expected=expected,
         )
+        self.accounts = Accounts(self.link)
         self.acls = Acls(self.link)
         self.brokers = Brokers(self.link)
         self.clusters = Clusters(self.link)

@@ -5,6 +5,7 @@ Written by scripts/portals.py: change that, or what it reads.
 
 from __future__ import annotations
 
+from pyrmq.admin.accounts import Accounts as TrioAccounts
 from pyrmq.admin.api import Admin as TrioAdmin
 from pyrmq.admin.auth import Acls as TrioAcls
 from pyrmq.admin.auth import Users as TrioUsers
@@ -23,6 +24,16 @@ from pyrmq.admin.topics import Topics as TrioTopics
 from pyrmq.net.client.requests import Credentials
 from pyrmq.portal.awaiting import Client, awaited, streamed
 from pyrmq.portal.client import ASYNCIO, Part, in_words
+
+
+class Accounts(Part):
+    __doc__ = TrioAccounts.__doc__
+
+    delete = awaited(TrioAccounts.delete)
+    list = awaited(TrioAccounts.list)
+    set = awaited(TrioAccounts.set)
+    set_white_addresses = awaited(TrioAccounts.set_white_addresses)
+    versions = awaited(TrioAccounts.versions)
 
 
 class Acls(Part):
@@ -217,6 +228,7 @@ class Admin(Client[TrioAdmin]):
     ) -> None:
         client = TrioAdmin(namesrv, timeout=timeout, credentials=credentials, expected=expected)
         super().__init__(client)
+        self.accounts = Accounts(self, client.accounts)
         self.acls = Acls(self, client.acls)
         self.brokers = Brokers(self, client.brokers)
         self.clusters = Clusters(self, client.clusters)

@@ -5,6 +5,7 @@ Written by scripts/portals.py: change that, or what it reads.
 
 from __future__ import annotations
 
+from pyrmq.admin.accounts import Accounts as TrioAccounts
 from pyrmq.admin.api import Admin as TrioAdmin
 from pyrmq.admin.auth import Acls as TrioAcls
 from pyrmq.admin.auth import Users as TrioUsers
@@ -23,6 +24,16 @@ from pyrmq.admin.topics import Topics as TrioTopics
 from pyrmq.net.client.requests import Credentials
 from pyrmq.portal.blocking import Client, blocking, streamed
 from pyrmq.portal.client import PLAIN, Part, in_words
+
+
+class Accounts(Part):
+    __doc__ = TrioAccounts.__doc__
+
+    delete = blocking(TrioAccounts.delete)
+    list = blocking(TrioAccounts.list)
+    set = blocking(TrioAccounts.set)
+    set_white_addresses = blocking(TrioAccounts.set_white_addresses)
+    versions = blocking(TrioAccounts.versions)
 
 
 class Acls(Part):
@@ -217,6 +228,7 @@ class Admin(Client[TrioAdmin]):
     ) -> None:
         client = TrioAdmin(namesrv, timeout=timeout, credentials=credentials, expected=expected)
         super().__init__(client)
+        self.accounts = Accounts(self, client.accounts)
         self.acls = Acls(self, client.acls)
         self.brokers = Brokers(self, client.brokers)
         self.clusters = Clusters(self, client.clusters)

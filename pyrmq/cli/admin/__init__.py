@@ -11,6 +11,7 @@ import click
 from pyrmq.cli.admin.lazy import LazyGroup
 
 BRANCHES = {
+    "account": ("pyrmq.cli.admin.account", "Accounts of ACL 1.0, in plain_acl.yml."),
     "acl": ("pyrmq.cli.admin.auth", "Access lists of Apache RocketMQ's brokers."),
     "broker": ("pyrmq.cli.admin.broker", "Brokers: state, configuration, cleaning up."),
     "cluster": (
