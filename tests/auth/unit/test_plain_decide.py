@@ -112,7 +112,9 @@ def test_message_trace_is_open_to_every_account() -> None:
 
 def test_a_refusal_says_what_is_missing() -> None:
     account = Account("someone", "verysecret", topics={"T": SUB})
-    assert refusal(account, Code.SEND_MESSAGE_V2, {"b": "T"}, b"") == "no PUB permission for topic T"
+    assert (
+        refusal(account, Code.SEND_MESSAGE_V2, {"b": "T"}, b"") == "no PUB permission for topic T"
+    )
     read = {"topic": "T", "consumerGroup": "G"}
     assert refusal(account, Code.PULL_MESSAGE, read, b"") == "no SUB permission for group G"
 
@@ -139,7 +141,7 @@ def test_decisions_are_those_of_the_model(
     )  # fmt: skip
 
     def words(listed: dict[str, Permission], default: Permission, name: str) -> list[str]:
-        found = listed[name] if name in listed else default
+        found = listed.get(name, default)
         return [w for w, bit in (("PUB", PUB), ("SUB", SUB)) if bit in found and DENY not in found]
 
     may_topic = words(topics, default_topic, topic)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -88,9 +89,7 @@ def test_a_file_without_accounts(text: str) -> None:
     assert (file.accounts, file.white) == ((), ())
 
 
-BOMB = "a0: &a0 [x, x]\n" + "".join(
-    f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 40)
-)
+BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 40))
 NO_DOCUMENTS = {
     "a bomb": BOMB,
     "a cycle": "accounts: &a\n- *a\n",
@@ -164,10 +163,8 @@ def test_what_is_no_access_file(text: str, said: str) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_an_access_file_or_an_error(raw: bytes) -> None:
-    try:
+    with suppress(DocumentError, ConfigError):
         access_file("f", read(raw))
-    except (DocumentError, ConfigError):
-        pass
 
 
 @given(st.integers(0, len(DISTRIBUTED)))

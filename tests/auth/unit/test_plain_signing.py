@@ -75,7 +75,9 @@ def test_no_other_field_may_be_left_out() -> None:
 
 def test_names_are_in_the_order_of_utf_16() -> None:
     """U+FF5E is below U+10000 by code point, and above its surrogates in UTF-16."""
-    assert content({"\uff5e": "2", "\U00010000": "1", "B": "b", "_": "u", "a": "a"}, b"!") == b"bua12!"
+    assert (
+        content({"\uff5e": "2", "\U00010000": "1", "B": "b", "_": "u", "a": "a"}, b"!") == b"bua12!"
+    )
 
 
 @given(
