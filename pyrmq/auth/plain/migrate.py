@@ -84,8 +84,6 @@ def _entry(resource: str, permission: Permission) -> dict[str, Any]:
     if permission & Permission.DENY:
         return {"resource": resource, "actions": ["All"], "decision": "Deny"}
     actions = [
-        name
-        for name, bit in (("Pub", Permission.PUB), ("Sub", Permission.SUB))
-        if permission & bit
+        name for name, bit in (("Pub", Permission.PUB), ("Sub", Permission.SUB)) if permission & bit
     ]
     return {"resource": resource, "actions": actions, "decision": "Allow"}

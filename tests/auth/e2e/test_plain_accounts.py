@@ -217,7 +217,7 @@ async def test_a_broker_without_accounts_says_so(serve: Serve) -> None:
 async def test_an_unsigned_client_is_told_what_it_needs(running: Running) -> None:
     def ask() -> str:
         with Client(running.broker_address) as client:
-            return client.call(RUNTIME_INFO, {}).remark or ""
+            return client.call(RUNTIME_INFO).remark or ""
 
     assert "give the client an access key" in await trio.to_thread.run_sync(ask)
 
