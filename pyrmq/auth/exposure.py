@@ -27,12 +27,12 @@ def open_to(values: Mapping[str, str]) -> str | None:
     return f"whoever reaches it may {may}, and change topics, groups and configuration"
 
 
-def warn_of_access(what: str, values: Mapping[str, str], ports: Mapping[str, int]) -> None:
-    """Logs one line if the server is open. `ports`: what listens, by its key."""
+def warn_of_access(what: str, values: Mapping[str, str], ports: Mapping[int, str]) -> None:
+    """Logs one line if the server is open. `ports`: what listens at each."""
     bind = values["bindAddress"]
     opened = None if is_loopback(bind) else open_to(values)
     if opened is not None:
-        shown = ", ".join(f"{name} {port}" for name, port in ports.items())
+        shown = ", ".join(f"{name} {port}" for port, name in ports.items())
         log.warning(
             "%s listens on %s (%s) without access control: %s; `pyrmq config check --hardening` "
             "lists what to change",

@@ -177,8 +177,7 @@ class Broker:
 def _warn_of_access(
     config: BrokerConfig, sockets: list[socket.socket], ha_sockets: list[socket.socket]
 ) -> None:
-    ports = {"listenPort": sockets[0].getsockname()[1]}
-    others = {sock.getsockname()[1] for sock in sockets} - set(ports.values())
-    ports |= {"VIP port": port for port in others}
-    ports |= {"HA port": sock.getsockname()[1] for sock in ha_sockets}
+    ports = {sock.getsockname()[1]: "VIP port" for sock in sockets}
+    ports[sockets[0].getsockname()[1]] = "listenPort"
+    ports |= {sock.getsockname()[1]: "HA port" for sock in ha_sockets}
     warn_of_access(f"broker {config.broker_name}", values_of(config), ports)

@@ -115,7 +115,7 @@ class NameServer:
         """By request code."""
         sockets: list[socket.socket] = open_listeners(config.bind_address, config.listen_port)
         port = sockets[0].getsockname()[1]
-        warn_of_access("the name server", values_of(config), {"listenPort": port})
+        warn_of_access("the name server", values_of(config), {port: "listenPort"})
         self._server = RemotingServer(
             "name server",
             sockets,

@@ -22,9 +22,15 @@ def _found(
     changed: dict[str, str], file: Path | None = None, *, namesrv: bool = False
 ) -> dict[str, Finding]:
     """By key. Keys that this broker does not have are as good as others."""
+    return {one.key: one for one in _all(changed, file, namesrv=namesrv)}
+
+
+def _all(
+    changed: dict[str, str], file: Path | None = None, *, namesrv: bool = False
+) -> list[Finding]:
     config = NamesrvConfig if namesrv else BrokerConfig
     values = {**values_of(config()), "bindAddress": "0.0.0.0", **changed}
-    return {one.key: one for one in check(values, changed, file, namesrv=namesrv)}
+    return check(values, changed, file, namesrv=namesrv)
 
 
 def _serious(found: dict[str, Finding]) -> set[str]:
@@ -150,14 +156,15 @@ def test_accounts_of_acl_1(tmp_path: Path) -> None:
         "globalWhiteRemoteAddresses: ['*', 10.0.0.*]\n"
         "accounts:\n"
         "- {accessKey: RocketMQ, secretKey: 12345678}\n"
-        f"- {{accessKey: operator, secretKey: {STRONG}, admin: true, whiteRemoteAddress: 10.0.0.1}}\n"
+        f"- {{accessKey: operator, secretKey: {STRONG}, whiteRemoteAddress: 10.0.0.1, admin: true}}"
+        "\n"
         f"- {{accessKey: anybody, secretKey: {STRONG}1, whiteRemoteAddress: '*'}}\n",
     )
     plain = {**SAFE, "authenticationEnabled": "false", "authorizationEnabled": "false"}
     values = {**plain, "aclEnable": "true", "rocketmqHome": str(tmp_path)}
     rows = [
         (one.key.rpartition("plain_acl.yml: ")[2], one.now, one.severity.value)
-        for one in check(values, values, None, namesrv=False)
+        for one in _all(values)
         if "plain_acl.yml" in one.key
     ]
     assert sorted(rows) == [
