@@ -19,7 +19,6 @@ from pathlib import Path
 import trio
 
 from pyrmq.auth.plain import changes
-from pyrmq.auth.plain.accounts import Account
 from pyrmq.auth.plain.addresses import address_of
 from pyrmq.auth.plain.decide import refusal
 from pyrmq.auth.plain.files import Folder
@@ -72,31 +71,51 @@ class PlainAccess:
         peer_host: str,
         verified: str | None = None,
     ) -> None:
-        """Returns if the request is allowed. `version`: MQVersion of its client. `peer_host`: the
-        address without port. `verified`: the access key, if the signature was verified already.
-        AccessDeniedError says why not."""
+        """Returns if the request is allowed. The arguments are those of `identify`, and the request
+        code. AccessDeniedError says why not."""
+        name = self.identify(ext, body, version, peer_host, verified)
+        self.authorize(name, code, ext, body)
+
+    def identify(
+        self,
+        ext: Mapping[str, str],
+        body: bytes,
+        version: int,
+        peer_host: str,
+        verified: str | None = None,
+    ) -> str:
+        """The access key of who makes a request; "" if a white list lets everything through that
+        comes from there.
+
+        `version`: MQVersion of the client. `peer_host`: its address, without port. `verified`: the
+        access key, if the signature was verified already. AccessDeniedError.
+        """
         rules = self.rules
         address = address_of(peer_host)
         if rules.is_white(address):
-            return
-        account = self._account(rules, ext, verified)
-        if account is not None and account.white.matches(address):
-            return
-        if account is None or verified != account.access_key:
-            secret = account.secret_key if account is not None else self._nobody
-            if not is_valid(ext, body, version, secret) or account is None:
-                raise AccessDeniedError(UNPROVEN)
-        why = refusal(account, code, ext, body)
-        if why is not None:
-            raise AccessDeniedError(why)
-
-    def _account(
-        self, rules: Rules, ext: Mapping[str, str], verified: str | None
-    ) -> Account | None:
+            return ""
         key = ext.get(ACCESS_KEY) if verified is None else verified
         if key is None:
             raise AccessDeniedError(UNSIGNED)
-        return rules.accounts.get(key)
+        account = rules.accounts.get(key)
+        if account is not None and account.white.matches(address):
+            return ""
+        if account is None or verified is None:
+            secret = account.secret_key if account is not None else self._nobody
+            if not is_valid(ext, body, version, secret) or account is None:
+                raise AccessDeniedError(UNPROVEN)
+        return key
+
+    def authorize(self, name: str, code: int, ext: Mapping[str, str], body: bytes) -> None:
+        """Returns if who `identify` named may make the request. AccessDeniedError."""
+        if not name:
+            return
+        account = self.rules.accounts.get(name)
+        if account is None:  # deleted meanwhile
+            raise AccessDeniedError(UNPROVEN)
+        why = refusal(account, code, ext, body)
+        if why is not None:
+            raise AccessDeniedError(why)
 
     def replace(self, rules: Rules) -> None:
         """Has these rules count from now on."""

@@ -11,8 +11,9 @@ from pyrmq.auth.plain.access import AccessDeniedError, PlainAccess
 from pyrmq.engine import Command
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
-from pyrmq.model.codes import request_text
+from pyrmq.model.codes import ResponseCode, request_text
 from pyrmq.net.address import parse_address
+from pyrmq.net.command import Response
 from pyrmq.net.server.answers import Answer, Processor
 from pyrmq.net.server.connection import Connection
 
@@ -31,11 +32,32 @@ def host_of(peer: str) -> str:
 
 
 class Guard:
-    """Checks requests before their processors see them, and logs refusals."""
+    """Checks requests before their processors see them, and logs refusals.
+
+    `identify` reads the signature, which covers the body: it comes before a body is dropped.
+    `authorize` comes before the processor.
+    """
 
     def __init__(self, access: PlainAccess) -> None:
         self._access = access
         self._next_log = -1.0
+
+    def identify(self, connection: Connection, command: Command) -> Response | str:
+        """The access key of who makes the request, "" for who needs none; or the refusal."""
+        try:
+            return self._access.identify(
+                command.ext, command.body, command.version, host_of(connection.peer)
+            )
+        except AccessDeniedError as e:
+            return self._refused(connection, command, e)
+
+    def authorize(self, connection: Connection, command: Command, name: str) -> Response | None:
+        """The refusal of a request of who `identify` named; None: it may be done."""
+        try:
+            self._access.authorize(name, command.code, command.ext, command.body)
+        except AccessDeniedError as e:
+            return self._refused(connection, command, e)
+        return None
 
     def guarded(self, processors: Mapping[int, Processor]) -> dict[int, Processor]:
         """The processors, all behind the check."""
@@ -43,25 +65,24 @@ class Guard:
 
     def _checked(self, processor: Processor) -> Processor:
         def check(connection: Connection, command: Command) -> Answer | Awaitable[Answer]:
-            try:
-                self._access.check(
-                    command.code,
-                    command.ext,
-                    command.body,
-                    command.version,
-                    host_of(connection.peer),
-                )
-            except AccessDeniedError as e:
-                self._log(connection.peer, command.code, e)
-                raise
-            return processor(connection, command)
+            name = self.identify(connection, command)
+            if not isinstance(name, str):
+                return name
+            refusal = self.authorize(connection, command, name)
+            return processor(connection, command) if refusal is None else refusal
 
         return check
 
-    def _log(self, peer: str, code: int, error: AccessDeniedError) -> None:
+    def _refused(
+        self, connection: Connection, command: Command, error: AccessDeniedError
+    ) -> Response:
         now = trio.current_time()
         if now >= self._next_log:
             self._next_log = now + LOG_INTERVAL
             log.warning(
-                "%s of %s refused: %s", escape(request_text(code)), escape(peer), escape(error)
+                "%s of %s refused: %s",
+                escape(request_text(command.code)),
+                escape(connection.peer),
+                escape(error),
             )
+        return Response(ResponseCode.SYSTEM_ERROR, str(error))

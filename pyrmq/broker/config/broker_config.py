@@ -350,7 +350,7 @@ class BrokerConfig(StoreConfig):
     acl_enable: bool = key(
         False,
         "Whether the accounts of plain_acl.yml and conf/acl say who may do what (ACL 1.0).",
-        section="Access control ([security.md](security.md))",
+        section="Access control of RocketMQ 4 ([security.md](security.md))",
     )
     rocketmq_home: str = key(
         lambda: os.environ.get("ROCKETMQ_HOME", ""),
@@ -363,10 +363,10 @@ class BrokerConfig(StoreConfig):
         check_fields(self)
         if self.enable_calc_filter_bit_map and not self.enable_consume_queue_ext:
             raise ConfigError("enableCalcFilterBitMap=true needs enableConsumeQueueExt=true")
-        self.check_access()
+        self.check_plain_access()
         self.check_replication()
 
-    def check_access(self) -> None:
+    def check_plain_access(self) -> None:
         """ConfigError for access control that cannot be."""
         if not self.acl_enable:
             return

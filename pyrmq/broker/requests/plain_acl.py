@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from pyrmq.auth.plain.access import PlainAccess
 from pyrmq.auth.plain.accounts import PERMISSIONS, Account, Permissions
+from pyrmq.auth.plain.signing import ACCESS_KEY
 from pyrmq.engine import Command
 from pyrmq.errors import ConfigError, ResponseError
 from pyrmq.escape import escape
@@ -24,6 +25,7 @@ from pyrmq.net.server.answers import Elsewhere, Processor
 from pyrmq.net.server.connection import Connection
 
 log = logging.getLogger(__name__)
+audit = logging.getLogger("pyrmq.audit")
 
 MASK = "******"
 MAX_WAITING = 8
@@ -72,14 +74,18 @@ class PlainAclProcessor:
             if name in command.ext:
                 values[name] = _list(command.ext[name])
         what = f"account {key}"
-        return _elsewhere(connection, access, lambda: access.set_account(values), code, what)
+        return _elsewhere(
+            connection, command, access, lambda: access.set_account(values), code, what
+        )
 
     def delete(self, connection: Connection, command: Command) -> Elsewhere:
         """DELETE_ACL_CONFIG: accessKey."""
         code = ResponseCode.DELETE_ACL_CONFIG_FAILED
         access, key = self._enabled(code), text(command, "accessKey")
         what = f"account {key} (deleted)"
-        return _elsewhere(connection, access, lambda: access.delete_account(key), code, what)
+        return _elsewhere(
+            connection, command, access, lambda: access.delete_account(key), code, what
+        )
 
     def update_white(self, connection: Connection, command: Command) -> Elsewhere:
         """UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: globalWhiteAddrs, a list with commas; aclFileFullPath,
@@ -89,7 +95,7 @@ class PlainAclProcessor:
         path = command.ext.get("aclFileFullPath", "")
         what = "the global white list"
         return _elsewhere(
-            connection, access, lambda: access.set_white_list(listed, path), code, what
+            connection, command, access, lambda: access.set_white_list(listed, path), code, what
         )
 
     def versions(self, connection: Connection, command: Command) -> Response:
@@ -123,8 +129,14 @@ class PlainAclProcessor:
         return self._access
 
 
+def _who(connection: Connection, command: Command) -> str:
+    """As lines of the audit log name who asks."""
+    return f"{command.ext.get(ACCESS_KEY, '-')[:255]} at {connection.peer}"
+
+
 def _elsewhere(
     connection: Connection,
+    command: Command,
     access: PlainAccess,
     change: Callable[[], Awaitable[bool]],
     code: int,
@@ -132,18 +144,18 @@ def _elsewhere(
 ) -> Elsewhere:
     if access.changing.statistics().tasks_waiting >= MAX_WAITING:
         raise ResponseError("other changes of access files are still being written", code)
-    return Elsewhere(_change(connection.peer, change, code, what))
+    return Elsewhere(_change(_who(connection, command), change, code, what))
 
 
 async def _change(
-    peer: str, change: Callable[[], Awaitable[bool]], code: int, what: str
+    who: str, change: Callable[[], Awaitable[bool]], code: int, what: str
 ) -> Response:
     try:
         lost = await change()
     except ConfigError as e:
-        log.warning("%s not changed by %s: %s", escape(what), escape(peer), escape(e))
+        audit.warning("%s: not changed: %s: %s", escape(who), escape(what), escape(e))
         raise ResponseError(str(e), code) from e
-    log.info("%s changed by %s", escape(what), escape(peer))
+    audit.info("%s: changed: %s", escape(who), escape(what))
     if not lost:
         return Response()
     log.warning("comments of the access file are lost by this change")

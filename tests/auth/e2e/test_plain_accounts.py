@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -166,6 +167,27 @@ async def test_changes_that_are_refused(running: Running, file: Path) -> None:
         assert ran.code == 2
         assert said in ran.err
     assert await trio.to_thread.run_sync(_read, file) == TEXT
+
+
+async def test_the_audit_log_says_who_changed_what(
+    running: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    at = ("-b", _broker(running))
+    with caplog.at_level(logging.INFO, "pyrmq.audit"):
+        await mqadmin(running.namesrv, "updateAclConfig", *at, "-a", "alice\x1b-account", "-s", "x")
+        await mqadmin(
+            running.namesrv, "updateAclConfig", *at, "-a", "alice-account", "-s", ALICE.secret_key
+        )
+        await mqadmin(running.namesrv, "deleteAclConfig", *at, "-a", "alice-account")
+    lines = [r.getMessage() for r in caplog.records if r.name == "pyrmq.audit"]
+    assert [line.partition(": ")[2] for line in lines] == [
+        "not changed: account alice\\x1b-account: the account: accessKey has 7 to 1024 printable "
+        "characters",
+        "changed: account alice-account",
+        "changed: account alice-account (deleted)",
+    ]
+    assert all(line.startswith("administrator at 127.0.0.1:") for line in lines)
+    assert "secret-of" not in caplog.text
 
 
 async def test_an_account_without_rights_changes_nothing(
