@@ -38,6 +38,6 @@ def warn_of_access(what: str, values: Mapping[str, str], ports: Mapping[int, str
             "lists what to change",
             escape(what),
             escape(bind),
-            shown,
-            opened,
+            escape(shown),
+            escape(opened),
         )

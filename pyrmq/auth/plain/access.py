@@ -37,10 +37,8 @@ UNPROVEN = "the access key is unknown, or the signature does not fit it"
 class AccessDeniedError(ResponseError):
     """A request was refused by ACL 1.0."""
 
-    code = ResponseCode.SYSTEM_ERROR
-
     def __init__(self, why: str) -> None:
-        super().__init__(f"AclException: {why}")
+        super().__init__(f"AclException: {why}", ResponseCode.SYSTEM_ERROR)
 
 
 class PlainAccess:

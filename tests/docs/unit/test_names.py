@@ -31,6 +31,7 @@ INVENTED = {
 """Files that name what does not exist, and why."""
 NO_MODULE = {
     "benches.items": "a dict of tests/bench/unit/test_peers.py",
+    "pyrmq.audit": "a logger",
     "pyrmq.outbox.identity": "a file of the outbox",
 }
 PATH = re.compile(rf"(?<![\w/.$}}-])(?:{'|'.join(TOPS)})/[\w./-]*\w(?![\w/.-]*[*{{}}<$…])")
