@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from pyrmq.admin.access import Access
+from pyrmq.admin.accounts import Accounts
 from pyrmq.admin.auth import Acls, Users
 from pyrmq.admin.brokers import Brokers
 from pyrmq.admin.clusters import Clusters
@@ -66,6 +67,7 @@ class Admin:
             expected=expected,
         )
         self.access = Access(self.link)
+        self.accounts = Accounts(self.link)
         self.acls = Acls(self.link)
         self.brokers = Brokers(self.link)
         self.clusters = Clusters(self.link)

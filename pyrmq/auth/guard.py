@@ -12,7 +12,7 @@ itself. What a user may send is granted to the session then (`Grants`), until `r
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -67,6 +67,15 @@ _KINDS = {
     RequestCode.SEND_BATCH_MESSAGE: Kind.SEND,
     RequestCode.END_TRANSACTION: Kind.END,
 }
+
+
+def granted(command: Command) -> Iterator[tuple[Kind, str]]:
+    """What may be granted to who may make this request: the same for its topic."""
+    kind = _KINDS.get(command.code)  # type: ignore[call-overload]
+    if kind is not None:
+        for need in NEEDS[command.code].find(command, ""):
+            if need.resource.type is ResourceType.TOPIC and Action.PUB in need.actions:
+                yield kind, need.resource.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +139,8 @@ class Guard:
             if command.code in self._rules.unsigned:
                 return ""
             return self._refused(connection, command, None, UNSIGNED)
+        if command.subject == name and self._access.users.get(name) is not None:
+            return name  # the engine has verified it, with a secret key of a user that is enabled
         known = self._of(connection)
         wait = 0.0 if name in known.proven else self._failures.refused_for(connection.peer, name)
         if wait == 0:
@@ -208,12 +219,9 @@ class Guard:
         return f"{user.subject} has no right to {unmet}" if unmet is not None else ""
 
     def _grant(self, connection: Connection, command: Command, name: str) -> None:
-        kind = _KINDS.get(command.code)  # type: ignore[call-overload]
-        if kind is None or self._grants is None or not name:
-            return
-        for need in NEEDS[command.code].find(command, self._rules.cluster):
-            if need.resource.type is ResourceType.TOPIC and Action.PUB in need.actions:
-                self._grants.grant(connection, name, kind, need.resource.name)
+        if self._grants is not None and name:
+            for kind, topic in granted(command):
+                self._grants.grant(connection, name, kind, topic)
 
     def asker(self, connection: Connection, command: Command) -> Asker:
         """Who makes a request that `identify` let through. Nobody is no super user."""

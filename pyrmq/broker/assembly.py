@@ -12,11 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pyrmq.auth import acls, users
-from pyrmq.auth.access import Access
-from pyrmq.auth.guard import Guard
-from pyrmq.auth.setup import access_requests, guard_of, open_access
 from pyrmq.broker import opening
+from pyrmq.broker.access_control import AccessControl, open_access_control
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.config.updates import ConfigUpdates
 from pyrmq.broker.delay import DelayOffsets, DelayService
@@ -30,7 +27,6 @@ from pyrmq.broker.replication.slave import KnownMaster
 from pyrmq.broker.replication.slave_sync import SlaveSync
 from pyrmq.broker.replication.sole_master import SoleMaster
 from pyrmq.broker.requests.group_admin import RequestModes
-from pyrmq.broker.requests.named_message import NamedMessages
 from pyrmq.broker.requests.processors import processors
 from pyrmq.broker.requests.pull import pull_of_no_topic
 from pyrmq.broker.requests.transactions import (
@@ -51,6 +47,7 @@ from pyrmq.broker.tables.tables import Saving, Tables
 from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.broker.tables.topic_removal import TopicDeletion
 from pyrmq.engine import Listener, PullGrants, Store, Transactions
+from pyrmq.errors import ConfigError
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.address import Address, message_id
 from pyrmq.net.server.admin_access import AdminAccess
@@ -99,14 +96,14 @@ class Parts:
     processors: Mapping[int, Processor]
     """By request code."""
     server: RemotingServer
+    access_control: AccessControl
 
 
 def assemble(start: Start) -> Parts:
     """Opens the store and makes all parts. Blocking. If one cannot be made, the store is closed."""
     config = start.role.config
     address = config.broker_ip1, start.sockets[0].getsockname()[1]
-    folder = config.store_path_root_dir / "config"
-    access = open_access(config, folder / users.FILE, folder / acls.FILE)
+    access = open_access_control(config)
     store = open_store(config, address)
     try:
         return _parts(start, address, store, access)
@@ -115,7 +112,7 @@ def assemble(start: Start) -> Parts:
         raise
 
 
-def _parts(start: Start, address: Address, store: Store, access: Access | None) -> Parts:
+def _parts(start: Start, address: Address, store: Store, access: AccessControl) -> Parts:
     updates = ConfigUpdates(start.role.config, start.pinned)
     live = updates.live
     config = live.now
@@ -169,10 +166,8 @@ def _parts(start: Start, address: Address, store: Store, access: Access | None) 
 
     engine = open_transactions(config, store, offsets)
     questions = Questions()
-    guard = guard_of(config, access, config.broker_cluster_name)
-    server = _server(config, start.sockets, store, grants, engine, questions, guard)
-    if access is not None:
-        access.on_changed += [grants.revoke, server.release_all_parked]
+    server = _server(config, start.sockets, store, grants, engine, questions, access)
+    access.on_changed += [grants.revoke, server.release_all_parked]
     transactions = _transactions(config, address, store, tables, engine)
     delays = DelayService(
         store,
@@ -226,10 +221,9 @@ def _parts(start: Start, address: Address, store: Store, access: Access | None) 
         deletion=deletion,
         questions=questions,
         server=server,
-        access=access_requests(access, guard),
+        access=access,
     )
-    if guard is not None:
-        by_code = NamedMessages(store, guard).guarded(by_code)
+    by_code = access.guarded(store, by_code)
     server.add(by_code)
 
     def configured(before: BrokerConfig, now: BrokerConfig) -> None:
@@ -263,6 +257,7 @@ def _parts(start: Start, address: Address, store: Store, access: Access | None) 
         saving=_saving(live, folder, tables, engine),
         processors=by_code,
         server=server,
+        access_control=access,
     )
 
 
@@ -279,7 +274,7 @@ def _server(
     grants: PullGrants,
     engine: Transactions,
     questions: Questions,
-    guard: Guard | None,
+    access: AccessControl,
 ) -> RemotingServer:
     """The server, without processors: most of them need it."""
     return RemotingServer(
@@ -290,6 +285,7 @@ def _server(
             store.native,
             transactions=None if config.reject_transaction_message else engine,
             pulls=grants,
+            keyring=access.keyring,
             region=config.region_id,
             cluster=config.broker_cluster_name,
             trace_on=config.trace_on,
@@ -299,7 +295,7 @@ def _server(
         idle_seconds=config.server_channel_max_idle_time_seconds,
         flush_timeout_ms=config.sync_flush_timeout,
         admins=AdminAccess(config.admin_address_allow_list),
-        guard=guard,
+        guard=access.guard,
     )
 
 

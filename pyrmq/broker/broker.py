@@ -11,15 +11,17 @@ from types import MappingProxyType
 
 import trio
 
+from pyrmq.auth.exposure import warn_of_access
 from pyrmq.broker.assembly import Parts, Start, assemble
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.opening import with_addresses
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.replication import role
 from pyrmq.broker.replication.master import ha_listeners
+from pyrmq.config.table import values_of
 from pyrmq.engine import Store
 from pyrmq.escape import escape
-from pyrmq.net.address import Address, format_address, is_loopback
+from pyrmq.net.address import Address, format_address
 from pyrmq.net.server.listen import open_listeners, vip_listeners
 from pyrmq.net.tasks import Tasks
 from pyrmq.txn import TransactionService
@@ -75,14 +77,13 @@ class Broker:
         restart = trio.Event()
         sockets = open_listeners(config.bind_address, config.listen_port)
         sockets += vip_listeners(config.bind_address, config.listen_port)
-        if not is_loopback(config.bind_address) and not config.authorization_enabled:
-            _warn_of_access(config)
         ha_sockets: list[socket.socket] = []
         try:
             if not config.is_slave:
                 ha_sockets = ha_listeners(
                     config.bind_address, config.listen_port, config.ha_listen_port
                 )
+            _warn_of_access(config, sockets, ha_sockets)
             start = Start(own, configured, pinned, sockets, ha_sockets, restart.set)
             parts = await trio.to_thread.run_sync(assemble, start)
         except BaseException:
@@ -120,6 +121,8 @@ class Broker:
         tasks.start_soon(parts.notices.run)
         if config.page_cache_drop_behind:
             tasks.start_soon(parts.page_cache.run)
+        for service in parts.access_control.services:
+            tasks.start_soon(service)
         await parts.replicating.start(tasks)
         if config.is_slave:
             tasks.start_soon(parts.slave_sync.run)
@@ -170,19 +173,10 @@ class Broker:
         )
 
 
-def _warn_of_access(config: BrokerConfig) -> None:
-    if config.authentication_enabled:
-        log.warning(
-            "listening on %s without authorization: each user may read and change everything "
-            "(authorizationEnabled=true has users need rights)",
-            escape(config.bind_address),
-        )
-        return
-    open_to = "read and write messages"
-    if not config.admin_address_allow_list:
-        open_to = "read and change everything (adminAddressAllowList says who may administrate)"
-    log.warning(
-        "listening on %s without access control: whoever reaches this port may %s",
-        escape(config.bind_address),
-        escape(open_to),
-    )
+def _warn_of_access(
+    config: BrokerConfig, sockets: list[socket.socket], ha_sockets: list[socket.socket]
+) -> None:
+    ports = {sock.getsockname()[1]: "VIP port" for sock in sockets}
+    ports[sockets[0].getsockname()[1]] = "listenPort"
+    ports |= {sock.getsockname()[1]: "HA port" for sock in ha_sockets}
+    warn_of_access(f"broker {config.broker_name}", values_of(config), ports)

@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def _add_commands() -> None:
-    from pyrmq.cli import bench, config, messages, pipeline, serve, store
+    from pyrmq.cli import bench, config, messages, pipeline, serve, store, tls
     from pyrmq.cli.admin import admin
     from pyrmq.cli.completion import completion
     from pyrmq.cli.mqadmin_command import mqadmin
@@ -78,6 +78,7 @@ def _add_commands() -> None:
         messages.send,
         messages.consume,
         store.store,
+        tls.tls,
         bench.bench,
         config.config,
         completion,

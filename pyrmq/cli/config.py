@@ -28,13 +28,24 @@ def config() -> None:
 @config.command()
 @click.argument("file", type=_FILE, required=False)
 @_namesrv
-def check(file: Path | None, namesrv: bool) -> None:
+@click.option(
+    "--hardening",
+    is_flag=True,
+    help="Say what to change for a server that others can reach; 1 if something is serious.",
+)
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="With --hardening."
+)
+def check(file: Path | None, namesrv: bool, hardening: bool, output: str) -> None:
     """Check a broker.conf and the environment: every key that is wrong is named. Exits with 1 if
     one is.
 
     Keys that have no effect here are named as well, but are no fault. Without FILE only the
     environment is checked.
     """
+    if hardening:
+        _harden(file, namesrv, output)
+        return
     import logging
 
     from pyrmq.cli.settings import Settings
@@ -63,6 +74,29 @@ def check(file: Path | None, namesrv: bool) -> None:
         click.echo(f"{file} can be used: {len(settings.of_file)} keys")
     if variables or not file:
         click.echo(f"the environment can be used: {variables} variables")
+
+
+def _harden(file: Path | None, namesrv: bool, output: str) -> None:
+    from pyrmq.cli.hardening import Severity
+    from pyrmq.cli.hardening import check as look
+    from pyrmq.cli.settings import Settings
+    from pyrmq.config.table import values_of
+    from pyrmq.escape import escape, json_line
+
+    settings = Settings.usable(file, of_namesrv=namesrv)
+    values = values_of(settings.build())
+    found = look(values, settings.values, file, namesrv=namesrv)
+    serious = sum(one.severity is Severity.SERIOUS for one in found)
+    if output == "json":
+        click.echo(json_line([one.to_json() for one in found]))
+    for one in found if output == "text" else ():
+        click.echo(f"{one.severity.value:<8} {escape(one.key)}={escape(one.now)}")
+        click.echo(f"         set: {escape(one.set)}")
+        click.echo(f"         why: {escape(one.why)}")
+    if output == "text":
+        click.echo(f"{serious} serious, {len(found) - serious} advice")
+    if serious:
+        raise click.exceptions.Exit(1)
 
 
 @config.command("print")

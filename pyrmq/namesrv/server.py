@@ -8,6 +8,7 @@ import socket
 
 import trio
 
+from pyrmq.auth.exposure import warn_of_access
 from pyrmq.auth.setup import access_requests, guard_of, open_access
 from pyrmq.config.files import parse_properties
 from pyrmq.config.table import keys_of, values_of
@@ -122,6 +123,8 @@ class NameServer:
         self.processors = self._processors(kv) | access_requests(access, guard)
         """By request code."""
         sockets: list[socket.socket] = open_listeners(config.bind_address, config.listen_port)
+        port = sockets[0].getsockname()[1]
+        warn_of_access("the name server", values_of(config), {port: "listenPort"})
         self._server = RemotingServer(
             "name server",
             sockets,

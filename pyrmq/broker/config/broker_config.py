@@ -8,6 +8,7 @@ the index, retention, durability and limits; those of what the broker serves, an
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -225,7 +226,6 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey | RenamedKey, ...] = (
     FixedKey("enableControllerMode", ("false",)),
     FixedKey("enableSlaveActingMaster", ("false",)),
     FixedKey("duplicationEnable", ("false",)),
-    FixedKey("aclEnable", ("false",)),
     *OTHER_ACCESS_KEYS,
     FixedKey("enableLmq", ("false",)),
     FixedKey("enableMultiDispatch", ("false",)),
@@ -288,7 +288,6 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey | RenamedKey, ...] = (
     UnusedKey("transactionOpBatchInterval", _OP_BATCH),
     UnusedKey("endTransactionPoolQueueCapacity", _QUEUES),
     UnusedKey("waitTimeMillsInTransactionQueue", _QUEUES),
-    UnusedKey("rocketmqHome", "nothing is read from there"),
     FixedKey("compressedRegister", ("false",)),
     FixedKey("maxMsgsNumBatch", ("64",)),
     FixedKey("disableConsumeIfConsumerReadSlowly", ("false",)),
@@ -348,12 +347,42 @@ class BrokerConfig(AccessKeys, StoreConfig):
     name, if it says who may do what, or if the engine is told at start only.
     """
 
+    acl_enable: bool = key(
+        False,
+        "Whether the accounts of plain_acl.yml and conf/acl say who may do what (ACL 1.0).",
+        section="Access control of RocketMQ 4 ([security.md](security.md))",
+    )
+    rocketmq_home: str = key(
+        lambda: os.environ.get("ROCKETMQ_HOME", ""),
+        "Folder in which conf/plain_acl.yml and conf/acl are, for aclEnable.",
+        values="a folder",
+        shown="ROCKETMQ_HOME of the environment",
+    )
+
     def __post_init__(self) -> None:
         check_fields(self)
         if self.enable_calc_filter_bit_map and not self.enable_consume_queue_ext:
             raise ConfigError("enableCalcFilterBitMap=true needs enableConsumeQueueExt=true")
+        self.check_plain_access()
         self.check_replication()
         self.check_access()
+
+    def check_plain_access(self) -> None:
+        """ConfigError for access control that cannot be."""
+        if not self.acl_enable:
+            return
+        if not self.rocketmq_home:
+            raise ConfigError(
+                "aclEnable=true needs rocketmqHome, or the variable ROCKETMQ_HOME: the folder with "
+                "conf/plain_acl.yml"
+            )
+        values = table.values_of(self)
+        for name in ("authenticationEnabled", "authorizationEnabled"):
+            if values.get(name) == "true":
+                raise ConfigError(
+                    f"aclEnable and {name} are both true: set aclEnable=false, and "
+                    "migrateAuthFromV1Enabled=true for one start to take the accounts along"
+                )
 
     @classmethod
     def from_properties(cls, values: Mapping[str, str]) -> BrokerConfig:

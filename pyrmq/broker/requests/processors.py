@@ -7,8 +7,7 @@ its log, or into tables that are its master's. [AdminBrokerProcessor]
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from pyrmq.broker.access_control import AccessControl
 from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.config.updates import ConfigUpdates
 from pyrmq.broker.delay import DelayService
@@ -18,6 +17,7 @@ from pyrmq.broker.requests.admin_queries import AdminTables, ConsumeQueryProcess
 from pyrmq.broker.requests.ask_clients import ClientQuestions
 from pyrmq.broker.requests.client_manage import ClientManageProcessor
 from pyrmq.broker.requests.group_admin import GroupProcessor, RequestModes
+from pyrmq.broker.requests.plain_acl import PlainAclProcessor
 from pyrmq.broker.requests.pull import PullProcessor, Suggestion
 from pyrmq.broker.requests.query import QueryProcessor
 from pyrmq.broker.requests.queues import QueueProcessor
@@ -132,10 +132,10 @@ def processors(
     deletion: TopicDeletion,
     questions: Questions,
     server: RemotingServer,
-    access: Mapping[int, Processor],
+    access: AccessControl,
 ) -> dict[int, Processor]:
     """By request code. `change_role` changes the broker's role; `access` answers requests about
-    users and access lists, if the broker keeps them."""
+    users, access lists and accounts, if the broker has them."""
     locks = QueueLocks()
     topics, groups = tables.topics.table, tables.groups
     clients, offsets = tables.clients, tables.offsets
@@ -259,7 +259,10 @@ def processors(
         RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: request_modes.all,
         RequestCode.GET_BROKER_RUNTIME_INFO: runtime,
         RequestCode.VIEW_BROKER_STATS_DATA: StatsProcessor(stats),
-        **(access or dict.fromkeys(ACCESS_REQUESTS, _refuse)),
+        **(access.requests or dict.fromkeys(ACCESS_REQUESTS, _refuse)),
+        **PlainAclProcessor(
+            access.plain, live.now.broker_cluster_name, live.now.broker_name, address
+        ).processors(),
         **(slave_refusals() if live.now.is_slave else {}),
     }
 

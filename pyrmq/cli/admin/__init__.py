@@ -11,6 +11,7 @@ import click
 from pyrmq.cli.admin.lazy import LazyGroup
 
 BRANCHES = {
+    "account": ("pyrmq.cli.admin.account", "Accounts of ACL 1.0, in plain_acl.yml."),
     "acl": ("pyrmq.cli.admin.auth", "Access lists: what users may do."),
     "auth": ("pyrmq.cli.admin.access", "Users and access lists to a file, and from it."),
     "broker": ("pyrmq.cli.admin.broker", "Brokers: state, configuration, cleaning up."),

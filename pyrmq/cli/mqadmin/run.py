@@ -126,6 +126,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "getAcl": ("auth", "Show an access list."),
     "listAcl": ("auth", "List access lists."),
     "copyAcl": ("auth", "Give access lists of a broker to another one."),
+    "updateAclConfig": ("accounts", "Create or change an account of ACL 1.0."),
+    "deleteAclConfig": ("accounts", "Delete an account of ACL 1.0."),
+    "getAclConfig": ("accounts", "Show accounts of ACL 1.0."),
+    "clusterAclConfigVersion": ("accounts", "Versions of the access files of ACL 1.0."),
+    "updateGlobalWhiteAddr": ("accounts", "Replace the global white list of ACL 1.0."),
 }
 """By name: the module below `pyrmq.cli.mqadmin` whose COMMANDS has it, and its line in the list."""
 

@@ -1,4 +1,4 @@
-"""The options of RocketMQ 5.3's mqadmin by command: `-short/--long`, or one of both."""
+"""The options of RocketMQ 5.3's mqadmin (of 4.9's for ACL 1.0) by command: `-short/--long`, or one of both."""
 
 # ruff: noqa: E501
 
@@ -80,6 +80,11 @@ OPTIONS = {
     "getUser": "-u",
     "listUser": "-f/--filter",
     "copyUser": "-f/--fromBroker -t/--toBroker -u/--usernames",
+    "updateAclConfig": "-b/--brokerAddr -c/--clusterName -a/--accessKey -s/--secretKey -w/--whiteRemoteAddress -i/--defaultTopicPerm -u/--defaultGroupPerm -t/--topicPerms -g/--groupPerms -m/--admin",
+    "deleteAclConfig": "-b/--brokerAddr -c/--clusterName -a/--accessKey",
+    "getAclConfig": "-b/--brokerAddr -c/--clusterName",
+    "clusterAclConfigVersion": "-b/--brokerAddr -c/--clusterName",
+    "updateGlobalWhiteAddr": "-b/--brokerAddr -c/--clusterName -g/--globalWhiteRemoteAddresses -p/--aclFileFullPath",
     "createAcl": "-s/--subject -r/--resources -a/--actions -d/--decision -i/--sourceIp",
     "updateAcl": "",
     "deleteAcl": "-s -r/--resources",

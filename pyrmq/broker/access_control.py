@@ -1,0 +1,87 @@
+"""Who may do what at a broker: the check before its requests, as the configuration wants it.
+
+There is none, that of RocketMQ 5 (users and access lists), or that of RocketMQ 4 (the accounts of
+plain_acl.yml). Both check in Python what the engine does not: its sessions verify signatures, and
+answer what was granted to who signed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyrmq.auth import acls, users
+from pyrmq.auth.access import Access
+from pyrmq.auth.guard import Guard
+from pyrmq.auth.native import NativeGrants
+from pyrmq.auth.plain.access import PlainAccess
+from pyrmq.auth.plain.guard import PlainGuard
+from pyrmq.auth.plain.watch import Watch
+from pyrmq.auth.setup import access_requests, guard_of, open_access
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.requests.named_message import NamedMessages
+from pyrmq.engine import Keyring, Store
+from pyrmq.net.server.answers import Guard as Check
+from pyrmq.net.server.answers import Processor
+
+Service = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class AccessControl:
+    """What a broker needs of it. All of it is empty without access control."""
+
+    guard: Check | None = None
+    keyring: Keyring | None = None
+    users: Guard | None = None
+    """The same check as `guard`, if it is that of users and access lists."""
+    plain: PlainAccess | None = None
+    """The accounts of plain_acl.yml, if they count."""
+    requests: Mapping[int, Processor] = field(default_factory=dict)
+    """What answers requests about users and access lists."""
+    services: tuple[Service, ...] = ()
+    """To be run while the broker serves."""
+    on_changed: list[Callable[[], None]] = field(default_factory=list)
+    """Called when rights have changed."""
+
+    def guarded(self, store: Store, processors: dict[int, Processor]) -> dict[int, Processor]:
+        """The processors; those of requests that name a message by its offset behind the check of
+        its topic."""
+        if self.users is None:
+            return processors
+        return NamedMessages(store, self.users).guarded(processors)
+
+
+def open_access_control(config: BrokerConfig) -> AccessControl:
+    """Reads the files. Blocking. ConfigError if they cannot be used."""
+    if config.acl_enable:
+        return _accounts(config)
+    folder = config.store_path_root_dir / "config"
+    access = open_access(config, folder / users.FILE, folder / acls.FILE)
+    return AccessControl() if access is None else _users(config, access)
+
+
+def _users(config: BrokerConfig, access: Access) -> AccessControl:
+    native = NativeGrants(access.users.keys) if config.authentication_enabled else None
+    guard = guard_of(config, access, config.broker_cluster_name, native)
+    return AccessControl(
+        guard,
+        native.keyring if native is not None else None,
+        users=guard,
+        requests=access_requests(access, guard),
+        on_changed=access.on_changed,
+    )
+
+
+def _accounts(config: BrokerConfig) -> AccessControl:
+    access = PlainAccess(Path(config.rocketmq_home))
+    native = NativeGrants(access.secrets)
+    access.on_changed.append(native.revoke)
+    return AccessControl(
+        PlainGuard(access, native),
+        native.keyring,
+        plain=access,
+        services=(Watch(access).run,),
+        on_changed=access.on_changed,
+    )
