@@ -121,7 +121,7 @@ class Accounts(AccessPart):
     async def list(
         self, *, broker: str | None = None, cluster: str | None = None
     ) -> Outcomes[AccountList]:
-        """All accounts of each broker. Brokers of RocketMQ from 4.9.8 and 5.3.3 on refuse it.
+        """All accounts of each broker. Brokers of RocketMQ from 4.9.8 and 5.2.0 on refuse it.
         [GET_BROKER_CLUSTER_ACL_CONFIG]"""
 
         async def one(address: str) -> AccountList:
