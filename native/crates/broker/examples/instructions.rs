@@ -317,7 +317,7 @@ fn pulls(count: usize) {
     let values = ["ConsumerGroup", name, "0", "6", "*", &now, "TAG"];
     let alike: [_; ALIKE.len()] = std::array::from_fn(|i| Some(values[i].as_bytes()));
     let grant = rig.grants.grant(name, "ConsumerGroup", 0, &[]).unwrap();
-    rig.session.grant_pull(11, &alike, grant);
+    rig.session.grant_pull(11, &alike, None, grant);
     let (all, warm) = rounds(count, 1, |out, n| {
         push_frame(
             out,

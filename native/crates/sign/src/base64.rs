@@ -36,7 +36,11 @@ mod tests {
         assert_eq!(&encode(&mac), b"ABCDEFGHIJKLMNOPQRSTUVWXYZs=");
         assert_eq!(&encode(&[0xff; MAC]), b"//////////////////////////8=");
         assert!(is_signature(&mac, b"ABCDEFGHIJKLMNOPQRSTUVWXYZs="));
-        for other in [&b"ABCDEFGHIJKLMNOPQRSTUVWXYZt="[..], b"", b"ABCDEFGHIJKLMNOPQRSTUVWXYZs"] {
+        for other in [
+            &b"ABCDEFGHIJKLMNOPQRSTUVWXYZt="[..],
+            b"",
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZs",
+        ] {
             assert!(!is_signature(&mac, other));
         }
     }

@@ -159,34 +159,44 @@ fn compress(state: [__m512i; 5], mut words: [__m512i; 16]) -> [__m512i; 5] {
     const PARITY: i32 = 0x96;
     const MAJORITY: i32 = 0xe8;
     let [mut a, mut b, mut c, mut d, mut e] = state;
-    macro_rules! rounds {
-        ($from:expr, $logic:expr, $constant:expr) => {
-            let constant = _mm512_set1_epi32($constant as i32);
-            for t in $from..$from + 20 {
-                let word = if t < 16 {
-                    words[t]
-                } else {
-                    let three = _mm512_ternarylogic_epi32::<PARITY>(
-                        words[(t - 3) % 16],
-                        words[(t - 8) % 16],
-                        words[(t - 14) % 16],
-                    );
-                    let new = _mm512_rol_epi32::<1>(_mm512_xor_si512(three, words[t % 16]));
-                    words[t % 16] = new;
-                    new
-                };
-                let chosen = _mm512_ternarylogic_epi32::<$logic>(b, c, d);
-                let sum = _mm512_add_epi32(_mm512_add_epi32(e, constant), word);
-                let sum = _mm512_add_epi32(sum, chosen);
-                let next = _mm512_add_epi32(sum, _mm512_rol_epi32::<5>(a));
-                (a, b, c, d, e) = (next, a, _mm512_rol_epi32::<30>(b), c, d);
-            }
+    macro_rules! round {
+        ($logic:expr, $constant:expr, $word:expr) => {
+            let chosen = _mm512_ternarylogic_epi32::<$logic>(b, c, d);
+            let sum = _mm512_add_epi32(_mm512_add_epi32(e, $constant), $word);
+            let sum = _mm512_add_epi32(sum, chosen);
+            let next = _mm512_add_epi32(sum, _mm512_rol_epi32::<5>(a));
+            (a, b, c, d, e) = (next, a, _mm512_rol_epi32::<30>(b), c, d);
         };
     }
-    rounds!(0, CHOICE, 0x5a82_7999_u32);
-    rounds!(20, PARITY, 0x6ed9_eba1_u32);
-    rounds!(40, MAJORITY, 0x8f1b_bcdc_u32);
-    rounds!(60, PARITY, 0xca62_c1d6_u32);
+    // Rounds with the words at these places, as they are or as those of the next rounds. Without loops,
+    // as the words are to stay in registers.
+    macro_rules! first {
+        ($constant:expr, $($t:literal)*) => {
+            $(round!(CHOICE, $constant, words[$t]);)*
+        };
+    }
+    macro_rules! next {
+        ($logic:expr, $constant:expr, $($t:literal)*) => {
+            $(
+                let three = _mm512_ternarylogic_epi32::<PARITY>(
+                    words[($t + 13) % 16],
+                    words[($t + 8) % 16],
+                    words[($t + 2) % 16],
+                );
+                words[$t] = _mm512_rol_epi32::<1>(_mm512_xor_si512(three, words[$t]));
+                round!($logic, $constant, words[$t]);
+            )*
+        };
+    }
+    let constant = _mm512_set1_epi32(0x5a82_7999);
+    first!(constant, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+    next!(CHOICE, constant, 0 1 2 3);
+    let constant = _mm512_set1_epi32(0x6ed9_eba1);
+    next!(PARITY, constant, 4 5 6 7 8 9 10 11 12 13 14 15 0 1 2 3 4 5 6 7);
+    let constant = _mm512_set1_epi32(0x8f1b_bcdc_u32 as i32);
+    next!(MAJORITY, constant, 8 9 10 11 12 13 14 15 0 1 2 3 4 5 6 7 8 9 10 11);
+    let constant = _mm512_set1_epi32(0xca62_c1d6_u32 as i32);
+    next!(PARITY, constant, 12 13 14 15 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
     [
         _mm512_add_epi32(state[0], a),
         _mm512_add_epi32(state[1], b),

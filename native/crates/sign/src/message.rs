@@ -49,7 +49,10 @@ impl<'a> Message<'a> {
     pub fn whole(&self) -> &'a [[u8; BLOCK]] {
         let rest = match self.head.get(self.at..) {
             Some(rest) if !rest.is_empty() => rest,
-            _ => self.body.get(self.at - self.head.len()..).unwrap_or_default(),
+            _ => self
+                .body
+                .get(self.at - self.head.len()..)
+                .unwrap_or_default(),
         };
         rest.as_chunks().0
     }
