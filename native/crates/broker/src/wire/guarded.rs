@@ -7,7 +7,7 @@ use super::super::WireError;
 use super::super::access::{self, Guard, Verified};
 use super::super::pull::ALIKE;
 use super::{Command, Feed, MAX_COMMANDS, Session};
-use crate::{Grant, SendRequest};
+use crate::Grant;
 use pyrmq_format::names;
 use std::sync::Arc;
 
@@ -96,12 +96,10 @@ impl Session {
 }
 
 impl Guard {
-    /// Whether the send at hand may be stored; None: it cannot be read. What goes back to a group is the
-    /// broker's to decide in any case.
-    pub(super) fn allows_send(&mut self, request: Option<&SendRequest<'_>>) -> bool {
-        request.is_some_and(|request| {
-            !request.topic.starts_with(names::RETRY_PREFIX)
-                && self.allows(access::SEND, request.topic)
-        })
+    /// Whether the send at hand may be stored. What goes back to a group is the broker's to decide in any
+    /// case.
+    #[inline]
+    pub(super) fn allows_send(&mut self, topic: &[u8]) -> bool {
+        !topic.starts_with(names::RETRY_PREFIX) && self.allows(access::SEND, topic)
     }
 }

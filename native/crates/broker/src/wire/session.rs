@@ -232,6 +232,7 @@ impl Session {
     }
 
     /// Handles the frame whose header is in memory.
+    #[inline(always)]
     fn frame(&mut self, feed: &mut Feed<'_, '_>, frame: &[u8], parts: Parts) {
         let header = &feed.memory.header;
         let handled = match header.code {
@@ -275,16 +276,19 @@ impl Session {
             opaque: header.opaque,
         };
         let host = self.born_host;
-        let request = send_request(header, frame, &parts, host, decision, texts);
         // What the broker has decided about was allowed.
-        if decision.is_none()
-            && let Some(guard) = &mut self.guard
-            && !guard.allows_send(request.as_ref().ok())
-        {
-            return false;
-        }
-        let sent = match request {
-            Ok(request) => appender.send(&request, &mut self.last_topic, scratch),
+        let mut guard = self.guard.as_mut().filter(|_| decision.is_none());
+        let sent = match send_request(header, frame, &parts, host, decision, texts) {
+            Ok(request) => {
+                if guard
+                    .as_mut()
+                    .is_some_and(|g| !g.allows_send(request.topic))
+                {
+                    return false;
+                }
+                appender.send(&request, &mut self.last_topic, scratch)
+            }
+            Err(_) if guard.is_some() => return false,
             Err(refusal) => Sent::Refused(refusal),
         };
         let start = feed.out.len();
