@@ -27,7 +27,7 @@ cdef extern from "pyrmq_capi.h":
         int32_t code, opaque, flag, language, version, codec
         uint32_t n_ext
         uint8_t has_remark
-        pyrmq_bytes remark, body, frame
+        pyrmq_bytes remark, body, frame, subject
 
     ctypedef struct pyrmq_chunk:
         const void *segment
@@ -92,7 +92,8 @@ cdef extern from "pyrmq_capi.h":
         int32_t (*session_space)(void *, uint8_t **, size_t *) nogil
         void (*session_filled)(void *, size_t, size_t) nogil
         int32_t (*session_grant_pull)(void *, int32_t, const pyrmq_bytes *, pyrmq_bytes, pyrmq_bytes,
-                                      uint32_t, const int32_t *, size_t) nogil
+                                      uint32_t, const int32_t *, size_t, pyrmq_bytes) nogil
+        int32_t (*session_grant_access)(void *, uint8_t, pyrmq_bytes, pyrmq_bytes) nogil
         void (*session_give_up)(void *) nogil
         void *(*ready_loop_new)(int32_t, size_t, size_t, const void *, int64_t) nogil
         void (*ready_loop_free)(void *) nogil

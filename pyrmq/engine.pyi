@@ -294,6 +294,14 @@ class PullGrants:
     def drain(self) -> list[tuple[str, str, int, int, int | None, int, int, int]]: ...
 
 @final
+class Keyring:
+    def __new__(cls) -> Self: ...
+    def replace(self, keys: dict[str, str]) -> None: ...
+    def revoke(self) -> None: ...
+    def generation(self) -> int: ...
+    def __len__(self) -> int: ...
+
+@final
 class Listener:
     def __new__(
         cls,
@@ -301,6 +309,7 @@ class Listener:
         *,
         transactions: Transactions | None = ...,
         pulls: PullGrants | None = ...,
+        keyring: Keyring | None = ...,
         region: str = ...,
         cluster: str = ...,
         trace_on: bool = ...,
@@ -608,6 +617,7 @@ class Command:
     body: bytes
     frame: bytes | None
     size: int
+    subject: str | None
     def drop_body(self) -> None: ...
     @property
     def is_response(self) -> bool: ...
@@ -618,6 +628,8 @@ class Space(Buffer):
     def __len__(self) -> int: ...
 
 ALIKE: list[str]
+ACCESS_SEND: int
+ACCESS_END: int
 
 Left = tuple[int, bool, bytes | None, Exception | None]
 
@@ -687,6 +699,7 @@ class Session:
     def grant_pull(
         self, command: Command, topic: str, group: str, queue_id: int, tags: array[int]
     ) -> None: ...
+    def grant_access(self, rights: int, subject: str, resource: str) -> None: ...
     def next_command(self) -> Command | None: ...
     def space(self) -> Space | None: ...
     def give_up(self) -> None: ...

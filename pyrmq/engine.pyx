@@ -32,6 +32,7 @@ MessageText = _native.MessageText
 unique_key = _native.unique_key
 Listener = _native.Listener
 PullGrants = _native.PullGrants
+Keyring = _native.Keyring
 BenchFloor = _native.BenchFloor
 BenchRun = _native.BenchRun
 NativeStore = _native.Store
@@ -63,6 +64,8 @@ segment_times = _native.segment_times
 DEFAULT_COLUMNS = _native.DEFAULT_COLUMNS
 ALL_COLUMNS = _native.ALL_COLUMNS
 
+ACCESS_SEND = _native.ACCESS_SEND
+ACCESS_END = _native.ACCESS_END
 ALIKE = _native.PULL_ALIKE
 # Whether the engine was built as wheels are; False: for development (scripts/dev_engine.sh).
 RELEASE_BUILD = _native.RELEASE_BUILD
@@ -295,6 +298,13 @@ cdef int text_of(str text, pyrmq_bytes *out) except -1:
     return 0
 
 
+cdef int optional_text_of(object text, pyrmq_bytes *out) except -1:
+    """The same; a null pointer for None."""
+    out.ptr = NULL
+    out.len = 0
+    return 0 if text is None else text_of(<str>text, out)
+
+
 cdef inline str as_text(pyrmq_bytes *b):
     return PyUnicode_DecodeUTF8(<const char *>b.ptr, b.len, "replace")
 
@@ -327,12 +337,13 @@ cdef class Command:
 
     `codec` is the serialize type (0 JSON, 1 ROCKETMQ), `ext` the ext fields, `frame` the whole
     frame (bytes) of a send that the broker has to decide about, else None; `size` the bytes of the frame
-    that it was read from.
+    that it was read from. `subject`: the access key of who has signed it, if the listener has a keyring
+    and the signature was verified with it, and if nothing was revoked since then; else None.
     """
 
     cdef readonly int code, opaque, flag, language, version, codec
     cdef readonly dict ext
-    cdef readonly str remark
+    cdef readonly str remark, subject
     cdef readonly bytes body, frame
     cdef readonly Py_ssize_t size
 

@@ -249,21 +249,19 @@ cdef class Session:
     def grant_pull(self, Command command, str topic, str group, unsigned int queue_id, tags):
         """Has pulls like `command` answered in `feed` from now on, as those of `group` from this queue.
         `tags`: as in `Store.get`. Until `PullGrants.revoke`, and only what is in memory: another pull
-        is a command as before."""
+        is a command as before. With access control: only pulls that the command's subject has signed,
+        and until the keyring is changed or revoked; none if the command has no subject."""
         cdef pyrmq_bytes alike[PYRMQ_N_ALIKE]
-        cdef pyrmq_bytes topic_text, group_text
+        cdef pyrmq_bytes topic_text, group_text, subject_text
         cdef Py_buffer view
         cdef size_t i = 0
         cdef int32_t rc
         for name in ALIKE:
-            alike[i].ptr = NULL
-            alike[i].len = 0
-            value = command.ext.get(name)
-            if value is not None:
-                text_of(<str>value, &alike[i])
+            optional_text_of(command.ext.get(name), &alike[i])
             i += 1
         text_of(topic, &topic_text)
         text_of(group, &group_text)
+        optional_text_of(command.subject, &subject_text)
         self.begin()
         try:
             PyObject_GetBuffer(tags, &view, PyBUF_SIMPLE)
@@ -272,12 +270,31 @@ cdef class Session:
                     raise ValueError("tags must be aligned")
                 rc = C.session_grant_pull(self.native, command.code, alike, topic_text, group_text,
                                           queue_id, <const int32_t *>view.buf,
-                                          view.len // sizeof(int32_t))
+                                          view.len // sizeof(int32_t), subject_text)
             finally:
                 PyBuffer_Release(&view)
         finally:
             self.finish()
         if rc != PYRMQ_OK and rc != PYRMQ_NONE:
+            raise_failed(rc)
+
+    def grant_access(self, unsigned int rights, str subject, str resource):
+        """Has requests that `subject` has signed answered in `feed` from now on, if they need one of
+        these `rights` to `resource`: ACCESS_SEND (sends to this topic, of every kind but to %RETRY%
+        topics), ACCESS_END (ends of transactions whose messages go to this topic, and that name it).
+        Until the keyring is changed or revoked. ValueError without a keyring, and for other rights."""
+        cdef pyrmq_bytes subject_text, resource_text
+        cdef int32_t rc
+        if not 0 < rights <= ACCESS_SEND | ACCESS_END:
+            raise ValueError(f"rights must be of ACCESS_SEND and ACCESS_END: {rights}")
+        text_of(subject, &subject_text)
+        text_of(resource, &resource_text)
+        self.begin()
+        rc = C.session_grant_access(self.native, rights, subject_text, resource_text)
+        self.finish()
+        if rc == PYRMQ_NONE:
+            raise ValueError("the session's listener has no keyring")
+        if rc != PYRMQ_OK:
             raise_failed(rc)
 
     def next_command(self):
@@ -303,6 +320,7 @@ cdef class Session:
         out.remark = as_text(&c.remark) if c.has_remark else None
         out.body = as_bytes(&c.body)
         out.size = c.frame.len
+        out.subject = as_text(&c.subject) if c.subject.ptr != NULL else None
         if is_send(c.code) and not c.flag & 1:
             out.frame = as_bytes(&c.frame)
         return out

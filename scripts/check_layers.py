@@ -40,12 +40,13 @@ PYTHON_LAYERS = [
 CRATES: dict[str, set[str]] = {
     "format": set(),
     "store": {"format"},
-    "broker": {"format", "store"},
+    "sign": set(),
+    "broker": {"format", "store", "sign"},
     "server": {"format", "store", "broker"},
     "capi": {"format", "store", "broker", "server"},
     "arrow": {"format"},
     "offline": {"format"},
-    "bench": {"format"},
+    "bench": {"format", "sign"},
 }
 # The folders of a crate's src in their order; ROOT stands for the files beside lib.rs.
 ROOT = "."

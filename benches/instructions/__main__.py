@@ -43,6 +43,8 @@ LOADS = (
     Load("send-java49", "SEND_MESSAGE as Java 4.9 writes it, 64 in a feed", 6400),
     Load("send-go", "SEND_MESSAGE as Go writes it, 64 in a feed", 6400),
     Load("send-single", "SEND_MESSAGE_V2 of Java 5.x, one in a feed", 3200),
+    Load("send-signed", "SEND_MESSAGE_V2 of Java 5.x with a signature that is verified", 6400),
+    Load("send-signed-single", "the same, one in a feed", 3200),
     Load("send-topics", "the same in 500 topics x 4 queues round robin, 64 in a feed", 6400),
     Load("batch", "SEND_BATCH_MESSAGE, 32 messages each", 12800),
     Load("pull", "a granted pull that finds 32 messages", 2000, per="pull"),
@@ -67,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     binary = _build()
     counts: dict[str, float] = {}
-    print(f"{'load':12} {'instructions':>12} {'before':>9} {'ratio':>6}  for each")
+    print(f"{'load':18} {'instructions':>12} {'before':>9} {'ratio':>6}  for each")
     for load in LOADS:
         if options.load and load.name not in options.load:
             continue
@@ -89,7 +91,7 @@ def read(path: Path) -> dict[str, float]:
 
 def row(load: Load, counted: float, before: float | None) -> str:
     compared = f"{before:9,.0f} {counted / before:6.3f}" if before else " " * 16
-    return f"{load.name:12} {counted:12,.0f} {compared}  {load.per}: {load.what}"
+    return f"{load.name:18} {counted:12,.0f} {compared}  {load.per}: {load.what}"
 
 
 def count(binary: Path, load: Load, keep: Path | None) -> float:

@@ -42,7 +42,7 @@
 /**
  * Changes whenever what stands in this header does.
  */
-#define PYRMQ_ABI_VERSION 8
+#define PYRMQ_ABI_VERSION 9
 
 /**
  * Ext fields by which pulls are told apart: `ALIKE` in wire/pull.rs.
@@ -139,6 +139,10 @@ typedef struct {
   pyrmq_bytes remark;
   pyrmq_bytes body;
   pyrmq_bytes frame;
+  /**
+   * Who has signed it; a null pointer: nobody, as far as the session could verify that.
+   */
+  pyrmq_bytes subject;
 } pyrmq_command;
 
 /**
@@ -376,6 +380,7 @@ typedef struct {
   /**
    * Pulls with this code and these fields (PYRMQ_N_ALIKE of them; a null pointer: no such field)
    * are answered in session_feed from now on, until PullGrants.revoke. `tags`: codes to select by.
+   * `subject`: with access control, who has to have signed them; a null pointer: none are answered.
    */
   int32_t (*session_grant_pull)(void *session,
                                 int32_t code,
@@ -384,7 +389,13 @@ typedef struct {
                                 pyrmq_bytes group,
                                 uint32_t queue_id,
                                 const int32_t *tags,
-                                size_t n_tags);
+                                size_t n_tags,
+                                pyrmq_bytes subject);
+  /**
+   * Until the keyring is changed or revoked, what `subject` has signed may do this to `resource`.
+   * PYRMQ_NONE without access control.
+   */
+  int32_t (*session_grant_access)(void *session, uint8_t rights, pyrmq_bytes subject, pyrmq_bytes resource);
   /**
    * Gives back the memory of an unfinished frame. The connection is of no use then.
    */
@@ -492,7 +503,7 @@ _Static_assert(offsetof(pyrmq_received, failed) == 24, "pyrmq_received.failed");
 _Static_assert(sizeof(pyrmq_sent) == 24, "pyrmq_sent");
 _Static_assert(offsetof(pyrmq_sent, rest) == 0, "pyrmq_sent.rest");
 _Static_assert(offsetof(pyrmq_sent, failed) == 16, "pyrmq_sent.failed");
-_Static_assert(sizeof(pyrmq_command) == 80, "pyrmq_command");
+_Static_assert(sizeof(pyrmq_command) == 96, "pyrmq_command");
 _Static_assert(offsetof(pyrmq_command, code) == 0, "pyrmq_command.code");
 _Static_assert(offsetof(pyrmq_command, opaque) == 4, "pyrmq_command.opaque");
 _Static_assert(offsetof(pyrmq_command, flag) == 8, "pyrmq_command.flag");
@@ -504,6 +515,7 @@ _Static_assert(offsetof(pyrmq_command, has_remark) == 28, "pyrmq_command.has_rem
 _Static_assert(offsetof(pyrmq_command, remark) == 32, "pyrmq_command.remark");
 _Static_assert(offsetof(pyrmq_command, body) == 48, "pyrmq_command.body");
 _Static_assert(offsetof(pyrmq_command, frame) == 64, "pyrmq_command.frame");
+_Static_assert(offsetof(pyrmq_command, subject) == 80, "pyrmq_command.subject");
 _Static_assert(sizeof(pyrmq_ready) == 8, "pyrmq_ready");
 _Static_assert(offsetof(pyrmq_ready, fd) == 0, "pyrmq_ready.fd");
 _Static_assert(offsetof(pyrmq_ready, events) == 4, "pyrmq_ready.events");

@@ -3,10 +3,11 @@
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyDict, PyList};
 use pyrmq_bench::floor::Floor;
 use pyrmq_bench::report::{IntervalRow, Latency, Report, Server, Verified};
-use pyrmq_bench::{Config, Kind, Role, Run, Target};
+use pyrmq_bench::{Config, Credentials, Kind, Role, Run, Target};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -56,6 +57,8 @@ struct ConfigDict {
     verify: bool,
     pids: Vec<u32>,
     hdr: Option<PathBuf>,
+    /// Access key, secret key and security token (empty: none) of who signs all requests.
+    credentials: Option<(String, PyBackedStr, String)>,
 }
 
 impl RoleDict {
@@ -135,6 +138,9 @@ impl ConfigDict {
             verify: self.verify,
             pids: self.pids,
             hdr: self.hdr,
+            credentials: self
+                .credentials
+                .map(|(access, secret, token)| Credentials::new(access, &secret, token)),
         })
     }
 }

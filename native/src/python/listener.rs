@@ -1,5 +1,6 @@
 //! What all sessions of one listener share.
 
+use super::keyring::Keyring;
 use super::pulls::PullGrants;
 use super::store::Store;
 use super::transactions::Transactions;
@@ -12,7 +13,8 @@ use std::sync::Arc;
 const PARTIAL_LIMIT: usize = 512 << 20;
 
 /// Makes sessions through the C table. Without a store no send is stored: every frame is a
-/// command (name server, client); without transactions every half message and END_TRANSACTION.
+/// command (name server, client); without transactions every half message and END_TRANSACTION. With a
+/// keyring signatures are verified, and a session answers only what was granted to who signed it.
 #[pyclass(frozen, module = "pyrmq._native")]
 pub struct Listener {
     shared: Box<pyrmq_capi::Listener>,
@@ -21,12 +23,14 @@ pub struct Listener {
 #[pymethods]
 impl Listener {
     #[new]
-    #[pyo3(signature = (store=None, *, transactions=None, pulls=None, region="DefaultRegion", cluster="DefaultCluster",
-                        trace_on=true, partial_limit=PARTIAL_LIMIT))]
+    #[pyo3(signature = (store=None, *, transactions=None, pulls=None, keyring=None, region="DefaultRegion",
+                        cluster="DefaultCluster", trace_on=true, partial_limit=PARTIAL_LIMIT))]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         store: Option<PyRef<'_, Store>>,
         transactions: Option<PyRef<'_, Transactions>>,
         pulls: Option<PyRef<'_, PullGrants>>,
+        keyring: Option<PyRef<'_, Keyring>>,
         region: &str,
         cluster: &str,
         trace_on: bool,
@@ -46,6 +50,7 @@ impl Listener {
             shared: Box::new(pyrmq_capi::Listener {
                 context,
                 budget: Arc::new(Budget::new(partial_limit)),
+                keyring: keyring.map(|k| k.inner().clone()),
             }),
         }
     }

@@ -8,6 +8,7 @@ mod encode;
 mod error;
 mod ha;
 mod json;
+mod keyring;
 mod listener;
 mod log_lines;
 mod offline;
@@ -41,6 +42,9 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<ha::HaSlave>()?;
     m.add_function(wrap_pyfunction!(ha::newest_record, m)?)?;
     m.add_class::<listener::Listener>()?;
+    m.add_class::<keyring::Keyring>()?;
+    m.add("ACCESS_SEND", pyrmq_broker::wire::access::SEND)?;
+    m.add("ACCESS_END", pyrmq_broker::wire::access::END_TRANSACTION)?;
     m.add_class::<pulls::PullGrants>()?;
     m.add_class::<bench::BenchFloor>()?;
     m.add_class::<bench::BenchRun>()?;

@@ -1,5 +1,6 @@
 //! What a run does.
 
+use crate::credentials::Credentials;
 use std::net::SocketAddr;
 
 /// A queue on a broker.
@@ -106,6 +107,8 @@ pub struct Config {
     pub pids: Vec<u32>,
     /// Where the HdrHistogram interval log is written.
     pub hdr: Option<std::path::PathBuf>,
+    /// Who signs all requests; None: they are not signed.
+    pub credentials: Option<Credentials>,
 }
 
 /// Producers whose messages can be told apart.
@@ -161,6 +164,9 @@ impl Config {
                 "{connections} connections: {MOST_CONNECTIONS} at most"
             ));
         }
+        self.credentials
+            .as_ref()
+            .map_or(Ok(()), Credentials::check)?;
         self.roles.iter().try_for_each(Role::check)
     }
 }

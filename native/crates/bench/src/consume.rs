@@ -143,6 +143,7 @@ impl Consumer {
         (slot.stage, slot.from, slot.sent) = (stage, desk.now, desk.now);
         slot.deadline = desk.now.saturating_add(timeout);
         let binary = shared.config.binary;
+        let signer = shared.config.credentials.as_ref();
         let (topic, queue) = (Text(&target.topic), Int(target.queue.into()));
         if stage == ASKING {
             let fields = [
@@ -157,6 +158,7 @@ impl Consumer {
                 code,
                 flag,
                 fields,
+                signer,
             }
             .write(opaque, b"", out);
             return;
@@ -184,6 +186,7 @@ impl Consumer {
             code,
             flag,
             fields,
+            signer,
         }
         .write(opaque, b"", out);
     }

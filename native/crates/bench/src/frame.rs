@@ -3,6 +3,7 @@
 //! Layout: int32 length of the rest, one byte serialize type, uint24 header length, header, body; all
 //! big-endian. Headers are JSON in the key order of the Java client, or RocketMQ's binary form.
 
+use crate::credentials::{Credentials, values};
 use pyrmq_format::push_int;
 
 pub const SEND_MESSAGE_V2: i32 = 310;
@@ -22,7 +23,7 @@ pub const FIRST_OPAQUE: i32 = 1_000_000_000;
 /// Largest value of the length field: 16 MiB less the field itself.
 const MAX_TOTAL: usize = (16 << 20) - 4;
 const VERSION: i32 = 479;
-const HEAD: usize = 8;
+pub const HEAD: usize = 8;
 
 /// A value of an ext field.
 #[derive(Clone, Copy)]
@@ -39,11 +40,25 @@ pub struct Request<'a> {
     pub code: i32,
     pub flag: i32,
     pub fields: &'a [Field<'a>],
+    /// Who signs it; None: it is not signed.
+    pub signer: Option<&'a Credentials>,
 }
 
 impl Request<'_> {
     /// Appends the whole frame.
     pub fn write(&self, opaque: i32, body: &[u8], out: &mut Vec<u8>) {
+        if let Some(signer) = self.signer {
+            let mut fields = signer.named(self.fields);
+            let signature = signer.sign(&values(&fields).0, body);
+            let signature = String::from_utf8_lossy(&signature);
+            fields.push(("Signature", Value::Text(&signature)));
+            let signed = Request {
+                fields: &fields,
+                signer: None,
+                ..*self
+            };
+            return signed.write(opaque, body, out);
+        }
         let base = out.len();
         out.extend_from_slice(&[0; HEAD]);
         self.header(opaque, out);
@@ -169,6 +184,10 @@ mod tests {
 
     /// The worked bytes of the protocol's description, which the Java encoder wrote too.
     fn send(binary: bool) -> Vec<u8> {
+        send_as(None, binary)
+    }
+
+    fn send_as(signer: Option<&Credentials>, binary: bool) -> Vec<u8> {
         let fields = [
             ("a", Text("PG")),
             ("b", Text("TopicTest")),
@@ -189,6 +208,7 @@ mod tests {
             code: SEND_MESSAGE_V2,
             flag: 0,
             fields: &fields,
+            signer,
         };
         let mut frame = Vec::new();
         request.write(1, b"hello", &mut frame);
@@ -220,6 +240,22 @@ mod tests {
             ]
         );
         assert!(frame.ends_with(b"\x00\x01n\x00\x00\x00\x08broker-ahello"));
+    }
+
+    #[test]
+    fn signatures_equal_those_of_javas_signer() {
+        for (token, signature) in [
+            ("", "unEJquYqbAuoGwa4bpx8b12cp/E="),
+            ("tok", "ibMx3XQKIVn20Bzse1fODNyOZCU="),
+        ] {
+            let signer = Credentials::new("rocketmq2".into(), "12345678", token.into());
+            for binary in [false, true] {
+                let frame = send_as(Some(&signer), binary);
+                assert_eq!(length(&frame), Ok(Some(frame.len())));
+                let has = |text: &str| memchr::memmem::find(&frame, text.as_bytes()).is_some();
+                assert!(has("rocketmq2") && has(signature) && has(token));
+            }
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod clock;
 pub mod config;
 mod conn;
 mod consume;
+mod credentials;
 mod delivery;
 pub mod floor;
 mod frame;
@@ -39,5 +40,6 @@ mod usage;
 mod worker;
 
 pub use config::{Config, Kind, Role, Target};
+pub use credentials::Credentials;
 pub use report::Report;
 pub use run::{Run, Snapshot};

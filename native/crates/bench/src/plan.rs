@@ -1,6 +1,7 @@
 //! What all workers of a run share: what to send, the phase, the window, and the budget.
 
 use crate::config::{Config, Kind, Role};
+use crate::credentials::Credentials;
 use crate::ledger::Ledger;
 use crate::stamp;
 use crate::template::{Entry, SendHeader};
@@ -45,7 +46,7 @@ pub struct RolePlan {
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl RolePlan {
-    fn new(role: &Role, binary: bool) -> RolePlan {
+    fn new(role: &Role, binary: bool, signer: Option<&Credentials>) -> RolePlan {
         let names: Vec<Option<&str>> = if role.tags.is_empty() {
             vec![None]
         } else {
@@ -60,7 +61,7 @@ impl RolePlan {
                 headers.extend(
                     names
                         .iter()
-                        .map(|tag| SendHeader::new(role, binary, target, *tag)),
+                        .map(|tag| SendHeader::new(role, binary, signer, target, *tag)),
                 );
             }
             if matches!(role.kind, Kind::Batch { .. }) {
@@ -147,7 +148,7 @@ impl Shared {
         let produces = roles.clone().any(Role::produces);
         Shared {
             roles: roles
-                .map(|role| RolePlan::new(role, config.binary))
+                .map(|role| RolePlan::new(role, config.binary, config.credentials.as_ref()))
                 .collect(),
             run: stamp::Run::new(),
             ledger: config.verify.then(|| Ledger::new(oneway, consumed)),
@@ -244,7 +245,7 @@ mod tests {
     fn tags_come_by_their_weights() {
         let mut role = role(Kind::Send);
         role.tags = vec![("A".into(), 6.0), ("B".into(), 3.0), ("C".into(), 1.0)];
-        let plan = RolePlan::new(&role, false);
+        let plan = RolePlan::new(&role, false, None);
         let mut counts = [0; 3];
         (0..1000).for_each(|n| counts[plan.tag(n)] += 1);
         for (count, want) in counts.into_iter().zip([600i32, 300, 100]) {

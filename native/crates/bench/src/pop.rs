@@ -4,6 +4,7 @@
 use crate::answer::Answer;
 use crate::clock;
 use crate::config::{Kind, Role, Target};
+use crate::credentials::Credentials;
 use crate::delivery::Deliveries;
 use crate::frame::Value::{Int, Text};
 use crate::frame::{ACK_MESSAGE, POP_MESSAGE, Request};
@@ -107,6 +108,7 @@ impl Popper {
             (slot.stage, slot.from, slot.sent) = (ACKING, desk.now, desk.now);
             slot.deadline = desk.now + clock::ns(desk.shared.config.timeout);
             acknowledge(
+                desk.shared.config.credentials.as_ref(),
                 role,
                 &role.targets[ack.target as usize],
                 &ack.handle,
@@ -140,7 +142,8 @@ impl Popper {
             slot.target = walk as u32;
             let wait = clock::ns(desk.shared.config.timeout) + POLL_MS as u64 * 1_000_000;
             slot.deadline = desk.now.saturating_add(wait);
-            pop(role, &role.targets[target as usize], opaque, out);
+            let signer = desk.shared.config.credentials.as_ref();
+            pop(signer, role, &role.targets[target as usize], opaque, out);
         }
         self.idle = rest;
         next
@@ -250,7 +253,7 @@ impl Popper {
     }
 }
 
-fn pop(role: &Role, target: &Target, opaque: i32, out: &mut Vec<u8>) {
+fn pop(signer: Option<&Credentials>, role: &Role, target: &Target, opaque: i32, out: &mut Vec<u8>) {
     let invisible = match role.kind {
         Kind::Pop { invisible_ms } => invisible_ms as i64,
         _ => 0,
@@ -273,11 +276,19 @@ fn pop(role: &Role, target: &Target, opaque: i32, out: &mut Vec<u8>) {
         code: POP_MESSAGE,
         flag: 0,
         fields: &fields,
+        signer,
     };
     request.write(opaque, b"", out);
 }
 
-fn acknowledge(role: &Role, target: &Target, handle: &Handle, opaque: i32, out: &mut Vec<u8>) {
+fn acknowledge(
+    signer: Option<&Credentials>,
+    role: &Role,
+    target: &Target,
+    handle: &Handle,
+    opaque: i32,
+    out: &mut Vec<u8>,
+) {
     let topic = match handle.retry {
         1 => format!("%RETRY%{}_{}", role.group, target.topic),
         2 => format!("%RETRY%{}+{}", role.group, target.topic),
@@ -295,6 +306,7 @@ fn acknowledge(role: &Role, target: &Target, handle: &Handle, opaque: i32, out: 
         code: ACK_MESSAGE,
         flag: 0,
         fields: &fields,
+        signer,
     };
     request.write(opaque, b"", out);
 }

@@ -261,6 +261,8 @@ impl Producer {
         let payload = |n: u64| &role.payloads[(n % role.payloads.len() as u64) as usize];
         let out = &mut conn.output;
         let mut bytes = 0;
+        let begin = out.len();
+        let header;
         if let Kind::Batch { messages } = role.kind {
             // A batch is of one topic; each of its messages may have a tag of its own.
             let places = (first..first + u64::from(messages))
@@ -269,8 +271,8 @@ impl Producer {
                 .clone()
                 .map(|(_, entry, body)| entry.len(body.len()))
                 .sum();
-            plan.header(target, 0)
-                .write(opaque, &own, born, length, out);
+            header = plan.header(target, 0);
+            header.write(opaque, &own, born, length, out);
             for (n, entry, body) in places {
                 entry.write(&self.own(desk, role, n, from), body, out);
                 bytes += body.len();
@@ -278,10 +280,11 @@ impl Producer {
         } else {
             let body = payload(turn);
             bytes = body.len();
-            plan.header(target, plan.tag(first))
-                .write(opaque, &own, born, bytes, out);
+            header = plan.header(target, plan.tag(first));
+            header.write(opaque, &own, born, bytes, out);
             out.extend_from_slice(body);
         }
+        header.sign(&own, born, &mut out[begin..]);
         self.sequence += u64::from(many);
         if let Some(ledger) = &desk.shared.ledger {
             (first..self.sequence).for_each(|n| ledger.sent(self.id, n));
@@ -428,6 +431,7 @@ impl Producer {
             code: END_TRANSACTION,
             flag: if role.kind.unanswered() { ONEWAY } else { 0 },
             fields: &fields,
+            signer: desk.shared.config.credentials.as_ref(),
         };
         request.write(opaque, b"", out);
     }
@@ -501,6 +505,7 @@ pub fn greeting(shared: &Shared, group: Option<&str>, id: u64, opaque: i32, out:
         code: HEART_BEAT,
         flag: 0,
         fields: &[],
+        signer: shared.config.credentials.as_ref(),
     };
     request.write(opaque, &body, out);
 }

@@ -2,6 +2,7 @@
 //! written over.
 
 use crate::config::{Kind, Role, Target};
+use crate::credentials::{Credentials, SIGNATURE_MARK, values};
 use crate::frame::Value::{Int, Text};
 use crate::frame::{self, FIRST_OPAQUE, Request, SEND_BATCH_MESSAGE, SEND_MESSAGE_V2};
 use crate::stamp::{DIGITS, Stamp};
@@ -23,6 +24,18 @@ pub struct SendHeader {
     key_at: usize,
     keys_at: Option<usize>,
     born_at: usize,
+    signed: Option<Signed>,
+}
+
+/// The values that are signed, with marks in them, and where those are.
+struct Signed {
+    signer: Credentials,
+    values: Vec<u8>,
+    key_at: usize,
+    keys_at: Option<usize>,
+    born_at: usize,
+    /// Where the signature stands in the header.
+    signature_at: usize,
 }
 
 /// What of a message's properties differs: its UNIQ_KEY, and the number of its KEYS.
@@ -99,7 +112,13 @@ pub fn check(role: &Role) -> Result<(), String> {
 }
 
 impl SendHeader {
-    pub fn new(role: &Role, binary: bool, target: &Target, tag: Option<&str>) -> SendHeader {
+    pub fn new(
+        role: &Role,
+        binary: bool,
+        signer: Option<&Credentials>,
+        target: &Target,
+        tag: Option<&str>,
+    ) -> SendHeader {
         let batch = matches!(role.kind, Kind::Batch { .. });
         let mut sys = 0;
         if role.compressed {
@@ -109,7 +128,7 @@ impl SendHeader {
             sys |= sys_flag::PREPARED;
         }
         let text = property_text(role, tag);
-        let fields = [
+        let mut fields = vec![
             ("a", Text(&role.group)),
             ("b", Text(&target.topic)),
             ("c", Text("TBW102")),
@@ -124,6 +143,12 @@ impl SendHeader {
             ("m", Text(if batch { "true" } else { "false" })),
             ("n", Text(&target.broker)),
         ];
+        let mut signing = None;
+        if let Some(signer) = signer {
+            fields = signer.named(&fields);
+            signing = Some((signer, values(&fields)));
+            fields.push(("Signature", Text(SIGNATURE_MARK)));
+        }
         let oneway = role.kind == Kind::Oneway;
         let request = Request {
             binary,
@@ -134,6 +159,7 @@ impl SendHeader {
             },
             flag: if oneway { frame::ONEWAY } else { 0 },
             fields: &fields,
+            signer: None,
         };
         let mut bytes = Vec::new();
         request.header(FIRST_OPAQUE, &mut bytes);
@@ -147,7 +173,24 @@ impl SendHeader {
         };
         let unique = mark(&bytes, "UNIQ_KEY").unwrap_or(0);
         let after = |what: &str| mark(&bytes[unique..], what).map(|at| unique + at);
+        let signed = signing.map(|(signer, (values, starts))| {
+            let start = |name| {
+                let found = starts.iter().find(|(of, _)| *of == name);
+                found.map_or(0, |(_, at)| *at)
+            };
+            let properties = start("i");
+            let after = |what: &str| mark(&values[properties..], what).map(|at| properties + at);
+            Signed {
+                signer: signer.clone(),
+                key_at: after(KEY_MARK).unwrap_or(0),
+                keys_at: after(KEYS_MARK).map(|at| at + KEYS_MARK.len() - KEYS_DIGITS),
+                born_at: start("g"),
+                signature_at: memmem::rfind(&bytes, SIGNATURE_MARK.as_bytes()).unwrap_or(0),
+                values,
+            }
+        });
         SendHeader {
+            signed,
             opaque_at,
             key_at: after(KEY_MARK).unwrap_or(0),
             keys_at: after(KEYS_MARK).map(|at| at + KEYS_MARK.len() - KEYS_DIGITS),
@@ -178,6 +221,26 @@ impl SendHeader {
         if let Some(at) = self.keys_at {
             put_decimal(own.keys, &mut header[at..at + KEYS_DIGITS]);
         }
+    }
+}
+
+impl SendHeader {
+    /// Signs `frame`, which `write` began with the same values and which has its body now.
+    #[inline]
+    pub fn sign(&self, own: &Own, born: u64, frame: &mut [u8]) {
+        let Some(signed) = &self.signed else {
+            return;
+        };
+        let mut values = signed.values.clone();
+        put_decimal(born, &mut values[signed.born_at..][..BORN_DIGITS]);
+        own.stamp.write(&mut values[signed.key_at..][..DIGITS]);
+        if let Some(at) = signed.keys_at {
+            put_decimal(own.keys, &mut values[at..at + KEYS_DIGITS]);
+        }
+        let (header, body) = frame.split_at_mut(frame::HEAD + self.bytes.len());
+        let signature = signed.signer.sign(&values, body);
+        header[frame::HEAD + signed.signature_at..][..SIGNATURE_MARK.len()]
+            .copy_from_slice(&signature);
     }
 }
 
@@ -250,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_send_says_what_is_its_own() {
-        let header = SendHeader::new(&role(Kind::Send), false, &target(), Some("A"));
+        let header = SendHeader::new(&role(Kind::Send), false, None, &target(), Some("A"));
         let mut out = Vec::new();
         header.write(FIRST_OPAQUE + 77, &own(), 1_700_000_000_123, 5, &mut out);
         out.extend_from_slice(b"hello");
@@ -269,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_binary_send_says_the_same() {
-        let header = SendHeader::new(&role(Kind::Oneway), true, &target(), None);
+        let header = SendHeader::new(&role(Kind::Oneway), true, None, &target(), None);
         let mut out = Vec::new();
         header.write(0x0102_0304, &own(), 1_700_000_000_123, 0, &mut out);
         assert_eq!(frame::length(&out), Ok(Some(out.len())));
@@ -278,6 +341,36 @@ mod tests {
         assert!(memmem::find(&out, KEY.as_bytes()).is_some());
         assert!(memmem::find(&out, b"1700000000123").is_some());
         assert!(memmem::find(&out, b"key-0000000003").is_some());
+    }
+
+    #[test]
+    fn a_send_is_signed_as_it_is_written() {
+        let signer = Credentials::new("me".into(), "secret", "tok".into());
+        for (binary, keys) in [(false, 5), (true, 0)] {
+            let mut role = role(Kind::Send);
+            role.keys = keys;
+            let header = SendHeader::new(&role, binary, Some(&signer), &target(), Some("A"));
+            let mut out = Vec::new();
+            header.write(FIRST_OPAQUE + 77, &own(), 1_700_000_000_123, 5, &mut out);
+            out.extend_from_slice(b"hello");
+            header.sign(&own(), 1_700_000_000_123, &mut out);
+            let keys = if keys > 0 {
+                "KEYS\u{1}key-0000000003\u{2}"
+            } else {
+                ""
+            };
+            let signed = format!(
+                "metokGTTBW102412017000000001230UNIQ_KEY\u{1}{KEY}\u{2}WAIT\u{1}true\u{2}TAGS\u{1}A\u{2}\
+                 {keys}region\u{1}\"eu\"\u{2}0falsefalsebroker-a"
+            );
+            let right = signer.sign(signed.as_bytes(), b"hello");
+            assert!(
+                memmem::find(&out, &right).is_some(),
+                "{}",
+                out.escape_ascii()
+            );
+            assert!(memmem::find(&out, b"!!!!").is_none());
+        }
     }
 
     #[test]
@@ -309,13 +402,14 @@ mod tests {
                 r#"DELAY\u00013\u0002"#,
             ),
         ] {
-            let header = SendHeader::new(&role(kind), false, &target(), None);
+            let header = SendHeader::new(&role(kind), false, None, &target(), None);
             let text = String::from_utf8_lossy(&header.bytes).into_owned();
             assert!(text.contains(part), "{part} not in {text}");
         }
         let half = SendHeader::new(
             &role(Kind::Transaction { oneway: false }),
             false,
+            None,
             &target(),
             None,
         );

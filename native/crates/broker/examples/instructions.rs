@@ -5,12 +5,14 @@
 //! `index` is what the indexing thread does meanwhile (`Indexer::index_some`). `benches/instructions`
 //! runs it and divides by COUNT. Without callgrind the time that is printed says what caches do.
 
+use pyrmq_broker::wire::access;
 use pyrmq_broker::wire::frame::split;
 use pyrmq_broker::wire::header::Header;
 use pyrmq_broker::wire::pull::ALIKE;
 use pyrmq_broker::wire::{Budget, Context, Session};
-use pyrmq_broker::{Broker, PullGrants};
+use pyrmq_broker::{Broker, Keyring, PullGrants};
 use pyrmq_format::host::Host;
+use pyrmq_sign::{Key, encode};
 use pyrmq_store::{Content, Message, Store, StoreConfig, Topic, TopicSettings};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -107,6 +109,39 @@ fn push_frame(out: &mut Vec<u8>, header: &str, body: &[u8]) {
     out.extend_from_slice(body);
 }
 
+const ACCESS_KEY: &str = "rocketmq2";
+const SECRET_KEY: &str = "12345678";
+
+/// The same header with an access key and the signature that its owner makes.
+fn signed(header: &str, body: &[u8]) -> String {
+    let with_field = |header: &str, name: &str, value: &str| {
+        header.replacen(
+            "\"extFields\":{",
+            &format!("\"extFields\":{{\"{name}\":\"{value}\","),
+            1,
+        )
+    };
+    let header = with_field(header, "AccessKey", ACCESS_KEY);
+    let (_, fields) = header.split_once("\"extFields\":{").unwrap();
+    let (fields, _) = fields.split_once('}').unwrap();
+    let mut fields: Vec<_> = fields
+        .split("\",")
+        .map(|field| field.split_once(':').unwrap())
+        .collect();
+    fields.sort();
+    let values = fields.iter().map(|(_, value)| value.trim_matches('"'));
+    let values = values
+        .collect::<String>()
+        .replace("\\u0001", "\u{1}")
+        .replace("\\u0002", "\u{2}");
+    let mac = Key::new(SECRET_KEY.as_bytes()).mac(values.as_bytes(), body);
+    with_field(
+        &header,
+        "Signature",
+        std::str::from_utf8(&encode(&mac)).unwrap(),
+    )
+}
+
 fn batch_body(n: usize) -> Vec<u8> {
     let mut out = Vec::new();
     for i in 0..BATCH {
@@ -127,6 +162,7 @@ struct Rig {
     store: Arc<Store>,
     grants: Arc<PullGrants>,
     session: Session,
+    context: Option<Arc<Context>>,
     out: Vec<u8>,
     _dir: tempfile::TempDir,
 }
@@ -151,15 +187,30 @@ impl Rig {
         let grants = Arc::<PullGrants>::default();
         let broker = Broker::new(store.clone(), None, "DefaultRegion", "DefaultCluster", true);
         let broker = broker.with_pulls(grants.clone());
-        let context = Arc::new(Context::new(broker, "DefaultRegion", true));
+        let context = Some(Arc::new(Context::new(broker, "DefaultRegion", true)));
         let host = Host::new("10.1.2.3:4567".parse().unwrap());
         Rig {
             store,
             grants,
-            session: Session::new(Some(context), Arc::new(Budget::new(1 << 26)), host),
+            session: Session::new(context.clone(), Arc::new(Budget::new(1 << 26)), host),
+            context,
             out: Vec::new(),
             _dir: dir,
         }
+    }
+
+    /// The same with access control: one user may send to all topics.
+    fn guarded(names: &[String]) -> Rig {
+        let mut rig = Rig::new(names);
+        let ring = Arc::<Keyring>::default();
+        ring.replace([(ACCESS_KEY, SECRET_KEY)]).unwrap();
+        let host = Host::new("10.1.2.3:4567".parse().unwrap());
+        let session = Session::new(rig.context.clone(), Arc::new(Budget::new(1 << 26)), host);
+        rig.session = session.with_keyring(ring);
+        for name in names {
+            assert!(rig.session.grant_access(access::SEND, ACCESS_KEY, name));
+        }
+        rig
     }
 
     fn topic(&self, name: &str) -> Arc<Topic> {
@@ -259,6 +310,18 @@ fn sends(client: Client, count: usize, per_feed: usize, topics: usize) {
     rig.store.close().unwrap();
 }
 
+fn signed_sends(count: usize, per_feed: usize) {
+    let names = ["TopicTest00000".to_owned()];
+    let mut rig = Rig::guarded(&names);
+    let body = vec![b'x'; BODY];
+    let (all, warm) = rounds(count, per_feed, |out, n| {
+        let header = signed(&send_header(Client::Java5, &names[0], n), &body);
+        push_frame(out, &header, &body)
+    });
+    rig.serve(&all, warm);
+    rig.store.close().unwrap();
+}
+
 fn batches(count: usize) {
     let names = ["TopicTest00000".to_owned()];
     let mut rig = Rig::new(&names);
@@ -317,7 +380,7 @@ fn pulls(count: usize) {
     let values = ["ConsumerGroup", name, "0", "6", "*", &now, "TAG"];
     let alike: [_; ALIKE.len()] = std::array::from_fn(|i| Some(values[i].as_bytes()));
     let grant = rig.grants.grant(name, "ConsumerGroup", 0, &[]).unwrap();
-    rig.session.grant_pull(11, &alike, grant);
+    rig.session.grant_pull(11, &alike, None, grant);
     let (all, warm) = rounds(count, 1, |out, n| {
         push_frame(
             out,
@@ -359,6 +422,8 @@ fn main() {
         "send-java49" => sends(Client::Java49, count, IN_FLIGHT, 1),
         "send-go" => sends(Client::Go, count, IN_FLIGHT, 1),
         "send-single" => sends(Client::Java5, count, 1, 1),
+        "send-signed" => signed_sends(count, IN_FLIGHT),
+        "send-signed-single" => signed_sends(count, 1),
         "send-topics" => sends(Client::Java5, count, IN_FLIGHT, TOPICS),
         "batch" => batches(count),
         "pull" => pulls(count),

@@ -35,6 +35,7 @@ fn a_half_waits_and_is_settled_once_it_is_written() {
         group: b"pg",
         ids,
         from_check: false,
+        topic: None,
     };
     let ops = || rig.topic(OP_TOPIC).queue(0).unwrap().max_offset();
     let mut appender = rig.broker.appender();
@@ -67,6 +68,7 @@ fn an_appender_that_panics_appends_nothing_more() {
         group: b"pg",
         ids: [b"U", b""],
         from_check: false,
+        topic: None,
     };
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let mut appender = rig.broker.appender();
@@ -123,6 +125,7 @@ fn a_half_that_is_staged_only_is_left_to_a_decision() {
         group: b"pg",
         ids: [b"U", b""],
         from_check: false,
+        topic: None,
     };
     assert_eq!(appender.end_transaction(&end, true), Ended::NeedsDecision);
     appender.keep_staged();

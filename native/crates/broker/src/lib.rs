@@ -15,6 +15,7 @@ mod context;
 pub mod delay;
 pub mod facts;
 mod forms;
+mod keyring;
 mod plan;
 mod pull;
 mod pull_grants;
@@ -29,5 +30,6 @@ pub mod wire;
 
 pub use appender::{Appender, Ended};
 pub use context::Broker;
+pub use keyring::{Keyring, Subject};
 pub use pull_grants::{Grant, PullGrants, Pulled};
 pub use request::{Decision, Refusal, Scratch, SendRequest, Sent, Stored};

@@ -29,6 +29,11 @@ pub struct Bytes {
 }
 
 impl Bytes {
+    pub const NONE: Bytes = Bytes {
+        ptr: std::ptr::null(),
+        len: 0,
+    };
+
     pub fn of(b: &[u8]) -> Self {
         Bytes {
             ptr: b.as_ptr(),

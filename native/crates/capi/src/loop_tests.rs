@@ -68,6 +68,7 @@ impl Rig {
         let listener = Box::new(Listener {
             context: Some(Arc::new(Context::new(broker, "R", true))),
             budget: Arc::new(Budget::new(1 << 24)),
+            keyring: None,
         });
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
         let address = Arc::as_ptr(&store).cast();

@@ -1,11 +1,11 @@
 //! The entries of the C table for sessions.
 
 use super::border::{Bytes, FAILED, NONE, OK, code_of, guarded, slice, slice_mut};
-use pyrmq_broker::Decision;
 use pyrmq_broker::wire::frame::Codec;
 use pyrmq_broker::wire::pull::ALIKE;
 use pyrmq_broker::wire::reply::To;
 use pyrmq_broker::wire::{Budget, Command, Context, Session, WireError};
+use pyrmq_broker::{Decision, Keyring};
 use pyrmq_format::host::Host;
 use pyrmq_server::{Connection, Descriptor, Received, Report, Status, Visit, clear_out};
 use std::cell::RefCell;
@@ -19,6 +19,8 @@ pub struct Listener {
     /// None: nothing is stored, every frame is a command.
     pub context: Option<Arc<Context>>,
     pub budget: Arc<Budget>,
+    /// None: no access control.
+    pub keyring: Option<Arc<Keyring>>,
 }
 
 /// What receiving from a socket gave.
@@ -55,6 +57,8 @@ pub struct CommandOut {
     pub remark: Bytes,
     pub body: Bytes,
     pub frame: Bytes,
+    /// Who has signed it; a null pointer: nobody, as far as the session could verify that.
+    pub subject: Bytes,
 }
 
 /// A session with what the C side may still read.
@@ -94,6 +98,10 @@ pub unsafe extern "C" fn session_new(
         };
         let host = Host::new(SocketAddr::new(ip, port));
         let session = Session::new(listener.context.clone(), listener.budget.clone(), host);
+        let session = match &listener.keyring {
+            Some(keyring) => session.with_keyring(keyring.clone()),
+            None => session,
+        };
         let made = Connected {
             connection: Arc::new(Connection::new(session)),
             command: None,
@@ -312,23 +320,29 @@ pub unsafe extern "C" fn session_grant_pull(
     queue_id: u32,
     tags: *const i32,
     n_tags: usize,
+    subject: Bytes,
 ) -> i32 {
     guarded(|| {
         // SAFETY: promised by the header: a session of ours, as many fields as `ALIKE` has, areas as
         // long as stated.
-        let (h, alike, topic, group, tags) = unsafe {
+        let (h, alike, topic, group, tags, subject_text) = unsafe {
             (
                 connected(session),
                 slice(alike, ALIKE.len()),
                 slice(topic.ptr, topic.len),
                 slice(group.ptr, group.len),
                 slice(tags, n_tags),
+                slice(subject.ptr, subject.len),
             )
         };
-        let (Ok(topic), Ok(group)) = (std::str::from_utf8(topic), std::str::from_utf8(group))
-        else {
+        let (Ok(topic), Ok(group), Ok(subject_text)) = (
+            std::str::from_utf8(topic),
+            std::str::from_utf8(group),
+            std::str::from_utf8(subject_text),
+        ) else {
             return FAILED;
         };
+        let subject = (!subject.ptr.is_null()).then_some(subject_text);
         let mut fields = [None; ALIKE.len()];
         for (field, text) in fields.iter_mut().zip(alike) {
             // SAFETY: the field's text is as long as stated; null means that there is none.
@@ -341,9 +355,36 @@ pub unsafe extern "C" fn session_grant_pull(
             let Some(grant) = context.broker.pulls().grant(topic, group, queue_id, tags) else {
                 return NONE;
             };
-            session.grant_pull(code, &fields, grant);
+            session.grant_pull(code, &fields, subject, grant);
             OK
         })
+    })
+}
+
+pub unsafe extern "C" fn session_grant_access(
+    session: *mut c_void,
+    rights: u8,
+    subject: Bytes,
+    resource: Bytes,
+) -> i32 {
+    guarded(|| {
+        // SAFETY: promised by the header: a session of ours, areas as long as stated.
+        let (h, subject, resource) = unsafe {
+            (
+                connected(session),
+                slice(subject.ptr, subject.len),
+                slice(resource.ptr, resource.len),
+            )
+        };
+        let (Ok(subject), Ok(resource)) =
+            (std::str::from_utf8(subject), std::str::from_utf8(resource))
+        else {
+            return FAILED;
+        };
+        let granted = h
+            .connection
+            .with_session(|session| session.grant_access(rights, subject, resource));
+        if granted { OK } else { NONE }
     })
 }
 
@@ -376,6 +417,7 @@ pub unsafe extern "C" fn session_command(session: *mut c_void, result: *mut Comm
         }
         let remark = command.header.remark.map(&mut text);
         let header = &command.header;
+        let subject = h.connection.with_session(|s| s.subject_of(command));
         let report = CommandOut {
             code: header.code,
             opaque: header.opaque,
@@ -388,6 +430,7 @@ pub unsafe extern "C" fn session_command(session: *mut c_void, result: *mut Comm
             remark: Bytes::of(remark.map_or(&[], |r| &h.texts[r])),
             body: Bytes::of(command.body()),
             frame: Bytes::of(frame),
+            subject: subject.map_or(Bytes::NONE, |name| Bytes::of(name.as_bytes())),
         };
         // SAFETY: the result is writable.
         unsafe { result.write(report) };

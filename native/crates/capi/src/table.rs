@@ -10,8 +10,8 @@ use super::ready_loop::{
 use super::session::{
     CommandOut, ReceivedOut, SentOut, session_active, session_answer, session_command,
     session_error, session_ext, session_feed, session_filled, session_free, session_give_up,
-    session_grant_pull, session_new, session_receive, session_release, session_report,
-    session_resend, session_send_released, session_space,
+    session_grant_access, session_grant_pull, session_new, session_receive, session_release,
+    session_report, session_resend, session_send_released, session_space,
 };
 use super::store::{
     ChunkOut, GetOut, chunk_release, scan_tags, store_get, store_notify_on_arrival, store_stall,
@@ -21,7 +21,7 @@ use pyrmq_server::Report;
 use std::ffi::{CStr, c_void};
 
 /// Changes whenever what stands in this header does.
-pub const ABI_VERSION: u32 = 8;
+pub const ABI_VERSION: u32 = 9;
 /// Ext fields by which pulls are told apart: `ALIKE` in wire/pull.rs.
 pub const N_ALIKE: usize = 7;
 const _: () = assert!(N_ALIKE == pyrmq_broker::wire::pull::ALIKE.len());
@@ -129,6 +129,7 @@ pub struct Table {
     pub session_filled: unsafe extern "C" fn(session: *mut c_void, room: usize, n: usize),
     /// Pulls with this code and these fields (PYRMQ_N_ALIKE of them; a null pointer: no such field)
     /// are answered in session_feed from now on, until PullGrants.revoke. `tags`: codes to select by.
+    /// `subject`: with access control, who has to have signed them; a null pointer: none are answered.
     pub session_grant_pull: unsafe extern "C" fn(
         session: *mut c_void,
         code: i32,
@@ -138,6 +139,15 @@ pub struct Table {
         queue_id: u32,
         tags: *const i32,
         n_tags: usize,
+        subject: Bytes,
+    ) -> i32,
+    /// Until the keyring is changed or revoked, what `subject` has signed may do this to `resource`.
+    /// PYRMQ_NONE without access control.
+    pub session_grant_access: unsafe extern "C" fn(
+        session: *mut c_void,
+        rights: u8,
+        subject: Bytes,
+        resource: Bytes,
     ) -> i32,
     /// Gives back the memory of an unfinished frame. The connection is of no use then.
     pub session_give_up: unsafe extern "C" fn(session: *mut c_void),
@@ -236,6 +246,7 @@ pub static TABLE: Table = Table {
     session_space,
     session_filled,
     session_grant_pull,
+    session_grant_access,
     session_give_up,
     ready_loop_new,
     ready_loop_free,

@@ -123,6 +123,7 @@ mod tests {
                     code: 310,
                     flag: 0,
                     fields: &[],
+                    signer: None,
                 };
                 let mut frame = Vec::new();
                 request.write(5, &vec![b'x'; *n], &mut frame);

@@ -133,6 +133,7 @@ impl Run {
                 group: GROUP,
                 ids: [b"", b""],
                 from_check: false,
+                topic: None,
             };
             let waited = txn.find(offset).is_some_and(|p| p.phys == phys);
             let settled = txn.settle_plain(&mut guard, &end).unwrap();

@@ -15,6 +15,8 @@ pub struct End<'a> {
     /// msgId and transactionId; empty if not given.
     pub ids: [&'a [u8]; 2],
     pub from_check: bool,
+    /// The topic that its message has to be for; None: any.
+    pub topic: Option<&'a [u8]>,
 }
 
 impl End<'_> {
@@ -23,7 +25,9 @@ impl End<'_> {
     fn is_about(&self, fields: &Fields<'_>) -> bool {
         let key = fields.unique_key;
         let named = self.ids.iter().any(|id| !id.is_empty());
-        fields.group == self.group && (key.is_empty() || !named || self.ids.contains(&key))
+        fields.group == self.group
+            && self.topic.is_none_or(|topic| topic == fields.topic)
+            && (key.is_empty() || !named || self.ids.contains(&key))
     }
 }
 

@@ -330,6 +330,7 @@ pub fn end<'a>(done: &Appended, commit: bool) -> End<'a> {
         group: GROUP,
         ids: [b"", b""],
         from_check: false,
+        topic: None,
     }
 }
 

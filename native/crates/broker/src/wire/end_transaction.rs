@@ -17,6 +17,7 @@ pub fn read<'a>(header: &Header, frame: &'a [u8]) -> Option<End<'a>> {
         group: b"",
         ids: [b"", b""],
         from_check: false,
+        topic: None,
     };
     let mut how = 0;
     for (name, value) in &header.ext {
@@ -34,6 +35,13 @@ pub fn read<'a>(header: &Header, frame: &'a [u8]) -> Option<End<'a>> {
     }
     end.commit = how == sys_flag::COMMIT as i64;
     (end.commit || how == sys_flag::ROLLBACK as i64).then_some(end)
+}
+
+/// The topic that it names: that of the message, if it is right.
+pub fn topic<'a>(header: &Header, frame: &'a [u8]) -> Option<&'a [u8]> {
+    let is_topic = |(name, _): &&(Raw, Raw)| name.bytes(frame) == b"topic";
+    let (_, value) = header.ext.iter().find(is_topic)?;
+    plain(value, frame)
 }
 
 /// The bytes of a value, None if they would have to be unescaped first.

@@ -1,12 +1,17 @@
 //! Remoting frames: bytes in, typed requests out; typed answers in, bytes out.
 //!
 //! `session` is fed what arrived and says what to send; it knows no sockets. `frame` and `header`
-//! split and read, `shape` reads headers that are like earlier ones, `send_fields` and `end_transaction` make requests for `broker`, `pull` finds pulls that
-//! were granted, `reply` writes answers, `unconfirmed` keeps those that have to wait.
+//! split and read, `shape` reads headers that are like earlier ones, `send_fields` and `end_transaction`
+//! make requests for `broker`, `pull` finds pulls that were granted, `reply` writes answers, `unconfirmed`
+//! keeps those that have to wait. With access control `ahead` verifies signatures, in the `order` of a
+//! header's fields, and `access` knows what was granted to whom.
 
+pub mod access;
+mod ahead;
 mod end_transaction;
 pub mod frame;
 pub mod header;
+mod order;
 pub mod pull;
 pub mod reply;
 pub mod send_fields;

@@ -2,6 +2,7 @@
 //!
 //! Two pulls are alike if all that the broker checks is the same, byte for byte: the fields of `ALIKE`.
 
+use super::access::Verified;
 use super::frame::Parts;
 use super::header::Header;
 use super::reply::{self, To};
@@ -50,6 +51,8 @@ struct Wanted {
 struct Kept {
     grant: Arc<Grant>,
     learnt: Learnt,
+    /// Of the keyring, when it was granted.
+    generation: u64,
 }
 
 /// The grants of one connection.
@@ -63,17 +66,18 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// From now on pulls of this code with these values of `ALIKE` are answered, if there is memory for
-    /// one more.
+    /// From now on pulls of this code with these values of `ALIKE` are answered, if `signer` has signed
+    /// them, and if there is memory for one more.
     pub fn keep(
         &mut self,
         shared: &Arc<PullGrants>,
         code: i32,
         fields: &[Option<&[u8]>; ALIKE.len()],
+        signer: Option<&Verified>,
         grant: Arc<Grant>,
     ) {
         let mut key = Vec::new();
-        push_key(&mut key, code, fields);
+        push_key(&mut key, code, fields, signer);
         if key.len() > MAX_KEY {
             return;
         }
@@ -93,8 +97,12 @@ impl Grants {
         if shared.reserve(size) {
             self.shared = Some(shared.clone());
             self.kept += size;
-            let learnt = Learnt::default();
-            self.by_key.insert(key.into(), Kept { grant, learnt });
+            let kept = Kept {
+                grant,
+                learnt: Learnt::default(),
+                generation: signer.map_or(0, |s| s.generation),
+            };
+            self.by_key.insert(key.into(), kept);
         }
     }
 
@@ -119,13 +127,16 @@ impl Grants {
         }
     }
 
-    /// Appends the answer to a pull that is granted. False if the broker in Python has to answer.
+    /// Appends the answer to a pull that is granted to its signer. False if the broker in Python has to
+    /// answer.
+    #[allow(clippy::too_many_arguments)]
     pub fn answer(
         &mut self,
         broker: &Broker,
         header: &Header,
         frame: &[u8],
         parts: &Parts,
+        signer: Option<&Verified>,
         memory: &mut PullMemory,
         out: &mut Vec<u8>,
     ) -> bool {
@@ -134,13 +145,15 @@ impl Grants {
         if self.by_key.is_empty() || header.is_oneway() || is_full {
             return false;
         }
-        let Some(wanted) = read(header, frame, key) else {
+        let Some(wanted) = read(header, frame, signer, key) else {
             return false;
         };
-        let Some(Kept { grant, learnt }) = self.by_key.get(&key[..]) else {
+        let Some(kept) = self.by_key.get(&key[..]) else {
             return false;
         };
-        if !broker.pulls().is_good(grant) {
+        let Kept { grant, learnt, .. } = kept;
+        let is_good = kept.generation == signer.map_or(0, |s| s.generation);
+        if !is_good || !broker.pulls().is_good(grant) {
             self.forget(key);
             return false;
         }
@@ -176,7 +189,12 @@ fn size_of_entry(key: &[u8], grant: &Grant) -> usize {
     128 + key.len() + grant.size()
 }
 
-fn push_key(key: &mut Vec<u8>, code: i32, fields: &[Option<&[u8]>; ALIKE.len()]) {
+fn push_key(
+    key: &mut Vec<u8>,
+    code: i32,
+    fields: &[Option<&[u8]>; ALIKE.len()],
+    signer: Option<&Verified>,
+) {
     key.clear();
     key.extend_from_slice(&code.to_be_bytes());
     for field in fields {
@@ -184,10 +202,17 @@ fn push_key(key: &mut Vec<u8>, code: i32, fields: &[Option<&[u8]>; ALIKE.len()])
         key.extend_from_slice(&len.to_be_bytes());
         key.extend_from_slice(field.unwrap_or_default());
     }
+    // Behind all fields, whose number is the same in all keys.
+    key.extend_from_slice(signer.map_or("", |s| s.subject.name()).as_bytes());
 }
 
 /// Reads a pull; `key` is what it is found by. None if something is missing or written in an unusual way.
-fn read(header: &Header, frame: &[u8], key: &mut Vec<u8>) -> Option<Wanted> {
+fn read(
+    header: &Header,
+    frame: &[u8],
+    signer: Option<&Verified>,
+    key: &mut Vec<u8>,
+) -> Option<Wanted> {
     let mut alike: [Option<&[u8]>; ALIKE.len()] = [None; ALIKE.len()];
     let (mut offset, mut max_count, mut commit) = (None, None, None);
     for (name, value) in &header.ext {
@@ -206,7 +231,7 @@ fn read(header: &Header, frame: &[u8], key: &mut Vec<u8>) -> Option<Wanted> {
             }
         }
     }
-    push_key(key, header.code, &alike);
+    push_key(key, header.code, &alike, signer);
     let commits = parse_i64(alike[SYS_FLAG]?)? & COMMIT_OFFSET != 0;
     Some(Wanted {
         offset: parse_i64(offset?)?,

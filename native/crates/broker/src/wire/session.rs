@@ -5,21 +5,26 @@
 //! the broker (`answer`), wait in one queue until `release`.
 
 use super::WireError;
+use super::access::{self, Guard, Verified};
+use super::ahead::Ahead;
 use super::end_transaction::{self, END_TRANSACTION};
 use super::frame::{self, Parts};
 use super::header::Header;
-use super::pull::{ALIKE, Grants, LITE_PULL_MESSAGE, PULL_MESSAGE, PullMemory};
+use super::pull::{Grants, LITE_PULL_MESSAGE, PULL_MESSAGE, PullMemory};
 use super::reply::{self, SendAnswer, To};
 use super::send_fields::{SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2, Texts, send_request};
 use super::shape::Shapes;
 use super::unconfirmed::Unconfirmed;
-use crate::{Appender, Broker, Decision, Ended, Grant, Refusal, Scratch, Sent, codes};
+use crate::{Appender, Broker, Decision, Ended, Keyring, Refusal, Scratch, Sent, codes};
 use pyrmq_format::host::Host;
 use pyrmq_store::Topic;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[path = "guarded.rs"]
+mod guarded;
 
 /// Commands that one feed hands over at most; what follows waits for the next feed.
 pub const MAX_COMMANDS: usize = 64;
@@ -71,6 +76,8 @@ pub struct Command {
     pub header: Header,
     pub frame: Vec<u8>,
     pub parts: Parts,
+    /// Who signed it, as far as the session could verify that.
+    signer: Option<Verified>,
 }
 
 impl Command {
@@ -89,6 +96,8 @@ pub struct Session {
     unconfirmed: Unconfirmed,
     last_topic: Option<Arc<Topic>>,
     grants: Grants,
+    /// None: no access control.
+    guard: Option<Box<Guard>>,
 }
 
 /// Memory that one frame after the other uses, on all connections.
@@ -99,6 +108,7 @@ struct Memory {
     texts: Texts,
     scratch: Scratch,
     pull: PullMemory,
+    ahead: Ahead,
 }
 
 thread_local! {
@@ -118,7 +128,14 @@ impl Session {
             unconfirmed: Unconfirmed::default(),
             last_topic: None,
             grants: Grants::default(),
+            guard: None,
         }
+    }
+
+    /// Verifies signatures from now on, and answers only what was granted to who signed it.
+    pub fn with_keyring(mut self, keyring: Arc<Keyring>) -> Self {
+        self.guard = Some(Box::new(Guard::new(keyring)));
+        self
     }
 
     /// Takes `data`, appends what can be answered now to `out`. After an error the connection is to be
@@ -198,25 +215,26 @@ impl Session {
         feed: &mut Feed<'_, '_>,
         mut data: &'d [u8],
     ) -> Result<&'d [u8], WireError> {
+        if self.guard.is_some() {
+            return self.guarded_frames(feed, data);
+        }
         while self.commands.len() < MAX_COMMANDS {
             let Some(parts) = frame::split(data)? else {
                 break;
             };
             let (frame, rest) = data.split_at(parts.total);
-            self.frame(feed, frame, parts)?;
+            let Memory { header, shapes, .. } = &mut *feed.memory;
+            shapes.read_header(header, parts.codec, frame, parts.header_end)?;
+            self.frame(feed, frame, parts);
             data = rest;
         }
         Ok(data)
     }
 
-    fn frame(
-        &mut self,
-        feed: &mut Feed<'_, '_>,
-        frame: &[u8],
-        parts: Parts,
-    ) -> Result<(), WireError> {
-        let Memory { header, shapes, .. } = &mut *feed.memory;
-        shapes.read_header(header, parts.codec, frame, parts.header_end)?;
+    /// Handles the frame whose header is in memory.
+    #[inline(always)]
+    fn frame(&mut self, feed: &mut Feed<'_, '_>, frame: &[u8], parts: Parts) {
+        let header = &feed.memory.header;
         let handled = match header.code {
             _ if header.is_response() => false,
             SEND_MESSAGE | SEND_MESSAGE_V2 | SEND_BATCH_MESSAGE => {
@@ -231,9 +249,9 @@ impl Session {
                 header: feed.memory.header.clone(),
                 frame: frame.to_vec(),
                 parts,
+                signer: self.signer().cloned(),
             });
         }
-        Ok(())
     }
 
     /// Whether the send was stored or refused; otherwise the broker has to decide.
@@ -258,8 +276,19 @@ impl Session {
             opaque: header.opaque,
         };
         let host = self.born_host;
+        // What the broker has decided about was allowed.
+        let mut guard = self.guard.as_mut().filter(|_| decision.is_none());
         let sent = match send_request(header, frame, &parts, host, decision, texts) {
-            Ok(request) => appender.send(&request, &mut self.last_topic, scratch),
+            Ok(request) => {
+                if guard
+                    .as_mut()
+                    .is_some_and(|g| !g.allows_send(request.topic))
+                {
+                    return false;
+                }
+                appender.send(&request, &mut self.last_topic, scratch)
+            }
+            Err(_) if guard.is_some() => return false,
             Err(refusal) => Sent::Refused(refusal),
         };
         let start = feed.out.len();
@@ -292,11 +321,18 @@ impl Session {
     /// Whether the transaction was settled or refused; otherwise the broker has to decide.
     fn end_transaction(&mut self, feed: &mut Feed<'_, '_>, frame: &[u8], parts: Parts) -> bool {
         let header = &feed.memory.header;
-        let (Some(end), Some(appender)) =
+        let (Some(mut end), Some(appender)) =
             (end_transaction::read(header, frame), &mut feed.appender)
         else {
             return false;
         };
+        if let Some(guard) = &mut self.guard {
+            end.topic = end_transaction::topic(header, frame);
+            let may = |topic| guard.allows(access::END_TRANSACTION, topic);
+            if !end.topic.is_some_and(may) {
+                return false;
+            }
+        }
         let to = To {
             codec: parts.codec,
             opaque: header.opaque,
@@ -326,21 +362,17 @@ impl Session {
         if !self.commands.is_empty() {
             return false;
         }
+        let signer = match &self.guard {
+            Some(guard) => match guard.signer() {
+                None => return false,
+                signed => signed,
+            },
+            None => None,
+        };
         let Memory { header, pull, .. } = &mut *feed.memory;
         let grants = &mut self.grants;
-        grants.answer(&context.broker, header, frame, &parts, pull, feed.out)
-    }
-
-    /// From now on pulls with this code and these fields are answered as those of `group` from the queue.
-    pub fn grant_pull(
-        &mut self,
-        code: i32,
-        alike: &[Option<&[u8]>; ALIKE.len()],
-        grant: Arc<Grant>,
-    ) {
-        if let Some(context) = &self.context {
-            self.grants.keep(context.broker.pulls(), code, alike, grant);
-        }
+        let broker = &context.broker;
+        grants.answer(broker, header, frame, &parts, signer, pull, feed.out)
     }
 
     /// What all sessions of the broker share; None: this is no broker's session.

@@ -10,6 +10,7 @@
 use super::WireError;
 use super::frame::Codec;
 use super::header::Header;
+use super::order::Order;
 use pyrmq_format::json::{JsonResult, Raw, Scanner, end_of_plain};
 use pyrmq_format::parse_i64;
 
@@ -33,24 +34,31 @@ pub struct Shapes {
 }
 
 impl Shapes {
-    /// `Header::read`, sooner for headers that are written like earlier ones.
+    /// `Header::read`, sooner for headers that are written like earlier ones. Whether it was one: then
+    /// `order` is its order.
     pub fn read_header(
         &mut self,
         header: &mut Header,
         codec: Codec,
         frame: &[u8],
         header_end: usize,
-    ) -> Result<(), WireError> {
+    ) -> Result<bool, WireError> {
         if codec != Codec::Json {
-            return header.read(codec, frame, header_end);
+            header.read(codec, frame, header_end)?;
+            return Ok(false);
         }
         let text = &frame[..header_end];
         if self.read(text, header) {
-            return Ok(());
+            return Ok(true);
         }
         header.read(codec, frame, header_end)?;
         self.learn(text, header);
-        Ok(())
+        Ok(false)
+    }
+
+    /// The order in which the fields of headers of the shape that fitted last are signed.
+    pub fn order(&self) -> Option<&Order> {
+        self.shapes.get(self.last)?.order.as_ref()
     }
 
     /// Reads the header at `8..` of `text` if it has one of the shapes. False: `header` holds nothing
@@ -130,6 +138,8 @@ struct Shape {
     fields: usize,
     /// What all headers of this shape say; without remark and ext fields.
     common: Header,
+    /// In which its fields are signed.
+    order: Option<Order>,
     /// A header fitted since somebody looked for one that may go.
     used: bool,
 }
@@ -213,6 +223,7 @@ impl Shape {
                 ext: Vec::new(),
                 ..*header
             },
+            order: Order::of(header, text),
             used: false,
         };
         // It must read what it was made of as it was read.

@@ -288,9 +288,16 @@ fn read_all(steps: Vec<Step>, count: impl Fn(bool)) -> Result<(), TestCaseError>
             prop_assert!(expected.is_ok(), "{}", text.escape_ascii());
         }
         let done = shapes.read_header(&mut header, Codec::Json, &text, text.len());
-        prop_assert_eq!(&done, &expected);
+        prop_assert_eq!(&done.as_ref().map(drop), &expected.as_ref().map(drop));
         if done.is_ok() {
             prop_assert_eq!(&header, &plain, "{}", text.escape_ascii());
+        }
+        if done == Ok(true) {
+            // Also the order in which its fields are signed.
+            let signed = |order: &Order| order.values(&header).collect::<Vec<_>>();
+            let of_shape = shapes.order().map(signed);
+            let of_header = Order::of(&header, &text);
+            prop_assert_eq!(of_shape, of_header.as_ref().map(signed));
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 fn general(text: &[u8]) -> Result<Header, String> {
     let mut header = Header::default();
     let read = header.read(Codec::Json, text, text.len());
-    read.map(|()| header).map_err(|e| e.to_string())
+    read.map(|_| header).map_err(|e| e.to_string())
 }
 
 fn alike(shapes: &mut Shapes, text: &[u8]) -> Result<Header, String> {
@@ -21,7 +21,7 @@ fn alike(shapes: &mut Shapes, text: &[u8]) -> Result<Header, String> {
         ext: vec![Default::default(); 3],
     };
     let read = shapes.read_header(&mut header, Codec::Json, text, text.len());
-    read.map(|()| header).map_err(|e| e.to_string())
+    read.map(|_| header).map_err(|e| e.to_string())
 }
 
 fn framed(header: &str) -> Vec<u8> {

@@ -1,0 +1,47 @@
+//! Base64 of signatures: RFC 4648's first alphabet, padded, on one line.
+
+use crate::key::MAC;
+use subtle::ConstantTimeEq;
+
+/// Bytes of a signature as text.
+pub const SIGNATURE: usize = 28;
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+pub fn encode(mac: &[u8; MAC]) -> [u8; SIGNATURE] {
+    let mut padded = [0; MAC + 1];
+    padded[..MAC].copy_from_slice(mac);
+    let mut out = [0; SIGNATURE];
+    for (text, bytes) in out.chunks_exact_mut(4).zip(padded.chunks_exact(3)) {
+        let bits = u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]]);
+        for (i, letter) in text.iter_mut().enumerate() {
+            *letter = ALPHABET[(bits >> (18 - 6 * i) & 63) as usize];
+        }
+    }
+    out[SIGNATURE - 1] = b'=';
+    out
+}
+
+/// Whether `text` is the signature `mac`. It takes the same time wherever they differ.
+pub fn is_signature(mac: &[u8; MAC], text: &[u8]) -> bool {
+    encode(mac).ct_eq(text).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_those_of_the_standard() {
+        let mac = *b"\x00\x10\x83\x10Q\x87 \x92\x8b0\xd3\x8fA\x14\x93QU\x97a\x9b";
+        assert_eq!(&encode(&mac), b"ABCDEFGHIJKLMNOPQRSTUVWXYZs=");
+        assert_eq!(&encode(&[0xff; MAC]), b"//////////////////////////8=");
+        assert!(is_signature(&mac, b"ABCDEFGHIJKLMNOPQRSTUVWXYZs="));
+        for other in [
+            &b"ABCDEFGHIJKLMNOPQRSTUVWXYZt="[..],
+            b"",
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZs",
+        ] {
+            assert!(!is_signature(&mac, other));
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! SHA-1 of sixteen messages side by side, with AVX-512: each has a lane of 32 bits.
+
+use crate::key::{BLOCK, Key, MAC, State, bytes};
+use crate::many::{Job, MOST};
+use crate::message::Message;
+use std::arch::x86_64::*;
+
+/// So few messages are faster one by one.
+const FEW: usize = 4;
+/// What a lane without a message reads.
+static NOTHING: [u8; BLOCK] = [0; BLOCK];
+
+type Lanes = [[u32; MOST]; 5];
+
+/// None if it is not worth it, or this processor has no AVX-512.
+pub fn macs(jobs: &[Job<'_>]) -> Option<[[u8; MAC]; MOST]> {
+    if jobs.len() <= FEW || !is_x86_feature_detected!("avx512bw") {
+        return None;
+    }
+    // SAFETY: the processor has AVX-512 BW, and so AVX-512 F.
+    Some(unsafe { side_by_side(jobs) })
+}
+
+/// The states of `keys` in their lanes.
+fn begin(jobs: &[Job<'_>], state: impl Fn(&Key) -> &State) -> Lanes {
+    let mut lanes = [[0; MOST]; 5];
+    for (lane, job) in jobs.iter().enumerate() {
+        for (words, word) in lanes.iter_mut().zip(state(job.key)) {
+            words[lane] = *word;
+        }
+    }
+    lanes
+}
+
+fn state_of(lanes: &Lanes, lane: usize) -> State {
+    lanes.map(|words| words[lane])
+}
+
+#[target_feature(enable = "avx512f,avx512bw")]
+fn side_by_side(jobs: &[Job<'_>]) -> [[u8; MAC]; MOST] {
+    let mut messages: [Option<Message<'_>>; MOST] = std::array::from_fn(|lane| {
+        let job = jobs.get(lane)?;
+        Some(Message::behind_key(job.head, job.body))
+    });
+    let mut out = [[0; MAC]; MOST];
+    let mut inner = begin(jobs, |key| &key.inner);
+    let mut done = [[0; MOST]; 5];
+    let mut at_work = jobs.len();
+    while at_work > FEW {
+        // All go on until the shortest one ends.
+        let left = messages.iter().flatten().map(Message::left);
+        let steps = left.min().unwrap_or(0);
+        let mut state = load(&inner);
+        for _ in 0..steps {
+            let mut blocks = [&NOTHING; MOST];
+            for (block, message) in blocks.iter_mut().zip(&mut messages) {
+                if let Some(message) = message {
+                    *block = message.next();
+                }
+            }
+            let words = transposed(blocks);
+            state = compress(state, words);
+        }
+        inner = store(state);
+        for (lane, message) in messages.iter_mut().enumerate() {
+            if message.as_ref().is_some_and(|m| m.left() == 0) {
+                for (done, inner) in done.iter_mut().zip(&inner) {
+                    done[lane] = inner[lane];
+                }
+                *message = None;
+                at_work -= 1;
+            }
+        }
+    }
+    // What is hashed is one block: the digest, a bit and the length.
+    let mut words = [_mm512_setzero_si512(); 16];
+    for (word, digest) in words.iter_mut().zip(load(&done)) {
+        *word = digest;
+    }
+    words[5] = _mm512_set1_epi32(i32::MIN);
+    words[15] = _mm512_set1_epi32(8 * (BLOCK + MAC) as i32);
+    let outer = store(compress(load(&begin(jobs, |key| &key.outer)), words));
+    for (lane, message) in messages.into_iter().enumerate().take(jobs.len()) {
+        out[lane] = match message {
+            // The few that are longer than the others.
+            Some(message) => jobs[lane].key.mac_from(state_of(&inner, lane), message),
+            None => bytes(&state_of(&outer, lane)),
+        };
+    }
+    out
+}
+
+#[target_feature(enable = "avx512f")]
+fn load(lanes: &Lanes) -> [__m512i; 5] {
+    // SAFETY: each has 64 bytes.
+    lanes
+        .each_ref()
+        .map(|words| unsafe { _mm512_loadu_si512(words.as_ptr().cast()) })
+}
+
+#[target_feature(enable = "avx512f")]
+fn store(state: [__m512i; 5]) -> Lanes {
+    let mut lanes = [[0; MOST]; 5];
+    for (words, state) in lanes.iter_mut().zip(state) {
+        // SAFETY: it has 64 bytes.
+        unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), state) };
+    }
+    lanes
+}
+
+/// The words of sixteen blocks: in one vector the first word of each, and so on.
+#[target_feature(enable = "avx512f,avx512bw")]
+fn transposed(blocks: [&[u8; BLOCK]; MOST]) -> [__m512i; 16] {
+    // Words are big-endian.
+    let swap = _mm512_set4_epi32(0x0c0d_0e0f, 0x0809_0a0b, 0x0405_0607, 0x0001_0203);
+    let rows = blocks.map(|block| {
+        // SAFETY: a block has 64 bytes.
+        let row = unsafe { _mm512_loadu_si512(block.as_ptr().cast()) };
+        _mm512_shuffle_epi8(row, swap)
+    });
+    // Words of two rows, then of four; behind that the quarters of the rows are put in order.
+    let mut pairs = rows;
+    for i in 0..8 {
+        pairs[2 * i] = _mm512_unpacklo_epi32(rows[2 * i], rows[2 * i + 1]);
+        pairs[2 * i + 1] = _mm512_unpackhi_epi32(rows[2 * i], rows[2 * i + 1]);
+    }
+    let mut fours = pairs;
+    for i in 0..4 {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|j| pairs[4 * i + j]);
+        fours[4 * i] = _mm512_unpacklo_epi64(a, c);
+        fours[4 * i + 1] = _mm512_unpackhi_epi64(a, c);
+        fours[4 * i + 2] = _mm512_unpacklo_epi64(b, d);
+        fours[4 * i + 3] = _mm512_unpackhi_epi64(b, d);
+    }
+    let mut words = fours;
+    for i in 0..4 {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|j| fours[4 * j + i]);
+        let even = [
+            _mm512_shuffle_i32x4::<0x88>(a, b),
+            _mm512_shuffle_i32x4::<0x88>(c, d),
+        ];
+        let odd = [
+            _mm512_shuffle_i32x4::<0xdd>(a, b),
+            _mm512_shuffle_i32x4::<0xdd>(c, d),
+        ];
+        words[i] = _mm512_shuffle_i32x4::<0x88>(even[0], even[1]);
+        words[i + 4] = _mm512_shuffle_i32x4::<0x88>(odd[0], odd[1]);
+        words[i + 8] = _mm512_shuffle_i32x4::<0xdd>(even[0], even[1]);
+        words[i + 12] = _mm512_shuffle_i32x4::<0xdd>(odd[0], odd[1]);
+    }
+    words
+}
+
+/// One block of each lane. [FIPS 180-4 section 6.1.3: the schedule in sixteen words]
+#[target_feature(enable = "avx512f")]
+fn compress(state: [__m512i; 5], mut words: [__m512i; 16]) -> [__m512i; 5] {
+    // Truth tables: choice, parity and majority of three.
+    const CHOICE: i32 = 0xca;
+    const PARITY: i32 = 0x96;
+    const MAJORITY: i32 = 0xe8;
+    let [mut a, mut b, mut c, mut d, mut e] = state;
+    macro_rules! round {
+        ($logic:expr, $constant:expr, $word:expr) => {
+            let chosen = _mm512_ternarylogic_epi32::<$logic>(b, c, d);
+            let sum = _mm512_add_epi32(_mm512_add_epi32(e, $constant), $word);
+            let sum = _mm512_add_epi32(sum, chosen);
+            let next = _mm512_add_epi32(sum, _mm512_rol_epi32::<5>(a));
+            (a, b, c, d, e) = (next, a, _mm512_rol_epi32::<30>(b), c, d);
+        };
+    }
+    // Rounds with the words at these places, as they are or as those of the next rounds. Without loops,
+    // as the words are to stay in registers.
+    macro_rules! first {
+        ($constant:expr, $($t:literal)*) => {
+            $(round!(CHOICE, $constant, words[$t]);)*
+        };
+    }
+    macro_rules! next {
+        ($logic:expr, $constant:expr, $($t:literal)*) => {
+            $(
+                let three = _mm512_ternarylogic_epi32::<PARITY>(
+                    words[($t + 13) % 16],
+                    words[($t + 8) % 16],
+                    words[($t + 2) % 16],
+                );
+                words[$t] = _mm512_rol_epi32::<1>(_mm512_xor_si512(three, words[$t]));
+                round!($logic, $constant, words[$t]);
+            )*
+        };
+    }
+    let constant = _mm512_set1_epi32(0x5a82_7999);
+    first!(constant, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+    next!(CHOICE, constant, 0 1 2 3);
+    let constant = _mm512_set1_epi32(0x6ed9_eba1);
+    next!(PARITY, constant, 4 5 6 7 8 9 10 11 12 13 14 15 0 1 2 3 4 5 6 7);
+    let constant = _mm512_set1_epi32(0x8f1b_bcdc_u32 as i32);
+    next!(MAJORITY, constant, 8 9 10 11 12 13 14 15 0 1 2 3 4 5 6 7 8 9 10 11);
+    let constant = _mm512_set1_epi32(0xca62_c1d6_u32 as i32);
+    next!(PARITY, constant, 12 13 14 15 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+    [
+        _mm512_add_epi32(state[0], a),
+        _mm512_add_epi32(state[1], b),
+        _mm512_add_epi32(state[2], c),
+        _mm512_add_epi32(state[3], d),
+        _mm512_add_epi32(state[4], e),
+    ]
+}

@@ -1,0 +1,35 @@
+//! Signatures of several messages at once.
+//!
+//! SHA-1 is one long chain, so a processor mostly waits within one message. Sixteen messages side by
+//! side take a fraction of the time, also of that with the processor's own instructions for SHA-1.
+
+use crate::key::{Key, MAC};
+
+/// A message to be signed: `head` followed by `body`.
+#[derive(Clone, Copy)]
+pub struct Job<'a> {
+    pub key: &'a Key,
+    pub head: &'a [u8],
+    pub body: &'a [u8],
+}
+
+/// Jobs of one call at most.
+pub const MOST: usize = 16;
+
+/// The signatures of up to `MOST` jobs, in their order; of more jobs the first ones.
+pub fn macs(jobs: &[Job<'_>]) -> [[u8; MAC]; MOST] {
+    let jobs = &jobs[..jobs.len().min(MOST)];
+    #[cfg(target_arch = "x86_64")]
+    if let Some(done) = crate::lanes::macs(jobs) {
+        return done;
+    }
+    let mut out = [[0; MAC]; MOST];
+    for (place, job) in out.iter_mut().zip(jobs) {
+        *place = job.key.mac(job.head, job.body);
+    }
+    out
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;
