@@ -147,8 +147,13 @@ ACCESS: dict[int, Row] = {
     Code.AUTH_DELETE_ACL: _row(_CLUSTER_UPDATE),
     Code.AUTH_GET_ACL: _row(_CLUSTER_GET),
     Code.AUTH_LIST_ACL: _row(_CLUSTER_GET),
+    Code.UPDATE_AND_CREATE_ACL_CONFIG: _row(_CLUSTER_UPDATE),
+    Code.DELETE_ACL_CONFIG: _row(_CLUSTER_UPDATE),
+    Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: _row(_CLUSTER_UPDATE),
+    Code.GET_BROKER_CLUSTER_ACL_INFO: _row(_CLUSTER_GET),
+    Code.GET_BROKER_CLUSTER_ACL_CONFIG: _row(_CLUSTER_GET),
 }
-"""Requests about users and access lists. At a name server its own cluster is `*`."""
+"""Requests about users, access lists and accounts. At a name server its own cluster is `*`."""
 
 _ALL_GET = AllClusters(GET)
 _ALL_UPDATE = AllClusters(UPDATE)

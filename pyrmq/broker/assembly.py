@@ -47,7 +47,6 @@ from pyrmq.broker.tables.tables import Saving, Tables
 from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.broker.tables.topic_removal import TopicDeletion
 from pyrmq.engine import Listener, PullGrants, Store, Transactions
-from pyrmq.errors import ConfigError
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.address import Address, message_id
 from pyrmq.net.server.admin_access import AdminAccess
@@ -167,7 +166,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
     engine = open_transactions(config, store, offsets)
     questions = Questions()
     server = _server(config, start.sockets, store, grants, engine, questions, access)
-    access.on_changed += [grants.revoke, server.release_all_parked]
+    access.on_changed.extend((grants.revoke, server.release_all_parked))
     transactions = _transactions(config, address, store, tables, engine)
     delays = DelayService(
         store,

@@ -6,6 +6,7 @@ Written by scripts/portals.py: change that, or what it reads.
 from __future__ import annotations
 
 from pyrmq.admin.access import Access as TrioAccess
+from pyrmq.admin.accounts import Accounts as TrioAccounts
 from pyrmq.admin.api import Admin as TrioAdmin
 from pyrmq.admin.auth import Acls as TrioAcls
 from pyrmq.admin.auth import Users as TrioUsers
@@ -31,6 +32,16 @@ class Access(Part):
 
     export = blocking(TrioAccess.export)
     load = blocking(TrioAccess.load)
+
+
+class Accounts(Part):
+    __doc__ = TrioAccounts.__doc__
+
+    delete = blocking(TrioAccounts.delete)
+    list = blocking(TrioAccounts.list)
+    set = blocking(TrioAccounts.set)
+    set_white_addresses = blocking(TrioAccounts.set_white_addresses)
+    versions = blocking(TrioAccounts.versions)
 
 
 class Acls(Part):
@@ -226,6 +237,7 @@ class Admin(Client[TrioAdmin]):
         client = TrioAdmin(namesrv, timeout=timeout, credentials=credentials, expected=expected)
         super().__init__(client)
         self.access = Access(self, client.access)
+        self.accounts = Accounts(self, client.accounts)
         self.acls = Acls(self, client.acls)
         self.brokers = Brokers(self, client.brokers)
         self.clusters = Clusters(self, client.clusters)

@@ -10,7 +10,6 @@ import pytest
 import trio
 
 from pyrmq.admin.api import Admin
-from pyrmq.broker import assembly
 from pyrmq.errors import ConfigError, leaves
 from pyrmq.net.address import format_address
 from pyrmq.net.client.requests import Credentials
@@ -61,7 +60,6 @@ async def running(
     file: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Running]:
     """Commands find the administrator's keys in the environment."""
-    monkeypatch.setattr(assembly, "NATIVE_CHECKS", True, raising=False)
     monkeypatch.setenv("PYRMQ_ACCESS_KEY", ROOT.access_key)
     monkeypatch.setenv("PYRMQ_SECRET_KEY", ROOT.secret_key)
     async with serve(acl_enable=True, rocketmq_home=str(file.parent.parent)) as served:
@@ -216,7 +214,7 @@ async def test_an_account_without_rights_changes_nothing(
 async def test_a_file_that_an_editor_changes_counts_soon(running: Running, file: Path) -> None:
     added = "  - accessKey: alice-account\n    secretKey: secret-of-alice\n"
     await trio.to_thread.run_sync(_write, file, TEXT + added)
-    access = running.broker.parts.plain_access
+    access = running.broker.parts.access_control.plain
     assert access is not None
     await eventually_trio(lambda: len(access.rules.accounts) == 2, "the file is read")
     assert await _may(running, ALICE)
@@ -247,7 +245,6 @@ async def test_an_unsigned_client_is_told_what_it_needs(running: Running) -> Non
 async def test_access_files_that_cannot_be_used_stop_the_start(
     file: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assembly, "NATIVE_CHECKS", True, raising=False)
     _write(file, "accounts: [")
     with pytest.raises((ConfigError, BaseExceptionGroup)) as error:
         async with serve(acl_enable=True, rocketmq_home=str(file.parent.parent)):

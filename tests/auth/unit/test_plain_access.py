@@ -135,7 +135,8 @@ def test_files_without_anybody_are_warned_of(path: Path, caplog: pytest.LogCaptu
 
 async def test_a_change_counts_when_it_returns(path: Path) -> None:
     calls: list[int] = []
-    access = PlainAccess(path.parent.parent, lambda: calls.append(len(access.rules.accounts)))
+    access = PlainAccess(path.parent.parent)
+    access.on_changed.append(lambda: calls.append(len(access.rules.accounts)))
     values = {"accessKey": "another1", "secretKey": "secret-of-another", "topicPerms": ["T=PUB"]}
     signed = Credentials("another1", "secret-of-another").signed({"b": "T"}, b"x")
     _refused(access, signed)
@@ -200,7 +201,8 @@ async def test_the_watch(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     revoked: list[None] = []
-    access = PlainAccess(path.parent.parent, lambda: revoked.append(None))
+    access = PlainAccess(path.parent.parent)
+    access.on_changed.append(lambda: revoked.append(None))
     clocked = _Clocked(access, caplog)
     round_ = INTERVAL + SETTLE + 1
     async with trio.open_nursery() as nursery:

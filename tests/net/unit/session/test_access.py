@@ -177,7 +177,9 @@ def test_a_topic_that_is_written_with_escapes(rig: Rig) -> None:
         assert written in header
         raw = (4 + len(header) + 5).to_bytes(4) + len(header).to_bytes(4) + header + raw[-5:]
         answers = FrameReader().feed(rig.session.feed_bytes(raw, NOW) or b"")
-        assert (len(answers), subjects(rig.session)) == ((1, []) if topic == "A" else (0, ["alice"]))
+        assert (len(answers), subjects(rig.session)) == (
+            (1, []) if topic == "A" else (0, ["alice"])
+        )
 
 
 @pytest.mark.parametrize("first", ["T", "New"])
