@@ -74,7 +74,7 @@ def allows(acl: Acl | None, need: Need, source: IpAddress | None) -> bool:
     """Whether a subject with this list, or without one, has what is needed."""
     if acl is None:
         return False
-    entry = _deciding(acl.entries(PolicyType.CUSTOM), need, source)
+    entry = _deciding(acl.about(PolicyType.CUSTOM, need.resource), need, source)
     if entry is None:
-        entry = _deciding(acl.entries(PolicyType.DEFAULT), need, source)
+        entry = _deciding(acl.about(PolicyType.DEFAULT, need.resource), need, source)
     return entry is not None and entry.decision is Decision.ALLOW

@@ -97,7 +97,8 @@ class _Known:
     generation: int
     source: IpAddress | None
     proven: set[str] = field(default_factory=set)
-    """Users that have signed right here."""
+    """Users that have signed right here: they are not refused where others guess their passwords.
+    What they sign is checked all the same."""
     decisions: dict[tuple[str, tuple[Need, ...]], Need | None] = field(default_factory=dict)
     """The need that is not met, if any."""
 
@@ -123,9 +124,12 @@ class Guard:
 
     def _of(self, connection: Connection) -> _Known:
         known = self._known.get(connection)
-        if known is None or known.generation != self._generation:
+        if known is None:
             known = self._known[connection] = _Known(self._generation, host_of(connection.peer))
             connection.call_on_close(self._forget)
+        elif known.generation != self._generation:
+            known.generation = self._generation
+            known.decisions.clear()
         return known
 
     def _forget(self, connection: Connection) -> None:

@@ -7,7 +7,7 @@ types, statuses, actions and decisions are read in any case and written as Rocke
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -321,6 +321,35 @@ def _texts(row: Mapping[Any, Any], name: str, most: int) -> tuple[str, ...]:
     return tuple(found)
 
 
+class _Index:
+    """Entries by what they may match: a request may have thousands of names, a list of entries a
+    thousand prefixes."""
+
+    def __init__(self, entries: tuple[PolicyEntry, ...]) -> None:
+        self._literal: dict[tuple[ResourceType, str], list[PolicyEntry]] = {}
+        self._prefixed: dict[tuple[ResourceType, str], list[PolicyEntry]] = {}
+        self._any: list[PolicyEntry] = []
+        for entry in entries:
+            resource = entry.resource
+            key = resource.type, resource.name
+            if resource.pattern is Pattern.LITERAL:
+                self._literal.setdefault(key, []).append(entry)
+            elif resource.pattern is Pattern.PREFIXED:
+                self._prefixed.setdefault(key, []).append(entry)
+            else:
+                self._any.append(entry)
+        self._lengths = sorted({len(name) for _, name in self._prefixed})
+
+    def about(self, wanted: Resource) -> Iterator[PolicyEntry]:
+        kind, name = wanted.type, wanted.name
+        yield from self._literal.get((kind, name), ())
+        for length in self._lengths:
+            if length > len(name):
+                break
+            yield from self._prefixed.get((kind, name[:length]), ())
+        yield from self._any
+
+
 @dataclass(frozen=True, slots=True)
 class Acl:
     """The access list of a subject: custom entries, and default ones for what these leave open."""
@@ -328,6 +357,15 @@ class Acl:
     subject: str
     custom: tuple[PolicyEntry, ...] = ()
     default: tuple[PolicyEntry, ...] = ()
+    _indexes: dict[PolicyType, _Index] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        indexes = {kind: _Index(self.entries(kind)) for kind in PolicyType}
+        object.__setattr__(self, "_indexes", indexes)
+
+    def about(self, policy: PolicyType, wanted: Resource) -> Iterator[PolicyEntry]:
+        """The entries of a policy that may match a literal resource."""
+        return self._indexes[policy].about(wanted)
 
     def entries(self, policy: PolicyType) -> tuple[PolicyEntry, ...]:
         return self.custom if policy is PolicyType.CUSTOM else self.default

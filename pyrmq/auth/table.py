@@ -112,16 +112,11 @@ OPERATORS: dict[int, Row] = {
     Code.GET_ALL_PRODUCER_INFO: _row(_CLUSTER_GET),
     Code.GET_CONSUMER_RUNNING_INFO: _row(Group(GET)),
     Code.CONSUME_MESSAGE_DIRECTLY: _row(
-        Group(SUB), Topic(SUB, optional=True), _CLUSTER_GET, stricter=_ANY_MESSAGE
+        Group(SUB), Topic(SUB, optional=True), stricter=_ANY_MESSAGE, of_message=SUB
     ),
     Code.INVOKE_BROKER_TO_RESET_OFFSET: _row(Group(UPDATE, "group"), Topic(UPDATE)),
     Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: _row(Group(GET, "group"), Topic(GET)),
-    Code.CLONE_GROUP_OFFSET: _row(
-        Group(UPDATE, "destGroup"),
-        Group(GET, "srcGroup"),
-        Topic(UPDATE, optional=True),
-        stricter="RocketMQ does not check the group that the offsets come from",
-    ),
+    Code.CLONE_GROUP_OFFSET: _row(Group(UPDATE, "destGroup"), Topic(UPDATE, optional=True)),
     Code.QUERY_TOPIC_CONSUME_BY_WHO: _row(Topic(GET)),
     Code.QUERY_TOPICS_BY_CONSUMER: _row(Group(GET, "group")),
     Code.QUERY_SUBSCRIPTION_BY_CONSUMER: _row(Group(GET, "group"), Topic(GET, optional=True)),
@@ -132,7 +127,9 @@ OPERATORS: dict[int, Row] = {
         Group(GET, "filterGroups", optional=True, split=","),
     ),
     Code.QUERY_CONSUME_QUEUE: _row(Topic(GET), Group(GET, optional=True)),
-    Code.RESUME_CHECK_HALF_MESSAGE: _row(_CLUSTER_UPDATE, stricter=_ANY_MESSAGE),
+    Code.RESUME_CHECK_HALF_MESSAGE: _row(
+        Topic(UPDATE, optional=True), stricter=_ANY_MESSAGE, of_message=UPDATE
+    ),
 }
 """Requests of tools, operators and slaves to a broker."""
 
@@ -165,7 +162,7 @@ NAMES: dict[int, Row] = {
     Code.REGISTER_BROKER: _REGISTERS,
     Code.UNREGISTER_BROKER: _REGISTERS,
     Code.BROKER_HEARTBEAT: _REGISTERS,
-    Code.QUERY_DATA_VERSION: _REGISTERS,
+    Code.QUERY_DATA_VERSION: _row(Cluster(GET, "clusterName"), stricter=_OPEN_NS),
     Code.GET_BROKER_MEMBER_GROUP: _row(Cluster(GET, "clusterName"), stricter=_OPEN_NS),
     Code.REGISTER_TOPIC_IN_NAMESRV: _CHANGES,
     Code.GET_ROUTEINFO_BY_TOPIC: _row(Route(), stricter=_OPEN_NS),

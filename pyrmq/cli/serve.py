@@ -120,6 +120,14 @@ def server(
     names.set_option("bindAddress", host, "--host")
     names.set_option("listenPort", namesrv_port, "--namesrv-port")
     namesrv_config = NamesrvConfig.from_properties(names.values)
+    if (
+        namesrv_config.authentication_enabled
+        and not broker_config.inner_client_authentication_credentials
+    ):
+        raise click.UsageError(
+            "authenticationEnabled=true: the broker cannot register at its name server without "
+            'innerClientAuthenticationCredentials={"accessKey":"…","secretKey":"…"}'
+        )
     members = planned(broker_config, brokers, "--brokers")
     if len(members) > 1:
         common = ("bindAddress", "flushDiskType")

@@ -18,20 +18,24 @@ from pyrmq.broker.requests import fields
 from pyrmq.engine import Command, Store
 from pyrmq.errors import ProtocolError
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.names import HALF_TOPIC
+from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from pyrmq.model.record import decode_record
 from pyrmq.model.transaction import REAL_TOPIC
+from pyrmq.net.address import offset_of_message_id
 from pyrmq.net.server.answers import Elsewhere, InTurns, Processor
 from pyrmq.net.server.connection import Connection
 
 READERS, WAITING = 4, 1024
 """Messages that are read at a time for this; how many more may wait."""
-_OFFSETS = {
+MESSAGE_ID = "msgId"
+_FIELDS = {
     RequestCode.VIEW_MESSAGE_BY_ID: "offset",
     RequestCode.CONSUMER_SEND_MSG_BACK: "offset",
     RequestCode.END_TRANSACTION: "commitLogOffset",
+    RequestCode.CONSUME_MESSAGE_DIRECTLY: MESSAGE_ID,
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: MESSAGE_ID,
 }
-"""The field that names the message."""
+"""The field that names the message: its offset, or its id, which has the offset."""
 
 
 class NamedMessages:
@@ -45,7 +49,7 @@ class NamedMessages:
     def guarded(self, processors: Mapping[int, Processor]) -> dict[int, Processor]:
         """The processors, those of such requests behind the check."""
         return {
-            code: self._checked(processor, _OFFSETS[RequestCode(code)])
+            code: self._checked(processor, _FIELDS[RequestCode(code)])
             if code in NEEDS and NEEDS[code].of_message
             else processor
             for code, processor in processors.items()
@@ -53,7 +57,11 @@ class NamedMessages:
 
     def _checked(self, processor: Processor, field: str) -> Processor:
         def check(connection: Connection, command: Command) -> Elsewhere:
-            offset = fields.int64(command, field)
+            if field == MESSAGE_ID:
+                found = offset_of_message_id(fields.text(command, field))
+                offset = -1 if found is None else found  # the processor says that it is none
+            else:
+                offset = fields.int64(command, field)
             return self._bounded.begin(self._run(processor, connection, command, offset))
 
         return check
@@ -79,6 +87,6 @@ def _topic(record: bytes) -> str:
         message = decode_record(record, inflate_body=False)
     except ProtocolError:
         return ""
-    if message.topic == HALF_TOPIC:
-        return message.properties.get(REAL_TOPIC, HALF_TOPIC)
+    if message.topic in (HALF_TOPIC, CHECK_MAX_TOPIC):
+        return message.properties.get(REAL_TOPIC, message.topic)
     return message.topic

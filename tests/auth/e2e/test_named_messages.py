@@ -98,3 +98,15 @@ async def test_no_transaction_of_others_is_ended(users: Users) -> None:
         assert await users.code(Code.END_TRANSACTION, ext) == 16
     # Of her own she is told what the processor says: these ids are of another message.
     assert await users.code(Code.END_TRANSACTION, {**end, "commitLogOffset": mine}) == 1
+
+
+async def test_messages_that_an_id_names(users: Users) -> None:
+    other = await users.send(send_command("other"))
+    ids = {"msgId": f"{'0' * 16}{other:016X}", "topic": "mine"}
+    direct: Ext = {**ids, "consumerGroup": "G", "clientId": "c"}
+    assert await users.code(Code.CONSUME_MESSAGE_DIRECTLY, direct) == 16
+    assert await users.code(Code.RESUME_CHECK_HALF_MESSAGE, ids) == 16
+    mine = await users.send(send_command("mine"))
+    direct = {**direct, "msgId": f"{'0' * 16}{mine:016X}"}
+    assert await users.code(Code.CONSUME_MESSAGE_DIRECTLY, direct) not in (0, 16)  # nobody is there
+    assert await users.code(Code.RESUME_CHECK_HALF_MESSAGE, {"msgId": "none"}) == 29

@@ -131,6 +131,22 @@ async def test_a_change_that_cannot_be_saved_does_not_count(
     assert access.users.get("alice") is None
 
 
+@pytest.mark.parametrize("call", ["os.replace", "os.fsync", "os.open"])
+async def test_a_write_that_breaks_off_leaves_the_file(
+    call: str, access: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: object, **more: object) -> int:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(call, broken)
+        with pytest.raises(ServiceNotAvailableError):
+            await access.create_user(SUPER, "alice", UserChange("secret"))
+    assert opened(tmp_path).users.get("alice") is None
+    await access.create_user(SUPER, "alice", UserChange("secret"))
+    assert opened(tmp_path).users.get("alice") == User("alice", "secret")
+
+
 def refusal(code: int, match: str) -> pytest.RaisesExc[ResponseError]:
     return pytest.raises(ResponseError, match=match, check=lambda error: error.code == code)
 

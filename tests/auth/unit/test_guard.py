@@ -194,6 +194,7 @@ async def test_who_guesses_a_user_is_refused_there_and_others_are_not(
             alice.dispatcher.process(guessing.connection, send(by=("alice", "wrong")))
         guessing.answers()
         assert alice.ask(send(), fresh) is None  # not even with the right password, for a while
+        alice.guard.revoke()
         assert alice.ask(send(), known) == DONE  # it has signed right here
         assert alice.ask(send(), elsewhere) == DONE
         assert alice.ask(send(by=("bob", "of-bob")), guessing) == DONE

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pyrmq.auth.model import (
     MAX_ENTRIES,
@@ -193,3 +196,32 @@ def test_entries_are_removed_by_resource() -> None:
     left = acl.without(PolicyType.CUSTOM, Resource.parse("Topic:a"))
     assert left.custom == (entry("Topic:a*"),)
     assert left.without(PolicyType.CUSTOM, Resource.parse("Topic:a*")).is_empty
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from(["Pub", "*"]),
+    lambda value: st.lists(value, max_size=3) | st.dictionaries(
+        st.sampled_from([
+            "policies", "entries", "policyType", "resource", "actions", "decision", "sourceIps",
+            "username", "password", "userType", "userStatus",
+        ]),
+        value, max_size=4,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(st.dictionaries(st.sampled_from(["policies", "password", "userType", "userStatus"]), JSON))
+def test_whatever_is_stated_is_taken_or_refused(row: dict[str, Any]) -> None:
+    with suppress(InvalidParameterError):
+        acl = Acl.from_json("User:a", row)
+        assert Acl.from_json("User:a", acl.to_json()) == acl
+    with suppress(InvalidParameterError):
+        UserChange.from_json(row)
+
+
+@given(st.text(max_size=20))
+def test_texts_of_resources_are_kept(text: str) -> None:
+    with suppress(InvalidParameterError):
+        found = Resource.parse(text)
+        assert Resource.parse(str(found)) == found
