@@ -125,6 +125,8 @@ class Settings:
         self.sources = dict.fromkeys(self.of_file, str(file))
         if cls is BrokerConfig and "namesrvAddr" not in self.values and "NAMESRV_ADDR" in environ:
             self.sources["namesrvAddr"] = "environment: NAMESRV_ADDR"  # the key's default
+        if cls is BrokerConfig and "rocketmqHome" not in self.values and "ROCKETMQ_HOME" in environ:
+            self.sources["rocketmqHome"] = "environment: ROCKETMQ_HOME"
         self.sources |= {key: f"environment: {name}" for key, name in found.variables.items()}
         self.pinned = {key: f"the variable {name}" for key, name in found.variables.items()}
 

@@ -30,6 +30,8 @@ from pyrmq.model.codes import ResponseCode
 
 log = logging.getLogger(__name__)
 
+MAX_HOSTS = 4096
+"""Decisions about hosts that are kept."""
 UNSIGNED = "this broker takes signed requests: give the client an access key and a secret key"
 UNPROVEN = "the access key is unknown, or the signature does not fit it"
 
@@ -48,6 +50,8 @@ class PlainAccess:
         """Reads the files. Blocking. ConfigError if they cannot be used."""
         self.folder = Folder(home)
         self.on_changed: list[Callable[[], None]] = []
+        self._white: dict[tuple[str, str], bool] = {}
+        """By access key ("": the global list) and host: whether a white list has the host."""
         self._nobody = random.token_hex(16)
         """The secret of accounts that do not exist."""
         self.changing = trio.Lock()
@@ -88,21 +92,33 @@ class PlainAccess:
         `version`: MQVersion of the client. `peer_host`: its address, without port. `verified`: the
         access key, if the signature was verified already. AccessDeniedError.
         """
-        rules = self.rules
-        address = address_of(peer_host)
-        if rules.is_white(address):
+        if self._is_white("", peer_host):
             return ""
         key = ext.get(ACCESS_KEY) if verified is None else verified
         if key is None:
             raise AccessDeniedError(UNSIGNED)
-        account = rules.accounts.get(key)
-        if account is not None and account.white.matches(address):
+        account = self.rules.accounts.get(key)
+        if account is not None and self._is_white(key, peer_host):
             return ""
         if account is None or verified is None:
             secret = account.secret_key if account is not None else self._nobody
             if not is_valid(ext, body, version, secret) or account is None:
                 raise AccessDeniedError(UNPROVEN)
         return key
+
+    def _is_white(self, key: str, host: str) -> bool:
+        """Whether the white list of an account, or the global one, has a host."""
+        found = self._white.get((key, host))
+        if found is None:
+            address = address_of(host)
+            if key:
+                found = self.rules.accounts[key].white.matches(address)
+            else:
+                found = self.rules.is_white(address)
+            if len(self._white) >= MAX_HOSTS:
+                self._white.clear()
+            self._white[key, host] = found
+        return found
 
     def authorize(self, name: str, code: int, ext: Mapping[str, str], body: bytes) -> None:
         """Returns if who `identify` named may make the request. AccessDeniedError."""
@@ -118,6 +134,7 @@ class PlainAccess:
     def replace(self, rules: Rules) -> None:
         """Has these rules count from now on."""
         self.rules = rules
+        self._white.clear()
         for callback in self.on_changed:
             callback()
 

@@ -15,6 +15,9 @@ from pyrmq.escape import escape
 
 log = logging.getLogger(__name__)
 
+MAX_TOTAL = 4 << 20
+"""Most bytes of all access files."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -61,4 +64,7 @@ def load_rules(folder: Folder) -> Rules:
             f"there is no access file: aclEnable=true needs {folder.default}, or files in "
             f"{folder.folder}"
         )
+    total = sum(path.stat().st_size for path in paths if path.exists())
+    if total > MAX_TOTAL:
+        raise ConfigError(f"the access files below {folder.home} have more than {MAX_TOTAL} bytes")
     return combined(load(path) for path in paths)

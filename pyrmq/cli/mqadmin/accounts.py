@@ -57,7 +57,8 @@ async def update_white(admin: Admin, values: Values, out: Output) -> None:
 
 async def versions(admin: Admin, values: Values, out: Output) -> None:
     outcomes = await admin.accounts.versions(**where(values))
-    out.head(_VERSIONS)
+    if values.get("clusterName"):
+        out.head(_VERSIONS)
     for outcome in outcomes:
         found = outcome.value
         if outcome.error is not None or found is None:

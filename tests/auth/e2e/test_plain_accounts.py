@@ -116,10 +116,13 @@ async def test_accounts_with_the_commands_of_mqadmin(running: Running, file: Pat
     assert "secret-of" not in shown.out
 
     version = await mqadmin(running.namesrv, "clusterAclConfigVersion", *at)
-    assert version.lines[0].split("  ")[0] == "#Cluster Name"
-    assert str(file) in version.lines[1]
-    assert version.lines[1].split()[-3] == "1"
-    assert version.lines[2] == "get broker's plain access config version success."
+    assert str(file) in version.lines[0]
+    assert version.lines[0].split()[-3] == "1"
+    assert version.lines[1] == "get broker's plain access config version success."
+    of_cluster = await mqadmin(running.namesrv, "clusterAclConfigVersion", "-c", "DefaultCluster")
+    assert of_cluster.lines[0].split("  ")[0] == "#Cluster Name"
+    assert of_cluster.lines[1] == version.lines[0]
+    assert of_cluster.lines[2] == "get cluster's plain access config version success."
 
     white = await mqadmin(running.namesrv, "updateGlobalWhiteAddr", *at, "-g", "10.1.*.*,10.2.0.1")
     assert white.lines == [f"update global white remote addresses to {_broker(running)} success."]

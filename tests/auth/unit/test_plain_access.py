@@ -12,7 +12,7 @@ import pytest
 import trio
 import trio.testing
 
-from pyrmq.auth.plain.access import AccessDeniedError, PlainAccess
+from pyrmq.auth.plain.access import MAX_HOSTS, AccessDeniedError, PlainAccess
 from pyrmq.auth.plain.watch import INTERVAL, REMIND, SETTLE, Watch
 from pyrmq.errors import ConfigError
 from pyrmq.model.codes import RequestCode as Code
@@ -270,3 +270,22 @@ async def test_a_change_by_a_request_is_not_read_twice(
         assert await clocked.after(3 * INTERVAL) == []
         nursery.cancel_scope.cancel()
     assert os.listdir(path.parent) == ["plain_acl.yml"]  # nothing is left beside it
+
+
+async def test_hosts_are_decided_anew_after_a_change(access: PlainAccess) -> None:
+    _refused(access, {"b": "T"})
+    await access.set_white_list([FAR])
+    _send(access, {"b": "T"})
+    await access.set_white_list(["10.0.0.1"])
+    _refused(access, {"b": "T"})
+    near = {"b": "T", "AccessKey": "nearby1"}
+    _send(access, near, "10.1.2.3")
+    await access.set_account({"accessKey": "nearby1", "whiteRemoteAddress": ""})
+    _refused(access, near, "10.1.2.3")
+
+
+def test_decisions_about_hosts_are_bounded(access: PlainAccess) -> None:
+    for i in range(3 * MAX_HOSTS):
+        with pytest.raises(AccessDeniedError):
+            _send(access, {"b": "T"}, f"203.0.{i >> 8 & 255}.{i & 255}")
+        assert len(access._white) <= MAX_HOSTS

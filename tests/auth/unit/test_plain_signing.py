@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyrmq.auth.plain.signing import content, is_valid, signature
+from pyrmq.auth.plain import signing
+from pyrmq.auth.plain.signing import MANY_BYTES, content, is_valid, signature
 from pyrmq.net.client.requests import Credentials
 
 SECRET = "12345678"
@@ -91,3 +92,20 @@ def test_what_our_own_client_signs_is_valid(
     fields = {k: v for k, v in fields.items() if max(k, default="") < "\ud800"}
     signed = Credentials("someone", secret).signed(fields, body)
     assert is_valid(signed, body, 479, secret)
+
+
+def test_a_long_body_is_hashed_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many fields there are that some clients do not sign."""
+    hashed: list[int] = []
+
+    def counted(signed: bytes, secret: str) -> str:
+        hashed.append(len(signed))
+        return signature(signed, secret)
+
+    monkeypatch.setattr(signing, "signature", counted)
+    fields = {**FIELDS, "_UNIQUE_KEY_QUERY": "1", "__ZONE_NAME": "z", "SecurityToken": "t"}
+    assert not is_valid({**fields, "Signature": "wrong"}, bytes(MANY_BYTES + 1), 399, SECRET)
+    assert len(hashed) == 2
+    hashed.clear()
+    assert not is_valid({**fields, "Signature": "wrong"}, BODY, 479, SECRET)
+    assert len(hashed) == 5
