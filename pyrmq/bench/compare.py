@@ -15,7 +15,7 @@ from pyrmq.escape import escape
 
 WHERE = frozenset(
     {"namesrv", "address", "cluster", "embedded", "flush", "topic", "group", "pid", "hdr", "json"}
-    | {"file", "payload_file"}
+    | {"file", "payload_file", "access_key"}
 )
 """Settings that say where a load goes and what is kept of it, and not what it is. Of files the
 content counts: `mixed`, `payload`."""

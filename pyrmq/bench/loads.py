@@ -102,6 +102,7 @@ def roles(options: Options, places: Places) -> list[Role]:
 
 def config(options: Options, found: list[Role]) -> dict[str, Any]:
     """What the engine runs."""
+    signer = options.credentials
     return {
         "roles": found,
         "threads": options.threads,
@@ -115,4 +116,5 @@ def config(options: Options, found: list[Role]) -> dict[str, Any]:
         "verify": options.verify,
         "pids": options.pids,
         "hdr": options.hdr,
+        "credentials": signer and (signer.access_key, signer.secret_key, signer.security_token),
     }

@@ -11,6 +11,7 @@ from typing import Any
 from pyrmq.bench.result import BenchError
 from pyrmq.escape import escape
 from pyrmq.model.names import check_consumer_group, check_topic
+from pyrmq.net.client.requests import Credentials
 
 LOADS = {
     "send": "One message a request, each answered.",
@@ -173,6 +174,8 @@ class Options:
     verify: bool = False
     pids: list[int] = field(default_factory=list)
     hdr: Path | None = None
+    credentials: Credentials | None = None
+    """Who signs all requests."""
     command: list[str] = field(default_factory=list)
     """The command line, for the result."""
 
@@ -260,6 +263,10 @@ class Options:
         for one in fields(self):
             value = getattr(self, one.name)
             if one.name in ("load", "command", "hdr"):
+                continue
+            if isinstance(value, Credentials):
+                out["access_key"] = value.access_key
+            if one.name == "credentials":
                 continue
             if isinstance(value, Path):
                 value = str(value)

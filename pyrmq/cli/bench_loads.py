@@ -95,6 +95,16 @@ _OPTIONS: list[Row] = [
     _option(
         "--cluster", default="", show_default=False, help="Which one, where there are several."
     ),
+    _option(
+        "--access-key",
+        metavar="KEY",
+        help="Sign all requests: the account.  [env: PYRMQ_ACCESS_KEY]",
+    ),
+    _option(
+        "--secret-key-file",
+        type=_FILE,
+        help="Its secret key.  [env: PYRMQ_SECRET_KEY_FILE, or the key in PYRMQ_SECRET_KEY]",
+    ),
     _option("-t", "--topic", default="PyrmqBench", help="It is made if it does not exist."),
     _option("--topics", type=int, default=1, help="Several: NAME-0, NAME-1, and so on."),
     _option("--queues", type=int, default=4, help="Of a topic that is made, on each broker."),
@@ -264,7 +274,8 @@ def _run(load: str, words: dict[str, Any]) -> None:
     from pyrmq.bench.result import write_result
     from pyrmq.bench.run import run
     from pyrmq.bench.text import report
-    from pyrmq.errors import PyrmqError
+    from pyrmq.cli.bench_keys import bench_credentials
+    from pyrmq.errors import ConfigError, PyrmqError
     from pyrmq.escape import escape
 
     known = {one.name for one in fields(Options)}
@@ -273,6 +284,10 @@ def _run(load: str, words: dict[str, Any]) -> None:
         given[name] = list(given.get(name, ()))
     given["properties"] = _properties(given.get("properties", ()))
     given["tags"] = given.get("tags") or []
+    try:
+        given["credentials"] = bench_credentials(words["access_key"], words["secret_key_file"])
+    except ConfigError as e:
+        raise click.UsageError(escape(str(e))) from None
     if not (given["namesrv"] or given["address"] or given["embedded"]):
         import os
 

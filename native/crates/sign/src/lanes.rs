@@ -42,26 +42,11 @@ fn side_by_side(jobs: &[Job<'_>]) -> [[u8; MAC]; MOST] {
         let job = jobs.get(lane)?;
         Some(Message::behind_key(job.head, job.body))
     });
-    let mut out = [[0; MAC]; MOST];
     let mut inner = begin(jobs, |key| &key.inner);
     let mut done = [[0; MOST]; 5];
     let mut at_work = jobs.len();
     while at_work > FEW {
-        // All go on until the shortest one ends.
-        let left = messages.iter().flatten().map(Message::left);
-        let steps = left.min().unwrap_or(0);
-        let mut state = load(&inner);
-        for _ in 0..steps {
-            let mut blocks = [&NOTHING; MOST];
-            for (block, message) in blocks.iter_mut().zip(&mut messages) {
-                if let Some(message) = message {
-                    *block = message.next();
-                }
-            }
-            let words = transposed(blocks);
-            state = compress(state, words);
-        }
-        inner = store(state);
+        inner = store(go_on(load(&inner), &mut messages));
         for (lane, message) in messages.iter_mut().enumerate() {
             if message.as_ref().is_some_and(|m| m.left() == 0) {
                 for (done, inner) in done.iter_mut().zip(&inner) {
@@ -72,14 +57,8 @@ fn side_by_side(jobs: &[Job<'_>]) -> [[u8; MAC]; MOST] {
             }
         }
     }
-    // What is hashed is one block: the digest, a bit and the length.
-    let mut words = [_mm512_setzero_si512(); 16];
-    for (word, digest) in words.iter_mut().zip(load(&done)) {
-        *word = digest;
-    }
-    words[5] = _mm512_set1_epi32(i32::MIN);
-    words[15] = _mm512_set1_epi32(8 * (BLOCK + MAC) as i32);
-    let outer = store(compress(load(&begin(jobs, |key| &key.outer)), words));
+    let outer = store(behind(&done, load(&begin(jobs, |key| &key.outer))));
+    let mut out = [[0; MAC]; MOST];
     for (lane, message) in messages.into_iter().enumerate().take(jobs.len()) {
         out[lane] = match message {
             // The few that are longer than the others.
@@ -90,15 +69,66 @@ fn side_by_side(jobs: &[Job<'_>]) -> [[u8; MAC]; MOST] {
     out
 }
 
+/// Hashes as many blocks of all messages as lie in a row.
+#[target_feature(enable = "avx512f,avx512bw")]
+fn go_on(mut state: [__m512i; 5], messages: &mut [Option<Message<'_>>; MOST]) -> [__m512i; 5] {
+    let mut rows: [&[[u8; BLOCK]]; MOST] = [&[]; MOST];
+    let mut joined = [false; MOST];
+    let mut steps = usize::MAX;
+    for (lane, message) in messages.iter_mut().enumerate() {
+        if let Some(message) = message {
+            rows[lane] = message.whole();
+            if rows[lane].is_empty() {
+                joined[lane] = true;
+                rows[lane] = std::slice::from_ref(message.next());
+            }
+            steps = steps.min(rows[lane].len());
+        }
+    }
+    for step in 0..steps {
+        let mut blocks = [&NOTHING; MOST];
+        for lane in 0..MOST {
+            if let Some(block) = rows[lane].get(step) {
+                blocks[lane] = block;
+            }
+        }
+        state = compress(state, &transposed(&blocks));
+    }
+    for (message, joined) in messages.iter_mut().zip(joined) {
+        if let (Some(message), false) = (message, joined) {
+            message.skip(steps);
+        }
+    }
+    state
+}
+
+/// Hashes digests: one block of each, with a bit and the length behind it.
 #[target_feature(enable = "avx512f")]
+fn behind(digests: &Lanes, state: [__m512i; 5]) -> [__m512i; 5] {
+    let mut words = [_mm512_setzero_si512(); 16];
+    for (word, digest) in words.iter_mut().zip(load(digests)) {
+        *word = digest;
+    }
+    words[5] = _mm512_set1_epi32(i32::MIN);
+    words[15] = _mm512_set1_epi32(8 * (BLOCK + MAC) as i32);
+    compress(state, &words)
+}
+
+// Loops where closures would be called: they do not have the features of their function.
+
+#[target_feature(enable = "avx512f")]
+#[inline]
 fn load(lanes: &Lanes) -> [__m512i; 5] {
-    // SAFETY: each has 64 bytes.
-    lanes
-        .each_ref()
-        .map(|words| unsafe { _mm512_loadu_si512(words.as_ptr().cast()) })
+    let mut state = [_mm512_setzero_si512(); 5];
+    for (state, words) in state.iter_mut().zip(lanes) {
+        // SAFETY: it has 64 bytes.
+        *state = unsafe { _mm512_loadu_si512(words.as_ptr().cast()) };
+    }
+    state
 }
 
 #[target_feature(enable = "avx512f")]
+#[inline]
 fn store(state: [__m512i; 5]) -> Lanes {
     let mut lanes = [[0; MOST]; 5];
     for (words, state) in lanes.iter_mut().zip(state) {
@@ -110,14 +140,16 @@ fn store(state: [__m512i; 5]) -> Lanes {
 
 /// The words of sixteen blocks: in one vector the first word of each, and so on.
 #[target_feature(enable = "avx512f,avx512bw")]
-fn transposed(blocks: [&[u8; BLOCK]; MOST]) -> [__m512i; 16] {
+#[inline]
+fn transposed(blocks: &[&[u8; BLOCK]; MOST]) -> [__m512i; 16] {
     // Words are big-endian.
     let swap = _mm512_set4_epi32(0x0c0d_0e0f, 0x0809_0a0b, 0x0405_0607, 0x0001_0203);
-    let rows = blocks.map(|block| {
+    let mut rows = [_mm512_setzero_si512(); MOST];
+    for (row, block) in rows.iter_mut().zip(blocks) {
         // SAFETY: a block has 64 bytes.
-        let row = unsafe { _mm512_loadu_si512(block.as_ptr().cast()) };
-        _mm512_shuffle_epi8(row, swap)
-    });
+        let bytes = unsafe { _mm512_loadu_si512(block.as_ptr().cast()) };
+        *row = _mm512_shuffle_epi8(bytes, swap);
+    }
     // Words of two rows, then of four; behind that the quarters of the rows are put in order.
     let mut pairs = rows;
     for i in 0..8 {
@@ -126,7 +158,12 @@ fn transposed(blocks: [&[u8; BLOCK]; MOST]) -> [__m512i; 16] {
     }
     let mut fours = pairs;
     for i in 0..4 {
-        let [a, b, c, d] = [0, 1, 2, 3].map(|j| pairs[4 * i + j]);
+        let [a, b, c, d] = [
+            pairs[4 * i],
+            pairs[4 * i + 1],
+            pairs[4 * i + 2],
+            pairs[4 * i + 3],
+        ];
         fours[4 * i] = _mm512_unpacklo_epi64(a, c);
         fours[4 * i + 1] = _mm512_unpackhi_epi64(a, c);
         fours[4 * i + 2] = _mm512_unpacklo_epi64(b, d);
@@ -134,7 +171,7 @@ fn transposed(blocks: [&[u8; BLOCK]; MOST]) -> [__m512i; 16] {
     }
     let mut words = fours;
     for i in 0..4 {
-        let [a, b, c, d] = [0, 1, 2, 3].map(|j| fours[4 * j + i]);
+        let [a, b, c, d] = [fours[i], fours[i + 4], fours[i + 8], fours[i + 12]];
         let even = [
             _mm512_shuffle_i32x4::<0x88>(a, b),
             _mm512_shuffle_i32x4::<0x88>(c, d),
@@ -153,7 +190,8 @@ fn transposed(blocks: [&[u8; BLOCK]; MOST]) -> [__m512i; 16] {
 
 /// One block of each lane. [FIPS 180-4 section 6.1.3: the schedule in sixteen words]
 #[target_feature(enable = "avx512f")]
-fn compress(state: [__m512i; 5], mut words: [__m512i; 16]) -> [__m512i; 5] {
+fn compress(state: [__m512i; 5], words: &[__m512i; 16]) -> [__m512i; 5] {
+    let mut words = *words;
     // Truth tables: choice, parity and majority of three.
     const CHOICE: i32 = 0xca;
     const PARITY: i32 = 0x96;
