@@ -1,8 +1,9 @@
 //! One connection's TLS: what was received becomes plain bytes, plain bytes become records.
 
-use rustls::server::UnbufferedServerConnection;
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{
-    ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus,
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, InsufficientSizeError,
+    UnbufferedStatus, WriteTraffic,
 };
 use rustls::{Error, ServerConfig};
 use std::sync::Arc;
@@ -112,7 +113,7 @@ impl Stream {
 
     /// Handles the whole records in front, and returns how many bytes that were.
     fn process(&mut self, buffer: &mut [u8], plain: &mut Vec<u8>) -> Result<usize, Refusal> {
-        let (mut used, mut failure) = (0, None);
+        let mut used = 0;
         loop {
             let status = self.connection.process_tls_records(&mut buffer[used..]);
             let UnbufferedStatus { discard, state } = status;
@@ -125,34 +126,34 @@ impl Stream {
                         used += record.discard;
                     }
                 }
-                Ok(ConnectionState::EncodeTlsData(mut data)) => {
-                    append(&mut self.pending, 0, |place| {
-                        data.encode(place).map_err(|e| match e {
-                            EncodeError::InsufficientSize(e) => Some(e),
-                            EncodeError::AlreadyEncoded => None,
-                        })
-                    })
-                    .ok_or("TLS: a record cannot be encoded")?;
+                Ok(ConnectionState::EncodeTlsData(data)) => {
+                    encode(data, &mut self.pending).ok_or("TLS: a record cannot be encoded")?;
                 }
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 Ok(ConnectionState::WriteTraffic(_)) => {
-                    self.established |= failure.is_none();
-                    return failure.map_or(Ok(used), Err);
+                    self.established = true;
+                    return Ok(used);
                 }
                 Ok(ConnectionState::PeerClosed) => self.closed = true,
-                Ok(ConnectionState::BlockedHandshake | ConnectionState::Closed) => {
-                    return failure.map_or(Ok(used), Err);
-                }
+                Ok(ConnectionState::BlockedHandshake | ConnectionState::Closed) => return Ok(used),
                 Ok(_) => return Err("TLS: early data is not taken".into()),
-                Err(error) => match failure {
-                    // The next call puts the alert out.
-                    None => {
-                        self.refused = true;
-                        failure = Some(refusal(error));
+                Err(error) => {
+                    self.refused = true;
+                    if !matches!(error, Error::AlertReceived(_)) {
+                        self.put_alert();
                     }
-                    Some(first) => return Err(first),
-                },
+                    return Err(refusal(error));
+                }
             }
+        }
+    }
+
+    /// The alert that the connection has queued with an error becomes pending.
+    fn put_alert(&mut self) {
+        // What is queued comes out before anything is read. After that nothing is read any more.
+        let status = self.connection.process_tls_records(&mut []);
+        if let Ok(ConnectionState::EncodeTlsData(data)) = status.state {
+            encode(data, &mut self.pending);
         }
     }
 
@@ -168,10 +169,7 @@ impl Stream {
         let mut did = false;
         self.write(out, |traffic, out| {
             did = append(out, size, |place| {
-                traffic.encrypt(plain, place).map_err(|e| match e {
-                    EncryptError::InsufficientSize(e) => Some(e),
-                    EncryptError::EncryptExhausted => None,
-                })
+                traffic.encrypt(plain, place).map_err(size_wanted)
             })
             .is_some();
         });
@@ -189,10 +187,7 @@ impl Stream {
         out.append(&mut self.pending);
         self.write(out, |traffic, out| {
             append(out, AROUND, |place| {
-                traffic.queue_close_notify(place).map_err(|e| match e {
-                    EncryptError::InsufficientSize(e) => Some(e),
-                    EncryptError::EncryptExhausted => None,
-                })
+                traffic.queue_close_notify(place).map_err(size_wanted)
             });
         });
     }
@@ -201,24 +196,15 @@ impl Stream {
     fn write(
         &mut self,
         out: &mut Vec<u8>,
-        work: impl FnOnce(
-            &mut rustls::unbuffered::WriteTraffic<'_, rustls::server::ServerConnectionData>,
-            &mut Vec<u8>,
-        ),
+        work: impl FnOnce(&mut WriteTraffic<'_, ServerConnectionData>, &mut Vec<u8>),
     ) {
         loop {
             // What is held has been seen already: it stands in front as before.
             let status = self.connection.process_tls_records(&mut self.held);
             debug_assert_eq!(status.discard, 0);
             match status.state {
-                Ok(ConnectionState::EncodeTlsData(mut data)) => {
-                    let done = append(out, 0, |place| {
-                        data.encode(place).map_err(|e| match e {
-                            EncodeError::InsufficientSize(e) => Some(e),
-                            EncodeError::AlreadyEncoded => None,
-                        })
-                    });
-                    if done.is_none() {
+                Ok(ConnectionState::EncodeTlsData(data)) => {
+                    if encode(data, out).is_none() {
                         return;
                     }
                 }
@@ -231,6 +217,22 @@ impl Stream {
                 _ => return,
             }
         }
+    }
+}
+
+fn encode(mut data: EncodeTlsData<'_, ServerConnectionData>, out: &mut Vec<u8>) -> Option<()> {
+    append(out, 0, |place| {
+        data.encode(place).map_err(|e| match e {
+            EncodeError::InsufficientSize(e) => Some(e),
+            EncodeError::AlreadyEncoded => None,
+        })
+    })
+}
+
+fn size_wanted(error: EncryptError) -> Option<InsufficientSizeError> {
+    match error {
+        EncryptError::InsufficientSize(e) => Some(e),
+        EncryptError::EncryptExhausted => None,
     }
 }
 
