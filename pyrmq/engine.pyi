@@ -1,7 +1,7 @@
 """Types of the compiled module; engine.pyx documents them."""
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, TypeVar, final, overload
@@ -294,6 +294,21 @@ class PullGrants:
     def drain(self) -> list[tuple[str, str, int, int, int | None, int, int, int]]: ...
 
 @final
+class TlsContext:
+    def __new__(cls, mode: str) -> Self: ...
+    def use_files(
+        self,
+        *,
+        key: str | Path,
+        key_password: str | None,
+        cert: str | Path,
+        client_auth: str,
+        verify_clients: bool,
+        trust: str | Path | None,
+    ) -> None: ...
+    def use_self_signed(self) -> None: ...
+
+@final
 class Listener:
     def __new__(
         cls,
@@ -301,6 +316,7 @@ class Listener:
         *,
         transactions: Transactions | None = ...,
         pulls: PullGrants | None = ...,
+        tls: TlsContext | None = ...,
         region: str = ...,
         cluster: str = ...,
         trace_on: bool = ...,
@@ -664,6 +680,16 @@ class Session:
     @property
     def heavy(self) -> bool: ...
     @property
+    def sealed(self) -> bool: ...
+    @property
+    def handshaking(self) -> bool: ...
+    @property
+    def told_end(self) -> bool: ...
+    @property
+    def refused(self) -> bool: ...
+    @property
+    def pending(self) -> bool: ...
+    @property
     def active(self) -> float: ...
     error: str | None
     def __init__(self, listener: Listener, ip: bytes, port: int) -> None: ...
@@ -675,6 +701,8 @@ class Session:
     def receive(
         self, fd: int, buffer: RecvBuffer, now_ms: int, defer_write: bool = False
     ) -> bytes | None: ...
+    def send(self, fd: int, pieces: Iterable[Buffer]) -> tuple[int, bytes | None]: ...
+    def send_close(self, fd: int) -> None: ...
     def send_released(self, fd: int, now_ms: int, timeout_ms: int) -> bytes | None: ...
     def feed_bytes(self, data: bytes, now_ms: int, defer_write: bool = False) -> bytes | None: ...
     def resend(

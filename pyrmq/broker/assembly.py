@@ -52,6 +52,7 @@ from pyrmq.net.server.admin_access import AdminAccess
 from pyrmq.net.server.answers import Processor
 from pyrmq.net.server.questions import Questions
 from pyrmq.net.server.server import RemotingServer
+from pyrmq.net.server.tls import ServerTls
 from pyrmq.txn import TransactionService
 
 
@@ -268,14 +269,17 @@ def _server(
     questions: Questions,
 ) -> RemotingServer:
     """The server, without processors: most of them need it."""
+    name = f"broker {config.broker_name}"
+    tls = ServerTls(name, config.tls_settings())
     return RemotingServer(
-        f"broker {config.broker_name}",
+        name,
         sockets,
         {},
         Listener(
             store.native,
             transactions=None if config.reject_transaction_message else engine,
             pulls=grants,
+            tls=tls.context,
             region=config.region_id,
             cluster=config.broker_cluster_name,
             trace_on=config.trace_on,
@@ -285,6 +289,7 @@ def _server(
         idle_seconds=config.server_channel_max_idle_time_seconds,
         flush_timeout_ms=config.sync_flush_timeout,
         admins=AdminAccess(config.admin_address_allow_list),
+        tls=tls,
     )
 
 

@@ -92,6 +92,8 @@ def server(
     from pyrmq.broker import BrokerConfig
     from pyrmq.cli.serve_many import planned, serve_beside
     from pyrmq.cli.settings import Settings
+    from pyrmq.config.table import keys_of
+    from pyrmq.config.tls_keys import TlsKeys
     from pyrmq.namesrv.config import NamesrvConfig
     from pyrmq.net.address import format_address
     from pyrmq.server import serving
@@ -109,6 +111,9 @@ def server(
     names = Settings.usable(None, of_namesrv=True)
     # What guards the broker guards its name server.
     names.values.setdefault("adminAddressAllowList", broker_config.admin_address_allow_list)
+    for key in keys_of(TlsKeys):
+        if key in values:
+            names.values.setdefault(key, values[key])
     names.values.setdefault("bindAddress", address)
     folder = broker_config.store_path_root_dir / "config"
     names.values.setdefault("kvConfigPath", str(folder / "kvConfig.json"))

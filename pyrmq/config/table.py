@@ -30,6 +30,8 @@ _ROW = "key"
 FOLDERS = "folders, separated by commas"
 """`values` of keys that hold paths."""
 _MAX_INT = 1 << 62
+SECRET = "******"
+"""Stands for a secret value where values are shown."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,6 +54,9 @@ class Key:
     """The default where it depends on the machine, for the documentation."""
     section: str
     """Heading of the keys from this one on; "": that of the key before."""
+    secret: bool
+    """Whether the value is shown nowhere: not in errors, logs, or to whom asks for the
+    configuration."""
     live: bool
     """Whether UPDATE_BROKER_CONFIG, or UPDATE_NAMESRV_CONFIG, may change it: it then counts at
     once, everywhere."""
@@ -96,15 +101,16 @@ def key(
     values: str = "",
     shown: str = "",
     section: str = "",
+    secret: bool = False,
     live: bool = False,
 ) -> Any:
     """The field of a key in a settings class.
 
     `default`: the value, or a factory of it, whose text is `shown`. `low` and `high` bound numbers
     in files. `choices` and `check` (which raises ValueError) hold for all instances whose class
-    calls `check_fields`. `name`, `values`, `section` and `live`: see `Key`.
+    calls `check_fields`. `name`, `values`, `section`, `secret` and `live`: see `Key`.
     """
-    row = Key(doc, name, low, high, choices, check, values, shown, section, live)
+    row = Key(doc, name, low, high, choices, check, values, shown, section, secret, live)
     if callable(default):
         if not shown:
             raise TypeError("a default that is a factory needs `shown`, its text")
@@ -133,10 +139,16 @@ def _kinds(cls: Any) -> dict[str, Any]:
 
 
 def values_of(instance: Any) -> dict[str, str]:
-    """RocketMQ's key -> value as a file would have it, of an instance of a settings class."""
+    """RocketMQ's key -> value as a file would have it, of an instance of a settings class. A secret
+    is `SECRET`."""
     return {
-        name: _shown(getattr(instance, field)) for name, (field, _) in keys_of(instance).items()
+        name: _hidden(row, _shown(getattr(instance, field)))
+        for name, (field, row) in keys_of(instance).items()
     }
+
+
+def _hidden(row: Key, text: str) -> str:
+    return SECRET if row.secret and text else text
 
 
 def _camel_case(field: str) -> str:
@@ -192,6 +204,9 @@ def parsed(cls: Any, values: Mapping[str, str], others: OtherKeys) -> dict[str, 
         text = raw.strip().replace("${user.home}", str(Path.home()))
         if name in rows:
             field, row = rows[name]
+            if row.secret:
+                chosen[field] = text
+                continue
             _check_expanded(name, text, is_path=kinds[field] is Path or row.values == FOLDERS)
             chosen[field] = _parsed(name, text, kinds[field])
             if kinds[field] is int and not row.low <= chosen[field] <= row.high:

@@ -2,6 +2,7 @@
 
 use super::pulls::PullGrants;
 use super::store::Store;
+use super::tls::TlsContext;
 use super::transactions::Transactions;
 use pyo3::prelude::*;
 use pyrmq_broker::Broker;
@@ -12,7 +13,8 @@ use std::sync::Arc;
 const PARTIAL_LIMIT: usize = 512 << 20;
 
 /// Makes sessions through the C table. Without a store no send is stored: every frame is a
-/// command (name server, client); without transactions every half message and END_TRANSACTION.
+/// command (name server, client); without transactions every half message and END_TRANSACTION;
+/// without TLS every connection is plain.
 #[pyclass(frozen, module = "pyrmq._native")]
 pub struct Listener {
     shared: Box<pyrmq_capi::Listener>,
@@ -21,12 +23,14 @@ pub struct Listener {
 #[pymethods]
 impl Listener {
     #[new]
-    #[pyo3(signature = (store=None, *, transactions=None, pulls=None, region="DefaultRegion", cluster="DefaultCluster",
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (store=None, *, transactions=None, pulls=None, tls=None, region="DefaultRegion", cluster="DefaultCluster",
                         trace_on=true, partial_limit=PARTIAL_LIMIT))]
     fn new(
         store: Option<PyRef<'_, Store>>,
         transactions: Option<PyRef<'_, Transactions>>,
         pulls: Option<PyRef<'_, PullGrants>>,
+        tls: Option<PyRef<'_, TlsContext>>,
         region: &str,
         cluster: &str,
         trace_on: bool,
@@ -46,6 +50,7 @@ impl Listener {
             shared: Box::new(pyrmq_capi::Listener {
                 context,
                 budget: Arc::new(Budget::new(partial_limit)),
+                tls: tls.map(|context| context.inner().clone()),
             }),
         }
     }

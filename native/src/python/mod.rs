@@ -18,6 +18,7 @@ mod read_request;
 mod received;
 mod sql;
 mod store;
+mod tls;
 mod transactions;
 
 use pyo3::ffi;
@@ -42,6 +43,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(ha::newest_record, m)?)?;
     m.add_class::<listener::Listener>()?;
     m.add_class::<pulls::PullGrants>()?;
+    m.add_class::<tls::TlsContext>()?;
     m.add_class::<bench::BenchFloor>()?;
     m.add_class::<bench::BenchRun>()?;
     m.add("PULL_ALIKE", pulls::alike())?;

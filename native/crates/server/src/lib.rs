@@ -36,10 +36,11 @@ mod model_tests;
 mod testing;
 
 pub use answer_sender::AnswerSender;
-pub use connection::{Connection, Received, Status};
+pub use connection::{Connection, Piece, Received, Status};
 pub use descriptor::{Descriptor, Epoll};
 pub use poll::{Poll, Ready};
 pub use ready_loop::{Log, ReadyLoop, Served, Until, Written};
 pub use report::Report;
 pub use socket::Socket;
+pub use transform::{Tls, Transform};
 pub use visit::{Visit, clear_out};

@@ -47,6 +47,8 @@ pub struct Line {
     pub sent: Vec<u8>,
     pub sends: usize,
     pub most_received: usize,
+    /// The disk cannot read what is mapped.
+    pub unreadable: bool,
 }
 
 #[derive(Clone, Default)]
@@ -98,6 +100,13 @@ impl Socket for MemorySocket {
         };
         line.sent.extend_from_slice(&bytes[..n]);
         Ok(n)
+    }
+
+    fn bring(&self, mapped: &[u8]) -> io::Result<()> {
+        match self.line().unreadable {
+            true if !mapped.is_empty() => Err(io::Error::from_raw_os_error(libc::EFAULT)),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -102,7 +102,7 @@ impl Visit {
     }
 
     fn send(&mut self, connection: &mut Locked<'_>, socket: &impl Socket, out: &[u8]) {
-        if out.is_empty() || self.errno != 0 {
+        if (out.is_empty() && !connection.has_pending()) || self.errno != 0 {
             return;
         }
         let waits = !self.rest.is_empty();

@@ -54,6 +54,11 @@ impl Stream {
         self.established
     }
 
+    /// The peer broke TLS, and nothing more is sent but the alert.
+    pub fn is_refused(&self) -> bool {
+        self.refused
+    }
+
     /// The peer has said that it sends nothing more.
     pub fn is_closed(&self) -> bool {
         self.closed
@@ -70,7 +75,13 @@ impl Stream {
     }
 
     /// Opens what was received, which is overwritten, and appends what it carried to `plain`.
-    pub fn open(&mut self, mut received: &mut [u8], plain: &mut Vec<u8>) -> Result<(), Refusal> {
+    pub fn open(&mut self, received: &mut [u8], plain: &mut Vec<u8>) -> Result<(), Refusal> {
+        let opened = self.open_all(received, plain);
+        self.refused |= opened.is_err();
+        opened
+    }
+
+    fn open_all(&mut self, mut received: &mut [u8], plain: &mut Vec<u8>) -> Result<(), Refusal> {
         while !self.held.is_empty() && !received.is_empty() {
             let (wanted, is_front) = missing(&self.held[self.begun..]);
             let n = wanted.min(received.len());
