@@ -146,7 +146,7 @@ typedef struct {
    * They are a part of a mapped file, which the disk may not be able to read.
    */
   uint8_t mapped;
-} PieceIn;
+} pyrmq_piece;
 
 /**
  * A request for Python, or a response. Valid until the next `session_command` of the same session.
@@ -393,7 +393,7 @@ typedef struct {
    * Seals pieces of plain bytes and sends them to a socket that does not block, until it takes no
    * more. What TLS itself has to say goes in front; there may be no pieces.
    */
-  int32_t (*session_send)(void *session, int32_t fd, const PieceIn *pieces, size_t n, pyrmq_sent *out);
+  int32_t (*session_send)(void *session, int32_t fd, const pyrmq_piece *pieces, size_t n, pyrmq_sent *out);
   /**
    * Says that nothing more is sent (TLS), as far as the socket takes it.
    */

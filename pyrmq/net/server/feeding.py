@@ -58,7 +58,7 @@ class Feeder:
         self._written_is_confirmed = written_is_confirmed
         self._arm = arm
         self._close = close
-        self._refusals = Refusals(name, 1.0)
+        self._refusals = Refusals(name, 1.0, "connections closed")
         """Of peers that broke TLS."""
         self._buffer = RecvBuffer(BUFFER)
         self._heavy: dict[Connection, None] = {}
@@ -163,6 +163,7 @@ class Feeder:
                 log.warning("%s: closing %s: %s", self._name, connection.peer, why)
             connection.happened(Event.PROTOCOL_ERROR)
         elif session.told_end:
+            connection.send_close()
             connection.happened(Event.END)
         elif session.more or session.full or not connection.events:
             self._arm(connection)

@@ -70,6 +70,7 @@ class RemotingServer:
         self._reader = Reader(name, listener, self._dispatcher, self._unconfirmed, store)
         self.idle_seconds = idle_seconds
         self._refusals = listen.Refusals(name)
+        self._slow = listen.Refusals(name, what="connections closed")
         self._tls = tls
         self._handshakes: dict[Connection, float] = {}
         """Handshakes of TLS that have begun, and when that was noticed."""
@@ -214,5 +215,5 @@ class RemotingServer:
         self._handshakes = began
         for connection in [c for c, since in began.items() if now - since >= HANDSHAKE]:
             why = f"{connection.peer}: its TLS handshake took {HANDSHAKE:g} s"
-            self._refusals.refused(why)
+            self._slow.refused(why)
             self.close(connection)

@@ -34,6 +34,8 @@ mod loop_tests;
 mod model_tests;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tls_tests;
 
 pub use answer_sender::AnswerSender;
 pub use connection::{Connection, Piece, Received, Status};

@@ -4,6 +4,7 @@ use super::connection::Connection;
 use super::poll::{Poll, Ready};
 use super::ready_loop::{Log, ReadyLoop};
 use super::socket::Socket;
+use super::transform::Transform;
 use pyrmq_broker::Broker;
 use pyrmq_broker::wire::frame::split;
 use pyrmq_broker::wire::header::Header;
@@ -240,6 +241,7 @@ pub struct Rig {
     pub sockets: Vec<MemorySocket>,
     pub connections: Vec<Arc<Connection>>,
     context: Arc<Context>,
+    tls: Option<Arc<pyrmq_tls::Context>>,
 }
 
 /// Bytes of one receive.
@@ -252,6 +254,11 @@ impl Rig {
     }
 
     pub fn flushing(n: usize, flush_mode: FlushMode) -> Rig {
+        Rig::with(n, flush_mode, None)
+    }
+
+    /// `tls`: what its connections begin with.
+    pub fn with(n: usize, flush_mode: FlushMode, tls: Option<Arc<pyrmq_tls::Context>>) -> Rig {
         let store = open_store(flush_mode);
         let log = Arc::new(TestLog {
             store: store.clone(),
@@ -271,6 +278,7 @@ impl Rig {
             context: context(&store),
             sockets: Vec::new(),
             connections: Vec::new(),
+            tls,
             store,
             log,
             poll,
@@ -290,7 +298,8 @@ impl Rig {
     }
 
     pub fn connection(&self) -> Arc<Connection> {
-        Arc::new(Connection::new(new_session(Some(&self.context))))
+        let session = new_session(Some(&self.context));
+        Arc::new(Connection::with(session, Transform::new(self.tls.clone())))
     }
 
     /// Messages in a queue that readers see.
