@@ -1,16 +1,14 @@
 //! A session with what belongs to its socket, for one thread at a time.
 
+use super::buffers::{PLAIN, SEALED, lent};
 use super::report::Report;
 use super::socket::{Socket, errno_unless_later};
 use super::transform::Transform;
-use super::visit::clear_out;
 use parking_lot::{Mutex, MutexGuard};
 use pyrmq_broker::wire::{Session, WireError};
-use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::LocalKey;
 
 /// How a call of a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,22 +41,6 @@ pub struct Piece<'p> {
 
 /// Bytes that are sealed and sent at a time.
 const CHUNK: usize = 64 << 10;
-
-thread_local! {
-    /// What records carried, and what is gathered to be sealed.
-    static PLAIN: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-    /// Records to be sent.
-    static SEALED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
-
-/// Lends a buffer of this thread, empty.
-fn lent<T>(buffer: &'static LocalKey<Cell<Vec<u8>>>, work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-    let mut space = buffer.take();
-    clear_out(&mut space);
-    let done = work(&mut space);
-    buffer.set(space);
-    done
-}
 
 struct Inner {
     session: Session,
