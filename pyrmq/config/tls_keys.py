@@ -7,7 +7,10 @@ from dataclasses import dataclass, fields
 from pyrmq.config import tls
 from pyrmq.config.table import key, keys_of
 
-_FLAGS = ("", "true", "false")
+
+def _flag(text: str) -> None:
+    if text.lower() not in ("", "true", "false"):
+        raise ValueError("true or false expected")
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class TlsKeys:
         "Whether the certificate is made at the start, self-signed, and clients are not verified; "
         "empty: if no file is named and the mode is not enforcing.",
         name=tls.TEST_MODE,
-        choices=_FLAGS,
+        check=_flag,
         values="true, false",
     )
     tls_server_need_client_auth: str = key(
