@@ -99,10 +99,14 @@ class ServerTls:
         [FileWatchService in NettyRemotingServer, BrokerController]"""
         while self._has_files:
             await trio.sleep(LOOK_EVERY)
-            found = await trio.to_thread.run_sync(self._look)
-            key, cert, trust = (a != b for a, b in zip(found, self._used, strict=True))
-            if trust or (key and cert):
-                await self._reload(found)
+            await self.look_again()
+
+    async def look_again(self) -> None:
+        """Looks at the files once."""
+        found = await trio.to_thread.run_sync(self._look)
+        key, cert, trust = (a != b for a, b in zip(found, self._used, strict=True))
+        if trust or (key and cert):
+            await self._reload(found)
 
     async def _reload(self, found: tuple[Seen, Seen, Seen]) -> None:
         try:
