@@ -51,7 +51,8 @@ class ServerTls:
             return
         if settings.is_self_signed:
             self.context.use_self_signed()
-            log.info("%s: TLS with a self-signed certificate, for tests", name)
+            level = logging.DEBUG if settings.test_mode is None else logging.WARNING
+            log.log(level, "%s: TLS with a self-signed certificate, for tests", name)
         elif settings.key_path:
             self._use()
             if settings.need_client_auth != "none" and not settings.auth_client:

@@ -117,7 +117,7 @@ fn clients(files: &Files<'_>) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
         true => builder,
         false => builder.allow_unauthenticated(),
     };
-    Ok(builder.build().map_err(|e| unusable(e.to_string()))?)
+    builder.build().map_err(|e| unusable(e.to_string()))
 }
 
 fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
