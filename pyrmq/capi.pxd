@@ -12,15 +12,20 @@ cdef extern from "pyrmq_capi.h":
 
     ctypedef struct pyrmq_report:
         uint32_t commands, unconfirmed
-        uint8_t full, more, arrivals, large, heavy
+        uint8_t full, more, arrivals, large, heavy, tls, pending
 
     ctypedef struct pyrmq_received:
         pyrmq_bytes out
         int64_t received
         int32_t failed
 
+    ctypedef struct pyrmq_piece:
+        pyrmq_bytes bytes
+        uint8_t mapped
+
     ctypedef struct pyrmq_sent:
         pyrmq_bytes rest
+        size_t taken
         int32_t failed
 
     ctypedef struct pyrmq_command:
@@ -86,6 +91,8 @@ cdef extern from "pyrmq_capi.h":
                                   int64_t, pyrmq_bytes *) nogil
         int32_t (*session_release)(void *, int64_t, int64_t, pyrmq_bytes *) nogil
         int32_t (*session_send_released)(void *, int32_t, int64_t, int64_t, pyrmq_sent *) nogil
+        int32_t (*session_send)(void *, int32_t, const pyrmq_piece *, size_t, pyrmq_sent *) nogil
+        void (*session_send_close)(void *, int32_t) nogil
         int32_t (*session_command)(void *, pyrmq_command *) nogil
         int32_t (*session_ext)(void *, uint32_t, pyrmq_bytes *, pyrmq_bytes *) nogil
         int32_t (*session_error)(void *, pyrmq_bytes *) nogil

@@ -16,7 +16,7 @@ from libc.stdlib cimport calloc, free
 from pyrmq.capi cimport (
     PYRMQ_ABI_VERSION, PYRMQ_CAPI_NAME, PYRMQ_CLOSE, PYRMQ_COLD, PYRMQ_FAILED, PYRMQ_N_ALIKE, PYRMQ_NONE,
     PYRMQ_OK, PYRMQ_UNREADABLE, pyrmq_addressee, pyrmq_bytes, pyrmq_capi, pyrmq_chunk,
-    pyrmq_command, pyrmq_get, pyrmq_left, pyrmq_left_list, pyrmq_received, pyrmq_report, pyrmq_sent,
+    pyrmq_command, pyrmq_get, pyrmq_left, pyrmq_left_list, pyrmq_piece, pyrmq_received, pyrmq_report, pyrmq_sent,
     pyrmq_serve, pyrmq_served,
 )
 
@@ -31,6 +31,7 @@ read_records = _native.read_records
 MessageText = _native.MessageText
 unique_key = _native.unique_key
 Listener = _native.Listener
+TlsContext = _native.TlsContext
 PullGrants = _native.PullGrants
 Keyring = _native.Keyring
 BenchFloor = _native.BenchFloor

@@ -40,6 +40,11 @@ cdef class Session:
     - `arrivals`: the store has arrivals to drain.
     - `large`: a large frame is under way: receive the rest of it into `space`.
     - `heavy`: an unfinished frame takes much memory.
+    - `sealed`: the connection speaks TLS: whatever is sent goes through `send`.
+    - `handshaking`: the handshake of TLS has begun and is not done.
+    - `told_end`: the peer has told by TLS that it sends nothing more.
+    - `refused`: the peer broke TLS, or the mode does not take it; `error` says how.
+    - `pending`: TLS itself has something to be sent: call `send`, also with nothing.
     - `error`: how the peer broke the protocol, else None. Send what was returned, then close.
     """
 
@@ -117,6 +122,26 @@ cdef class Session:
     @property
     def heavy(self):
         return self.report.heavy != 0
+
+    @property
+    def sealed(self):
+        return self.report.tls != 0
+
+    @property
+    def handshaking(self):
+        return self.report.tls == 1
+
+    @property
+    def told_end(self):
+        return self.report.tls == 3
+
+    @property
+    def refused(self):
+        return self.report.tls == 4
+
+    @property
+    def pending(self):
+        return self.report.pending != 0
 
     cdef inline int begin(self) except -1:
         """A native call begins: no other is under way, and nobody receives into the session."""
@@ -245,6 +270,44 @@ cdef class Session:
         rest = self.ended(rc, &sent.rest)
         raise_failed_call(sent.failed, "send")
         return rest
+
+    def send(self, int fd, pieces):
+        """Seals plain buffers and sends them to a non-blocking socket, until it takes no more. Returns
+        how many of their bytes were taken, and what the socket did not take of their records or None:
+        that is to be sent as it is, before anything else. Raises OSError."""
+        cdef list given = list(pieces)
+        cdef Py_ssize_t n = len(given), held = 0, i
+        cdef pyrmq_sent sent
+        cdef int32_t rc
+        cdef Py_buffer *views = <Py_buffer *>calloc(max(n, 1), sizeof(Py_buffer))
+        cdef pyrmq_piece *parts = <pyrmq_piece *>calloc(max(n, 1), sizeof(pyrmq_piece))
+        try:
+            if views == NULL or parts == NULL:
+                raise MemoryError
+            for i in range(n):
+                PyObject_GetBuffer(given[i], &views[i], PyBUF_SIMPLE)
+                held += 1
+                parts[i].bytes.ptr = <const uint8_t *>views[i].buf
+                parts[i].bytes.len = views[i].len
+                parts[i].mapped = not isinstance(given[i], bytes)
+            self.begin()
+            with nogil:
+                rc = C.session_send(self.native, fd, parts, n, &sent)
+            rest = self.ended(rc, &sent.rest)
+        finally:
+            for i in range(held):
+                PyBuffer_Release(&views[i])
+            free(views)
+            free(parts)
+        raise_failed_call(sent.failed, "send")
+        return sent.taken, rest
+
+    def send_close(self, int fd):
+        """Tells the peer by TLS that nothing more is sent, as far as the socket takes it. Does nothing
+        on a plain connection, or while a call is under way."""
+        cdef bint serving = self.watched_by is not None and self.watched_by.serving
+        if self.report.tls and not self.busy and not serving and self.place is None:
+            C.session_send_close(self.native, fd)
 
     def grant_pull(self, Command command, str topic, str group, unsigned int queue_id, tags):
         """Has pulls like `command` answered in `feed` from now on, as those of `group` from this queue.

@@ -82,6 +82,14 @@ typedef struct {
    * An unfinished frame takes much memory.
    */
   uint8_t heavy;
+  /**
+   * How far TLS is: a `Tls`.
+   */
+  uint8_t tls;
+  /**
+   * TLS itself has something to be sent: `session_send` sends it, also with nothing else.
+   */
+  uint8_t pending;
 } pyrmq_report;
 
 /**
@@ -111,18 +119,34 @@ typedef struct {
 } pyrmq_received;
 
 /**
- * What sending released answers gave.
+ * What sending gave.
  */
 typedef struct {
   /**
-   * What the socket did not take; valid until the next call on the same thread.
+   * What the socket did not take, as it is to be sent; valid until the next call on the same
+   * thread.
    */
   pyrmq_bytes rest;
+  /**
+   * How many plain bytes of the pieces are sent or in `rest` (`session_send`).
+   */
+  size_t taken;
   /**
    * What the socket failed with, 0 if it did not.
    */
   int32_t failed;
 } pyrmq_sent;
+
+/**
+ * Plain bytes to be sent.
+ */
+typedef struct {
+  pyrmq_bytes bytes;
+  /**
+   * They are a part of a mapped file, which the disk may not be able to read.
+   */
+  uint8_t mapped;
+} pyrmq_piece;
 
 /**
  * A request for Python, or a response. Valid until the next `session_command` of the same session.
@@ -369,6 +393,15 @@ typedef struct {
                                    int64_t now_ms,
                                    int64_t timeout_ms,
                                    pyrmq_sent *out);
+  /**
+   * Seals pieces of plain bytes and sends them to a socket that does not block, until it takes no
+   * more. What TLS itself has to say goes in front; there may be no pieces.
+   */
+  int32_t (*session_send)(void *session, int32_t fd, const pyrmq_piece *pieces, size_t n, pyrmq_sent *out);
+  /**
+   * Says that nothing more is sent (TLS), as far as the socket takes it.
+   */
+  void (*session_send_close)(void *session, int32_t fd);
   int32_t (*session_command)(void *session, pyrmq_command *out);
   int32_t (*session_ext)(void *session, uint32_t index, pyrmq_bytes *name, pyrmq_bytes *value);
   int32_t (*session_error)(void *session, pyrmq_bytes *text);
@@ -496,13 +529,19 @@ _Static_assert(offsetof(pyrmq_report, more) == 9, "pyrmq_report.more");
 _Static_assert(offsetof(pyrmq_report, arrivals) == 10, "pyrmq_report.arrivals");
 _Static_assert(offsetof(pyrmq_report, large) == 11, "pyrmq_report.large");
 _Static_assert(offsetof(pyrmq_report, heavy) == 12, "pyrmq_report.heavy");
+_Static_assert(offsetof(pyrmq_report, tls) == 13, "pyrmq_report.tls");
+_Static_assert(offsetof(pyrmq_report, pending) == 14, "pyrmq_report.pending");
 _Static_assert(sizeof(pyrmq_received) == 32, "pyrmq_received");
 _Static_assert(offsetof(pyrmq_received, out) == 0, "pyrmq_received.out");
 _Static_assert(offsetof(pyrmq_received, received) == 16, "pyrmq_received.received");
 _Static_assert(offsetof(pyrmq_received, failed) == 24, "pyrmq_received.failed");
-_Static_assert(sizeof(pyrmq_sent) == 24, "pyrmq_sent");
+_Static_assert(sizeof(pyrmq_piece) == 24, "pyrmq_piece");
+_Static_assert(offsetof(pyrmq_piece, bytes) == 0, "pyrmq_piece.bytes");
+_Static_assert(offsetof(pyrmq_piece, mapped) == 16, "pyrmq_piece.mapped");
+_Static_assert(sizeof(pyrmq_sent) == 32, "pyrmq_sent");
 _Static_assert(offsetof(pyrmq_sent, rest) == 0, "pyrmq_sent.rest");
-_Static_assert(offsetof(pyrmq_sent, failed) == 16, "pyrmq_sent.failed");
+_Static_assert(offsetof(pyrmq_sent, taken) == 16, "pyrmq_sent.taken");
+_Static_assert(offsetof(pyrmq_sent, failed) == 24, "pyrmq_sent.failed");
 _Static_assert(sizeof(pyrmq_command) == 96, "pyrmq_command");
 _Static_assert(offsetof(pyrmq_command, code) == 0, "pyrmq_command.code");
 _Static_assert(offsetof(pyrmq_command, opaque) == 4, "pyrmq_command.opaque");

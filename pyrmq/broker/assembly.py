@@ -53,6 +53,7 @@ from pyrmq.net.server.admin_access import AdminAccess
 from pyrmq.net.server.answers import Processor
 from pyrmq.net.server.questions import Questions
 from pyrmq.net.server.server import RemotingServer
+from pyrmq.net.server.tls import ServerTls
 from pyrmq.txn import TransactionService
 
 
@@ -276,8 +277,10 @@ def _server(
     access: AccessControl,
 ) -> RemotingServer:
     """The server, without processors: most of them need it."""
+    name = f"broker {config.broker_name}"
+    tls = ServerTls(name, config.tls_settings())
     return RemotingServer(
-        f"broker {config.broker_name}",
+        name,
         sockets,
         {},
         Listener(
@@ -285,6 +288,7 @@ def _server(
             transactions=None if config.reject_transaction_message else engine,
             pulls=grants,
             keyring=access.keyring,
+            tls=tls.context,
             region=config.region_id,
             cluster=config.broker_cluster_name,
             trace_on=config.trace_on,
@@ -295,6 +299,7 @@ def _server(
         flush_timeout_ms=config.sync_flush_timeout,
         admins=AdminAccess(config.admin_address_allow_list),
         guard=access.guard,
+        tls=tls,
     )
 
 

@@ -15,6 +15,7 @@ from pyrmq.config.table import (
     from_properties,
     key,
 )
+from pyrmq.config.tls_keys import TlsKeys
 from pyrmq.net.server.admin_access import parse_networks
 
 _THREADS = "there are no thread pools here: trio runs everything"
@@ -132,7 +133,7 @@ class NamesrvKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class NamesrvConfig(AccessKeys, NamesrvKeys):
+class NamesrvConfig(AccessKeys, TlsKeys, NamesrvKeys):
     """Field names are RocketMQ's keys in snake_case. RocketMQ's name server has no access control:
     its keys are those of brokers."""
 

@@ -28,6 +28,7 @@ from pyrmq.net.server.answers import Processor
 from pyrmq.net.server.connection import Connection
 from pyrmq.net.server.listen import open_listeners
 from pyrmq.net.server.server import RemotingServer
+from pyrmq.net.server.tls import ServerTls
 from pyrmq.net.server.turns import Turns
 from pyrmq.version import __version__
 
@@ -122,6 +123,7 @@ class NameServer:
         self._clients = RouteProcessor(self.config, self.routes, kv, turns)
         self.processors = self._processors(kv) | access_requests(access, guard)
         """By request code."""
+        tls = ServerTls("name server", config.tls_settings())
         sockets: list[socket.socket] = open_listeners(config.bind_address, config.listen_port)
         port = sockets[0].getsockname()[1]
         warn_of_access("the name server", values_of(config), {port: "listenPort"})
@@ -129,10 +131,11 @@ class NameServer:
             "name server",
             sockets,
             self.processors,
-            Listener(),
+            Listener(tls=tls.context),
             idle_seconds=config.server_channel_max_idle_time_seconds,
             admins=AdminAccess(config.admin_address_allow_list),
             guard=guard,
+            tls=tls,
         )
 
     def _processors(self, kv: KvConfig) -> dict[int, Processor]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import struct
 import time
 from collections import deque
@@ -133,15 +134,22 @@ class Client:
     """One connection. Requests of the peer (flag bit 0 clear) are kept in ``pushed``."""
 
     def __init__(
-        self, address: tuple[str, int], timeout: float = 30.0, *, source: str | None = None
+        self,
+        address: tuple[str, int],
+        timeout: float = 30.0,
+        *,
+        source: str | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`source`: the address to come from, one of this machine."""
+        """`source`: the address to come from, one of this machine; `tls`: speaks TLS."""
         self.timeout = timeout
         self.pushed: list[Command] = []
         self._socket = socket.create_connection(
             address, timeout, source_address=(source, 0) if source else None
         )
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self._socket = tls.wrap_socket(self._socket, server_hostname=address[0])
         self._reader = FrameReader()
         self._answers: deque[Command] = deque()
         self._opaque = 0

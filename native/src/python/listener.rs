@@ -3,6 +3,7 @@
 use super::keyring::Keyring;
 use super::pulls::PullGrants;
 use super::store::Store;
+use super::tls::TlsContext;
 use super::transactions::Transactions;
 use pyo3::prelude::*;
 use pyrmq_broker::Broker;
@@ -14,7 +15,8 @@ const PARTIAL_LIMIT: usize = 512 << 20;
 
 /// Makes sessions through the C table. Without a store no send is stored: every frame is a
 /// command (name server, client); without transactions every half message and END_TRANSACTION. With a
-/// keyring signatures are verified, and a session answers only what was granted to who signed it.
+/// keyring signatures are verified, and a session answers only what was granted to who signed it. Without
+/// TLS every connection is plain.
 #[pyclass(frozen, module = "pyrmq._native")]
 pub struct Listener {
     shared: Box<pyrmq_capi::Listener>,
@@ -23,14 +25,16 @@ pub struct Listener {
 #[pymethods]
 impl Listener {
     #[new]
-    #[pyo3(signature = (store=None, *, transactions=None, pulls=None, keyring=None, region="DefaultRegion",
-                        cluster="DefaultCluster", trace_on=true, partial_limit=PARTIAL_LIMIT))]
     #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (store=None, *, transactions=None, pulls=None, keyring=None, tls=None,
+                        region="DefaultRegion", cluster="DefaultCluster", trace_on=true,
+                        partial_limit=PARTIAL_LIMIT))]
     fn new(
         store: Option<PyRef<'_, Store>>,
         transactions: Option<PyRef<'_, Transactions>>,
         pulls: Option<PyRef<'_, PullGrants>>,
         keyring: Option<PyRef<'_, Keyring>>,
+        tls: Option<PyRef<'_, TlsContext>>,
         region: &str,
         cluster: &str,
         trace_on: bool,
@@ -51,6 +55,7 @@ impl Listener {
                 context,
                 budget: Arc::new(Budget::new(partial_limit)),
                 keyring: keyring.map(|k| k.inner().clone()),
+                tls: tls.map(|context| context.inner().clone()),
             }),
         }
     }

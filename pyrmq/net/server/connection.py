@@ -35,6 +35,10 @@ PIECE = 128
 """Bytes of a piece, about, beside its content."""
 
 
+class Sealed(bytes):
+    """What a socket did not take of records (TLS): it is sent as it is, before anything else."""
+
+
 class Peer(Protocol):
     def give_up(self, why: str) -> None:
         """Closes the connection."""
@@ -102,6 +106,22 @@ MAX_AWAITED_BYTES = 8 << 20
 """The same in bytes of those requests."""
 MAX_ELSEWHERE = 1024
 """As MAX_AWAITED, for requests that their processor bounds. A client pulls many queues at once."""
+
+
+def _left(pieces: Sequence[Piece], sent: int) -> list[Piece]:
+    """What is left of pieces of which so many bytes were sent."""
+    left: list[Piece] = []
+    for piece in pieces:
+        if sent >= len(piece):
+            sent -= len(piece)
+            continue
+        if sent:
+            rest = memoryview(piece)[sent:]
+            left.append(Sealed(rest) if type(piece) is Sealed else rest)
+        else:
+            left.append(piece)
+        sent = 0
+    return left
 
 
 class Connection:
@@ -250,6 +270,10 @@ class Connection:
             self.out.extend(pieces)
             self._unsent.add(self, pieces)
             return
+        if self.session.sealed:
+            if (left := self._send_records(pieces)) is not None:
+                self._wait_with(left)
+            return
         try:
             if len(pieces) == 1:
                 sent = self.sock.send(pieces[0])
@@ -260,13 +284,28 @@ class Connection:
         except OSError as e:
             self.send_failed(e)
             return
-        self._keep(pieces, sent)
-        if self.out:
-            self._unsent.add(self, self.out)
+        self._wait_with(_left(pieces, sent))
+
+    def _wait_with(self, left: list[Piece]) -> None:
+        if left:
+            self.out.extend(left)
+            self._unsent.add(self, left)
             self._changed(self)
+
+    def _send_records(self, pieces: Sequence[Piece]) -> list[Piece] | None:
+        """Seals and sends pieces, which are plain. Returns what is left to be sent of them, None if
+        the socket failed."""
+        try:
+            taken, rest = self.session.send(self.fd, pieces)
+        except OSError as e:
+            self.send_failed(e)
+            return None
+        left = _left(pieces, taken)
+        return left if rest is None else [Sealed(rest), *left]
 
     def keep(self, rest: bytes) -> None:
         """Keeps what the socket did not take of something that a native call sent."""
+        rest = Sealed(rest) if self.session.sealed else rest
         self.out.append(rest)
         self._unsent.add(self, (rest,))
         self._changed(self)
@@ -310,31 +349,37 @@ class Connection:
             return
         self.sent_natively(rest, None)
 
-    def _keep(self, pieces: Sequence[Piece], sent: int) -> None:
-        for piece in pieces:
-            if sent >= len(piece):
-                sent -= len(piece)
-                continue
-            self.out.append(memoryview(piece)[sent:] if sent else piece)
-            sent = 0
-
     def send_kept(self) -> None:
         """Continues where the socket was full."""
         while self.out:
-            pieces = [self.out.popleft() for _ in range(min(len(self.out), MAX_PIECES))]
-            try:
-                sent = self.sock.sendmsg(pieces)
-            except BlockingIOError:
-                sent = 0
-            except OSError as e:
-                self.send_failed(e)
-                return
-            rest = self.out
-            self.out = deque()
-            self._keep(pieces, sent)
-            full = bool(self.out)
-            self._unsent.sent(self, pieces, self.out)
-            self.out.extend(rest)
-            if full:
+            pieces = [self.out.popleft() for _ in range(self._at_once())]
+            if self.session.sealed and type(pieces[0]) is not Sealed:
+                left = self._send_records(pieces)
+                if left is None:
+                    return
+            else:
+                try:
+                    sent = self.sock.sendmsg(pieces)
+                except BlockingIOError:
+                    sent = 0
+                except OSError as e:
+                    self.send_failed(e)
+                    return
+                left = _left(pieces, sent)
+            self._unsent.sent(self, pieces, left)
+            self.out.extendleft(reversed(left))
+            if left:
                 return
         self._changed(self)
+
+    def _at_once(self) -> int:
+        """How many of the kept pieces are sent by one call: records that were sealed already, or
+        others."""
+        if type(self.out[0]) is Sealed:
+            return 1
+        return min(len(self.out), MAX_PIECES)
+
+    def send_close(self) -> None:
+        """Tells the peer that nothing more is sent, where the connection has a way to say so."""
+        if not self.out and self.takes_answers:
+            self.session.send_close(self.fd)

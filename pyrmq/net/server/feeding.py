@@ -16,6 +16,7 @@ from pyrmq.escape import escape
 from pyrmq.net.server.connection import Connection
 from pyrmq.net.server.connection_state import Event
 from pyrmq.net.server.dispatch import Dispatcher
+from pyrmq.net.server.listen import Refusals
 from pyrmq.net.server.unconfirmed import GroupCommit, Unconfirmed
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,8 @@ class Feeder:
         self._written_is_confirmed = written_is_confirmed
         self._arm = arm
         self._close = close
+        self._refusals = Refusals(name, 1.0, "connections closed")
+        """Of peers that broke TLS."""
         self._buffer = RecvBuffer(BUFFER)
         self._heavy: dict[Connection, None] = {}
         """Connections with a large frame under way, the one that was begun first in front."""
@@ -125,6 +128,8 @@ class Feeder:
         self._weigh(connection)
         if reply is not None:
             connection.send(reply)
+        elif session.pending:
+            connection.send()
         self._process(connection)
         if session.unconfirmed:
             if self.defer_write and self._written_is_confirmed and self._commit is not None:
@@ -151,8 +156,15 @@ class Feeder:
         if session.commands:
             self._arm(connection)
         elif session.error is not None:
-            log.warning("%s: closing %s: %s", self._name, connection.peer, escape(session.error))
+            if session.refused:
+                self._refusals.refused(f"{connection.peer}: {session.error}")
+            else:
+                why = escape(session.error)
+                log.warning("%s: closing %s: %s", self._name, connection.peer, why)
             connection.happened(Event.PROTOCOL_ERROR)
+        elif session.told_end:
+            connection.send_close()
+            connection.happened(Event.END)
         elif session.more or session.full or not connection.events:
             self._arm(connection)
 

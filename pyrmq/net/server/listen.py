@@ -103,10 +103,18 @@ def raise_descriptor_limit() -> None:
 
 
 class Refusals:
-    """Says now and then how many connections of a server were refused, and why."""
+    """Says now and then how many connections of a server were refused, and why. `what` became of
+    them; `interval`: seconds between two lines."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        interval: float = LOG_INTERVAL,
+        what: str = "new connections refused",
+    ) -> None:
         self._name = name
+        self._what = what
+        self._interval = interval
         self._count = 0
         self._next_log = -1.0
 
@@ -116,6 +124,6 @@ class Refusals:
         now = trio.current_time()
         if now < self._next_log:
             return
-        self._next_log = now + LOG_INTERVAL
-        log.warning("%s: %d new connections refused: %s", self._name, self._count, escape(why))
+        self._next_log = now + self._interval
+        log.warning("%s: %d %s: %s", self._name, self._count, self._what, escape(why))
         self._count = 0

@@ -149,6 +149,7 @@ class Reader:
         self._feeder.forget(connection)
         self._unconfirmed.forget(connection)
         self._epoll.unregister(connection.fd)
+        connection.send_close()
         connection.happened(Event.END)
         connection.session.give_up()
         self._ready_loop.forget(connection.session)

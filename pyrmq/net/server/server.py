@@ -26,9 +26,13 @@ from pyrmq.net.server.line import Line
 from pyrmq.net.server.parked import ParkedPulls
 from pyrmq.net.server.questions import Questions
 from pyrmq.net.server.reader import Reader
+from pyrmq.net.server.tls import ServerTls
 from pyrmq.net.server.unconfirmed import Unconfirmed
 
 log = logging.getLogger(__name__)
+
+HANDSHAKE = 10.0
+"""Seconds that a handshake of TLS may take."""
 
 
 class RemotingServer:
@@ -38,7 +42,7 @@ class RemotingServer:
     plain sends in (None: a server without a store). `idle_seconds`: silence after which a
     connection is closed, which may be changed; `flush_timeout_ms`: how long an answer waits for the
     barrier; `admins`: from where requests that administrate are taken; `guard`: the check before
-    every request.
+    every request; `tls`: whose context the listener has.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class RemotingServer:
         flush_timeout_ms: int = 5000,
         admins: AdminAccess | None = None,
         guard: Guard | None = None,
+        tls: ServerTls | None = None,
     ) -> None:
         self.name = name
         self._sockets = sockets
@@ -66,6 +71,10 @@ class RemotingServer:
         self._reader = Reader(name, listener, self._dispatcher, self._unconfirmed, store)
         self.idle_seconds = idle_seconds
         self._refusals = listen.Refusals(name)
+        self._slow = listen.Refusals(name, what="connections closed")
+        self._tls = tls
+        self._handshakes: dict[Connection, float] = {}
+        """Handshakes of TLS that have begun, and when that was noticed."""
 
     @property
     def address(self) -> Address:
@@ -123,6 +132,8 @@ class RemotingServer:
                     nursery.start_soon(self._accept, sock)
                 nursery.start_soon(self._reader.run)
                 nursery.start_soon(self._tick)
+                if self._tls is not None:
+                    nursery.start_soon(self._tls.run)
                 if self._parked is not None:
                     nursery.start_soon(self._parked.run)
                 task_status.started()
@@ -194,9 +205,21 @@ class RemotingServer:
             await trio.sleep(1)
             if self._unconfirmed:
                 self._unconfirmed.release()
+            self._end_handshakes()
             limit = trio.current_time() - self.idle_seconds
             for connection in [c for c in self.connections.values() if c.active_at < limit]:
                 log.info(
                     "%s: %s was silent for %g s", self.name, connection.peer, self.idle_seconds
                 )
                 self.close(connection)
+
+    def _end_handshakes(self) -> None:
+        """Closes connections whose handshake of TLS takes too long."""
+        now = trio.current_time()
+        all_of_them = self.connections.values()
+        began = {c: self._handshakes.get(c, now) for c in all_of_them if c.session.handshaking}
+        self._handshakes = began
+        for connection in [c for c, since in began.items() if now - since >= HANDSHAKE]:
+            why = f"{connection.peer}: its TLS handshake took {HANDSHAKE:g} s"
+            self._slow.refused(why)
+            self.close(connection)

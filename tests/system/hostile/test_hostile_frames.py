@@ -6,7 +6,9 @@ serialize type or a header that does not parse closes the connection without an 
 
 from __future__ import annotations
 
+import socket
 import struct
+from contextlib import suppress
 
 import pytest
 
@@ -58,14 +60,27 @@ FRAMES = {
     "binary-value-negative": cut_binary(24, struct.pack(">i", -1)),
     "http": b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n",
     "ssh": b"SSH-2.0-OpenSSH_9.6\r\n",
-    "tls": bytes.fromhex("16030100c8010000c40303") + b"\x11" * 200,
 }
+TLS_HELLO = bytes.fromhex("16030100c8010000c40303")
 
 
 @pytest.mark.parametrize("port", ["broker", "namesrv"])
 @pytest.mark.parametrize("name", FRAMES)
 def test_frame_costs_its_connection(server: ServerProcess, name: str, port: str) -> None:
     assert_closed(getattr(server, port), FRAMES[name])
+
+
+@pytest.mark.parametrize("port", ["broker", "namesrv"])
+def test_a_tls_hello_that_is_none(server: ServerProcess, port: str) -> None:
+    """It is answered as TLS has it, with an alert, and costs its connection."""
+    with socket.create_connection(getattr(server, port), PATIENCE) as peer:
+        peer.sendall(TLS_HELLO + b"\x11" * 200)
+        found = peer.recv(100)
+        assert found[:1] == b"\x15"
+        with suppress(ConnectionError):
+            assert peer.recv(100) == b""
+    with Client(server.broker) as client:
+        assert client.send("GoodTopic").code == 0
 
 
 def test_over_limit_is_refused_before_its_bytes_arrive(server: ServerProcess) -> None:

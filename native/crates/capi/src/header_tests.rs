@@ -27,6 +27,7 @@ const NAMES: &[(&str, &str)] = &[
     ("Bytes", "pyrmq_bytes"),
     ("Report", "pyrmq_report"),
     ("ReceivedOut", "pyrmq_received"),
+    ("PieceIn", "pyrmq_piece"),
     ("SentOut", "pyrmq_sent"),
     ("CommandOut", "pyrmq_command"),
     ("Ready", "pyrmq_ready"),

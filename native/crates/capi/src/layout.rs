@@ -2,7 +2,7 @@
 
 use super::border::Bytes;
 use super::ready_loop::{Addressee, Left, LeftList, Serve, Served};
-use super::session::{CommandOut, ReceivedOut, SentOut};
+use super::session::{CommandOut, PieceIn, ReceivedOut, SentOut};
 use super::store::{ChunkOut, GetOut};
 use pyrmq_server::{Ready, Report};
 use std::mem::offset_of;
@@ -37,10 +37,12 @@ macro_rules! layouts {
 layouts! {
     "pyrmq_bytes" Bytes, 16: { ptr 0, len 8 }
     "pyrmq_report" Report, 16: {
-        commands 0, unconfirmed 4, full 8, more 9, arrivals 10, large 11, heavy 12
+        commands 0, unconfirmed 4, full 8, more 9, arrivals 10, large 11, heavy 12,
+        tls 13, pending 14
     }
     "pyrmq_received" ReceivedOut, 32: { out 0, received 16, failed 24 }
-    "pyrmq_sent" SentOut, 24: { rest 0, failed 16 }
+    "pyrmq_piece" PieceIn, 24: { bytes 0, mapped 16 }
+    "pyrmq_sent" SentOut, 32: { rest 0, taken 16, failed 24 }
     "pyrmq_command" CommandOut, 96: {
         code 0, opaque 4, flag 8, language 12, version 16, codec 20, n_ext 24, has_remark 28,
         remark 32, body 48, frame 64, subject 80

@@ -66,6 +66,7 @@ impl Rig {
         }));
         let broker = Broker::new(store.clone(), None, "R", "C", true);
         let listener = Box::new(Listener {
+            tls: None,
             context: Some(Arc::new(Context::new(broker, "R", true))),
             budget: Arc::new(Budget::new(1 << 24)),
             keyring: None,

@@ -7,7 +7,9 @@ use pyrmq_broker::wire::reply::To;
 use pyrmq_broker::wire::{Budget, Command, Context, Session, WireError};
 use pyrmq_broker::{Decision, Keyring};
 use pyrmq_format::host::Host;
-use pyrmq_server::{Connection, Descriptor, Received, Report, Status, Visit, clear_out};
+use pyrmq_server::{
+    Connection, Descriptor, Piece, Received, Report, Status, Transform, Visit, clear_out,
+};
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,6 +23,8 @@ pub struct Listener {
     pub budget: Arc<Budget>,
     /// None: no access control.
     pub keyring: Option<Arc<Keyring>>,
+    /// None: all connections are plain.
+    pub tls: Option<Arc<pyrmq_tls::Context>>,
 }
 
 /// What receiving from a socket gave.
@@ -34,11 +38,22 @@ pub struct ReceivedOut {
     pub failed: i32,
 }
 
-/// What sending released answers gave.
+/// Plain bytes to be sent.
+#[repr(C)]
+pub struct PieceIn {
+    pub bytes: Bytes,
+    /// They are a part of a mapped file, which the disk may not be able to read.
+    pub mapped: u8,
+}
+
+/// What sending gave.
 #[repr(C)]
 pub struct SentOut {
-    /// What the socket did not take; valid until the next call on the same thread.
+    /// What the socket did not take, as it is to be sent; valid until the next call on the same
+    /// thread.
     pub rest: Bytes,
+    /// How many plain bytes of the pieces are sent or in `rest` (`session_send`).
+    pub taken: usize,
     /// What the socket failed with, 0 if it did not.
     pub failed: i32,
 }
@@ -69,6 +84,9 @@ pub struct Connected {
     ext: Vec<[std::ops::Range<usize>; 2]>,
     error: String,
 }
+
+/// The errno where a failure has none.
+const EIO: i32 = 5;
 
 thread_local! {
     static OUT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -102,8 +120,9 @@ pub unsafe extern "C" fn session_new(
             Some(keyring) => session.with_keyring(keyring.clone()),
             None => session,
         };
+        let transform = Transform::new(listener.tls.clone());
         let made = Connected {
-            connection: Arc::new(Connection::new(session)),
+            connection: Arc::new(Connection::with(session, transform)),
             command: None,
             texts: Vec::new(),
             ext: Vec::new(),
@@ -234,12 +253,50 @@ pub unsafe extern "C" fn session_send_released(
         out.append(&mut visit.rest);
         let report = SentOut {
             rest: Bytes::of(out),
+            taken: 0,
             failed: visit.errno,
         };
         // SAFETY: the result is writable.
         unsafe { result.write(report) };
         code_of(visit.status)
     })
+}
+
+pub unsafe extern "C" fn session_send(
+    session: *mut c_void,
+    fd: i32,
+    pieces: *const PieceIn,
+    n: usize,
+    result: *mut SentOut,
+) -> i32 {
+    with_out(|out| {
+        // SAFETY: promised by the header: a session of ours, `n` pieces as long as stated.
+        let (session, pieces) = unsafe { (connected(session), slice(pieces, n)) };
+        let pieces = pieces.iter().map(|piece| Piece {
+            // SAFETY: as above.
+            bytes: unsafe { slice(piece.bytes.ptr, piece.bytes.len) },
+            mapped: piece.mapped != 0,
+        });
+        let sent = session.connection.send_pieces(&Descriptor(fd), pieces, out);
+        let report = SentOut {
+            rest: Bytes::of(out),
+            taken: *sent.as_ref().unwrap_or(&0),
+            failed: sent.err().map_or(0, |e| e.raw_os_error().unwrap_or(EIO)),
+        };
+        // SAFETY: the result is writable.
+        unsafe { result.write(report) };
+        OK
+    })
+}
+
+pub unsafe extern "C" fn session_send_close(session: *mut c_void, fd: i32) {
+    guarded(|| {
+        // SAFETY: a session of ours.
+        unsafe { connected(session) }
+            .connection
+            .send_close(&Descriptor(fd));
+        OK
+    });
 }
 
 #[allow(clippy::too_many_arguments)]

@@ -8,10 +8,11 @@ use super::ready_loop::{
     ready_loop_watch,
 };
 use super::session::{
-    CommandOut, ReceivedOut, SentOut, session_active, session_answer, session_command,
+    CommandOut, PieceIn, ReceivedOut, SentOut, session_active, session_answer, session_command,
     session_error, session_ext, session_feed, session_filled, session_free, session_give_up,
     session_grant_access, session_grant_pull, session_new, session_receive, session_release,
-    session_report, session_resend, session_send_released, session_space,
+    session_report, session_resend, session_send, session_send_close, session_send_released,
+    session_space,
 };
 use super::store::{
     ChunkOut, GetOut, chunk_release, scan_tags, store_get, store_notify_on_arrival, store_stall,
@@ -115,6 +116,17 @@ pub struct Table {
         timeout_ms: i64,
         out: *mut SentOut,
     ) -> i32,
+    /// Seals pieces of plain bytes and sends them to a socket that does not block, until it takes no
+    /// more. What TLS itself has to say goes in front; there may be no pieces.
+    pub session_send: unsafe extern "C" fn(
+        session: *mut c_void,
+        fd: i32,
+        pieces: *const PieceIn,
+        n: usize,
+        out: *mut SentOut,
+    ) -> i32,
+    /// Says that nothing more is sent (TLS), as far as the socket takes it.
+    pub session_send_close: unsafe extern "C" fn(session: *mut c_void, fd: i32),
     pub session_command: unsafe extern "C" fn(session: *mut c_void, out: *mut CommandOut) -> i32,
     pub session_ext: unsafe extern "C" fn(
         session: *mut c_void,
@@ -240,6 +252,8 @@ pub static TABLE: Table = Table {
     session_answer,
     session_release,
     session_send_released,
+    session_send,
+    session_send_close,
     session_command,
     session_ext,
     session_error,

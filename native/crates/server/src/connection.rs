@@ -1,5 +1,6 @@
 //! A session with what belongs to its socket, for one thread at a time.
 
+use super::buffers::{PLAIN, SEALED, lent};
 use super::report::Report;
 use super::socket::{Socket, errno_unless_later};
 use super::transform::Transform;
@@ -31,6 +32,16 @@ pub enum Received {
     Failed(i32),
 }
 
+/// Plain bytes to be sent.
+pub struct Piece<'p> {
+    pub bytes: &'p [u8],
+    /// They are a part of a mapped file.
+    pub mapped: bool,
+}
+
+/// Bytes that are sealed and sent at a time.
+const CHUNK: usize = 64 << 10;
+
 struct Inner {
     session: Session,
     transform: Transform,
@@ -45,7 +56,7 @@ pub struct Connection {
     inner: Mutex<Inner>,
 }
 
-fn note(report: &Report, session: &Session) {
+fn note(report: &Report, session: &Session, is_plain: bool) {
     let store = session.context().map(|c| c.broker.store());
     let (commands, unconfirmed) = (session.commands(), session.unconfirmed());
     report.commands.store(commands as u32, Ordering::Relaxed);
@@ -56,19 +67,24 @@ fn note(report: &Report, session: &Session) {
         (&report.full, session.is_full()),
         (&report.more, session.has_more()),
         (&report.arrivals, store.is_some_and(|s| s.has_arrivals())),
-        (&report.large, session.wants_space()),
+        // Only plain bytes can be received to where a session keeps them.
+        (&report.large, is_plain && session.wants_space()),
         (&report.heavy, session.is_heavy()),
     ]);
 }
 
 impl Connection {
     pub fn new(session: Session) -> Self {
+        Connection::with(session, Transform::Plain)
+    }
+
+    pub fn with(session: Session, transform: Transform) -> Self {
         Connection {
             report: Report::default(),
             active: AtomicU64::new(0),
             inner: Mutex::new(Inner {
                 session,
-                transform: Transform::default(),
+                transform,
                 error: String::new(),
             }),
         }
@@ -132,6 +148,31 @@ impl Connection {
             .receive(socket, buffer, now_ms, defer_write, out)
     }
 
+    /// Sends plain bytes, in records where the connection has them. Returns how many bytes were taken:
+    /// those that were sent, and those whose records are appended to `rest`, which is to be sent before
+    /// anything else. What TLS itself has to say goes in front.
+    pub fn send_pieces<'p>(
+        &self,
+        socket: &impl Socket,
+        pieces: impl Iterator<Item = Piece<'p>>,
+        rest: &mut Vec<u8>,
+    ) -> io::Result<usize> {
+        lent(&PLAIN, |gathered| {
+            self.lock().send_pieces(socket, pieces, gathered, rest)
+        })
+    }
+
+    /// Says that nothing more is sent (TLS), as far as the socket takes it.
+    pub fn send_close(&self, socket: &impl Socket) {
+        lent(&SEALED, |space| {
+            let mut connection = self.lock();
+            let last = connection.inner.transform.close(space);
+            if !last.is_empty() {
+                let _ = socket.send(last); // the connection ends with or without it
+            }
+        });
+    }
+
     /// Puts out the answers that need not wait any longer.
     pub fn release(&self, now_ms: i64, timeout_ms: i64, out: &mut Vec<u8>) -> Status {
         self.lock().release(now_ms, timeout_ms, out)
@@ -150,12 +191,13 @@ impl Locked<'_> {
         out: &mut Vec<u8>,
         work: impl FnOnce(&mut Session, &mut Vec<u8>) -> Result<(), WireError>,
     ) -> Status {
+        let is_plain = self.inner.transform.is_plain();
         let session = &mut self.inner.session;
         // A session that panicked is not used again: whoever gets `Panicked` closes the connection.
-        let Ok(done) = catch_unwind(AssertUnwindSafe(|| work(session, out))) else {
+        let Some(done) = caught(|| work(session, out)) else {
             return Status::Panicked;
         };
-        note(self.report, session);
+        note(self.report, session, is_plain);
         match done {
             Ok(()) => Status::Ok,
             Err(e) => {
@@ -178,11 +220,93 @@ impl Locked<'_> {
             Ok(n) => n,
             Err(e) => return errno_unless_later(&e).map_or(Received::Nothing, Received::Failed),
         };
-        let plain = self.inner.transform.open(&buffer[..n]);
-        let status = self.step(out, |session, out| {
-            session.feed_one_of(plain, now_ms, defer_write, out)
-        });
+        let received = &mut buffer[..n];
+        let status = match self.inner.transform {
+            Transform::Plain => self.feed(received, now_ms, defer_write, out),
+            _ => lent(&PLAIN, |space| {
+                self.open(received, space, now_ms, defer_write, out)
+            }),
+        };
         Received::Fed(n, status)
+    }
+
+    fn feed(&mut self, plain: &[u8], now_ms: i64, defer_write: bool, out: &mut Vec<u8>) -> Status {
+        self.step(out, |session, out| {
+            session.feed_one_of(plain, now_ms, defer_write, out)
+        })
+    }
+
+    /// Opens what was received, and feeds the session with what it carried.
+    fn open(
+        &mut self,
+        received: &mut [u8],
+        space: &mut Vec<u8>,
+        now_ms: i64,
+        defer_write: bool,
+        out: &mut Vec<u8>,
+    ) -> Status {
+        let transform = &mut self.inner.transform;
+        let Some((plain, opened)) = caught(|| transform.open(received, space)) else {
+            return Status::Panicked;
+        };
+        let fed = self.feed(plain, now_ms, defer_write, out);
+        self.note_tls();
+        match (fed, opened) {
+            (Status::Ok, Err(why)) => {
+                self.inner.error = why;
+                Status::Broken
+            }
+            (fed, _) => fed,
+        }
+    }
+
+    fn note_tls(&self) {
+        let (report, transform) = (self.report, &self.inner.transform);
+        report.tls.store(transform.state() as u8, Ordering::Relaxed);
+        let pending = transform.has_pending();
+        report.pending.store(pending as u8, Ordering::Relaxed);
+    }
+
+    /// Whether something is to be sent though the session says nothing.
+    pub fn has_pending(&self) -> bool {
+        self.inner.transform.has_pending()
+    }
+
+    fn send_pieces<'p>(
+        &mut self,
+        socket: &impl Socket,
+        pieces: impl Iterator<Item = Piece<'p>>,
+        gathered: &mut Vec<u8>,
+        rest: &mut Vec<u8>,
+    ) -> io::Result<usize> {
+        let mut taken = 0;
+        for Piece { mut bytes, mapped } in pieces {
+            while !bytes.is_empty() {
+                let n = bytes.len().min(CHUNK - gathered.len());
+                let (now, later) = bytes.split_at(n);
+                if mapped {
+                    socket.bring(now)?;
+                }
+                bytes = later;
+                let chunk = match gathered.is_empty() && n == CHUNK {
+                    true => now,
+                    false => {
+                        gathered.extend_from_slice(now);
+                        &gathered[..]
+                    }
+                };
+                if chunk.len() == CHUNK {
+                    self.send(socket, chunk, false, rest)?;
+                    taken += CHUNK;
+                    gathered.clear();
+                    if !rest.is_empty() {
+                        return Ok(taken);
+                    }
+                }
+            }
+        }
+        self.send(socket, gathered, false, rest)?;
+        Ok(taken + gathered.len())
     }
 
     pub fn release(&mut self, now_ms: i64, timeout_ms: i64, out: &mut Vec<u8>) -> Status {
@@ -201,21 +325,51 @@ impl Locked<'_> {
         waits: bool,
         rest: &mut Vec<u8>,
     ) -> io::Result<()> {
-        let sealed = self.inner.transform.seal(plain);
-        let sent = match waits {
-            true => 0,
-            false => match socket.send(sealed) {
-                Ok(n) => n,
-                Err(e) if errno_unless_later(&e).is_none() => 0,
-                Err(e) => return Err(e),
-            },
-        };
-        let left = &sealed[sent.min(sealed.len())..];
-        if !left.is_empty() {
-            rest.try_reserve(left.len())
-                .map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
-            rest.extend_from_slice(left);
+        match self.inner.transform {
+            Transform::Plain => send(socket, plain, waits, rest),
+            _ => lent(&SEALED, |space| {
+                self.seal(socket, plain, space, waits, rest)
+            }),
         }
-        Ok(())
     }
+
+    fn seal(
+        &mut self,
+        socket: &impl Socket,
+        plain: &[u8],
+        space: &mut Vec<u8>,
+        waits: bool,
+        rest: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        let sealed = self.inner.transform.seal(plain, space);
+        self.note_tls();
+        match sealed {
+            Ok([]) => Ok(()),
+            Ok(sealed) => send(socket, sealed, waits, rest),
+            Err(_) => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),
+        }
+    }
+}
+
+/// None: it panicked.
+fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(work)).ok()
+}
+
+fn send(socket: &impl Socket, sealed: &[u8], waits: bool, rest: &mut Vec<u8>) -> io::Result<()> {
+    let sent = match waits {
+        true => 0,
+        false => match socket.send(sealed) {
+            Ok(n) => n,
+            Err(e) if errno_unless_later(&e).is_none() => 0,
+            Err(e) => return Err(e),
+        },
+    };
+    let left = &sealed[sent.min(sealed.len())..];
+    if !left.is_empty() {
+        rest.try_reserve(left.len())
+            .map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        rest.extend_from_slice(left);
+    }
+    Ok(())
 }

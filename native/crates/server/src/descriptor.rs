@@ -25,6 +25,23 @@ impl Socket for Descriptor {
         let n = unsafe { libc::send(self.0, data, bytes.len(), flags) };
         usize::try_from(n).map_err(|_| io::Error::last_os_error())
     }
+
+    fn bring(&self, mapped: &[u8]) -> io::Result<()> {
+        let page = rustix::param::page_size();
+        let from = mapped.as_ptr() as usize & !(page - 1);
+        let len = (mapped.as_ptr() as usize + mapped.len()).next_multiple_of(page) - from;
+        let place = std::ptr::without_provenance_mut(from);
+        // SAFETY: the call reads pages of a mapping that is there, and changes nothing of what they
+        // hold; addresses that are not mapped are an error.
+        match unsafe { libc::madvise(place, len, libc::MADV_POPULATE_READ) } {
+            0 => Ok(()),
+            _ => match io::Error::last_os_error() {
+                // Before Linux 5.14 there is no such call, and no protection.
+                e if e.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+                _ => Err(io::Error::from_raw_os_error(libc::EFAULT)),
+            },
+        }
+    }
 }
 
 /// An epoll that somebody else keeps open. The data of what is registered is its descriptor.

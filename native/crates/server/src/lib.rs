@@ -14,6 +14,7 @@
 //! the clock, and its log as traits (`Socket`, `Poll`, `Log`), so that tests run it in memory.
 
 mod answer_sender;
+mod buffers;
 mod connection;
 mod descriptor;
 mod patience;
@@ -34,12 +35,16 @@ mod loop_tests;
 mod model_tests;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tls_tests;
 
 pub use answer_sender::AnswerSender;
-pub use connection::{Connection, Received, Status};
+pub use buffers::clear_out;
+pub use connection::{Connection, Piece, Received, Status};
 pub use descriptor::{Descriptor, Epoll};
 pub use poll::{Poll, Ready};
 pub use ready_loop::{Log, ReadyLoop, Served, Until, Written};
 pub use report::Report;
 pub use socket::Socket;
-pub use visit::{Visit, clear_out};
+pub use transform::{Tls, Transform};
+pub use visit::Visit;

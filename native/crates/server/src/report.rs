@@ -1,5 +1,6 @@
 //! What a session last reported, in a place that C reads without a call.
 
+use super::transform::Tls;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 /// The state of a session behind its last call. Any thread may read a field at any time; together
@@ -21,6 +22,10 @@ pub struct Report {
     pub large: AtomicU8,
     /// An unfinished frame takes much memory.
     pub heavy: AtomicU8,
+    /// How far TLS is: a `Tls`.
+    pub tls: AtomicU8,
+    /// TLS itself has something to be sent: `session_send` sends it, also with nothing else.
+    pub pending: AtomicU8,
 }
 
 pub(super) fn is_set(flag: &AtomicU8) -> bool {
@@ -52,8 +57,12 @@ impl Report {
     }
 
     /// Whether the loop cannot do what comes next: commands, too many answers that wait, frames to be
-    /// fed again, a large frame.
+    /// fed again, a large frame, an end that TLS has told.
     pub fn needs_others(&self) -> bool {
-        self.commands() != 0 || is_set(&self.full) || is_set(&self.more) || self.is_large_or_heavy()
+        self.commands() != 0
+            || is_set(&self.full)
+            || is_set(&self.more)
+            || self.is_large_or_heavy()
+            || self.tls.load(Ordering::Relaxed) == Tls::Closed as u8
     }
 }

@@ -9,6 +9,10 @@ pub trait Socket {
 
     /// Sends once, and returns how many bytes it took. `WouldBlock`: it takes none now.
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Has mapped bytes in memory, before they are read: an error where the disk cannot read them
+    /// (else whoever touches them ends with a SIGBUS).
+    fn bring(&self, mapped: &[u8]) -> io::Result<()>;
 }
 
 /// The errno of a failure; None if the call is only to be repeated later.

@@ -4,6 +4,7 @@ use super::connection::Connection;
 use super::poll::{Poll, Ready};
 use super::ready_loop::{Log, ReadyLoop};
 use super::socket::Socket;
+use super::transform::Transform;
 use pyrmq_broker::Broker;
 use pyrmq_broker::wire::frame::split;
 use pyrmq_broker::wire::header::Header;
@@ -47,6 +48,8 @@ pub struct Line {
     pub sent: Vec<u8>,
     pub sends: usize,
     pub most_received: usize,
+    /// The disk cannot read what is mapped.
+    pub unreadable: bool,
 }
 
 #[derive(Clone, Default)]
@@ -98,6 +101,13 @@ impl Socket for MemorySocket {
         };
         line.sent.extend_from_slice(&bytes[..n]);
         Ok(n)
+    }
+
+    fn bring(&self, mapped: &[u8]) -> io::Result<()> {
+        match self.line().unreadable {
+            true if !mapped.is_empty() => Err(io::Error::from_raw_os_error(libc::EFAULT)),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -231,6 +241,7 @@ pub struct Rig {
     pub sockets: Vec<MemorySocket>,
     pub connections: Vec<Arc<Connection>>,
     context: Arc<Context>,
+    tls: Option<Arc<pyrmq_tls::Context>>,
 }
 
 /// Bytes of one receive.
@@ -243,6 +254,11 @@ impl Rig {
     }
 
     pub fn flushing(n: usize, flush_mode: FlushMode) -> Rig {
+        Rig::with(n, flush_mode, None)
+    }
+
+    /// `tls`: what its connections begin with.
+    pub fn with(n: usize, flush_mode: FlushMode, tls: Option<Arc<pyrmq_tls::Context>>) -> Rig {
         let store = open_store(flush_mode);
         let log = Arc::new(TestLog {
             store: store.clone(),
@@ -262,6 +278,7 @@ impl Rig {
             context: context(&store),
             sockets: Vec::new(),
             connections: Vec::new(),
+            tls,
             store,
             log,
             poll,
@@ -281,7 +298,8 @@ impl Rig {
     }
 
     pub fn connection(&self) -> Arc<Connection> {
-        Arc::new(Connection::new(new_session(Some(&self.context))))
+        let session = new_session(Some(&self.context));
+        Arc::new(Connection::with(session, Transform::new(self.tls.clone())))
     }
 
     /// Messages in a queue that readers see.

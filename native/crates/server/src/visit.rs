@@ -1,10 +1,8 @@
 //! What one round, or one release, did with one connection.
 
+use super::buffers::clear_out;
 use super::connection::{Connection, Locked, Received, Status};
 use super::socket::{Socket, errno_unless_later};
-
-/// A buffer of answers larger than this is given back after use.
-const KEEP: usize = 1 << 20;
 
 /// What became of one connection, and what is left to do for it.
 #[derive(Debug)]
@@ -102,20 +100,12 @@ impl Visit {
     }
 
     fn send(&mut self, connection: &mut Locked<'_>, socket: &impl Socket, out: &[u8]) {
-        if out.is_empty() || self.errno != 0 {
+        if (out.is_empty() && !connection.has_pending()) || self.errno != 0 {
             return;
         }
         let waits = !self.rest.is_empty();
         if let Err(e) = connection.send(socket, out, waits, &mut self.rest) {
             self.errno = errno_unless_later(&e).unwrap_or(libc::EIO);
         }
-    }
-}
-
-/// Empties a buffer of answers, and gives it back if it is large.
-pub fn clear_out(out: &mut Vec<u8>) {
-    out.clear();
-    if out.capacity() > KEEP {
-        *out = Vec::new();
     }
 }
