@@ -21,7 +21,7 @@ from pyrmq.admin.topics import Topics
 from pyrmq.client.option_types import AdminOptions, check_types
 from pyrmq.errors import ConfigError
 from pyrmq.net.address import parse_addresses
-from pyrmq.net.client.requests import Credentials
+from pyrmq.net.client.credentials import Credentials
 
 
 class Admin:

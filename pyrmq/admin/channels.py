@@ -8,7 +8,7 @@ from pyrmq.errors import ConnectError, RequestTimeoutError
 from pyrmq.model.codes import RequestCode
 from pyrmq.net.address import Address, format_address
 from pyrmq.net.client.channel import Channel, Channels
-from pyrmq.net.client.requests import Credentials
+from pyrmq.net.client.credentials import Credentials
 
 PROBE = 1.0
 """Seconds that a silent server has to answer anything."""

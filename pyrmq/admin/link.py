@@ -29,7 +29,7 @@ from pyrmq.net.address import Address, format_address, parse_address
 from pyrmq.net.client.channel import Channels
 from pyrmq.net.client.name_servers import NameServers
 from pyrmq.net.client.protocol import Ext
-from pyrmq.net.client.requests import Credentials
+from pyrmq.net.client.credentials import Credentials
 
 FRESH = 5.0
 """Seconds for which the list of known brokers is reused to find missing ones."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyrmq.admin.expected import Expectation, Expected, SeenFile, parse_expected, path_of
 from pyrmq.errors import ConfigError
 from pyrmq.net.address import parse_addresses
-from pyrmq.net.client.requests import Credentials
+from pyrmq.net.client.credentials import Credentials
 
 if TYPE_CHECKING:
     from pyrmq.admin.api import Admin

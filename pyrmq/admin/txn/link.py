@@ -21,7 +21,8 @@ from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_address
 from pyrmq.net.client.channel import Channels
 from pyrmq.net.client.name_servers import NameServers
-from pyrmq.net.client.requests import Credentials, PullStatus, pull_fields, read_pull
+from pyrmq.net.client.credentials import Credentials
+from pyrmq.net.client.requests import PullStatus, pull_fields, read_pull
 from pyrmq.net.command import MAX_NUMBER, check_success, number
 
 TIMEOUT = 10.0

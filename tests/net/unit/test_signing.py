@@ -10,7 +10,7 @@ import pytest
 from pyrmq.admin import Admin
 from pyrmq.cli.tools_file import credentials
 from pyrmq.errors import ConfigError
-from pyrmq.net.client.requests import Credentials
+from pyrmq.net.client.credentials import Credentials
 from tests.support.mqadmin import admin, mqadmin
 from tests.support.scripted.replicas import Answers
 from tests.support.scripted.sockets import SocketServer
