@@ -82,9 +82,7 @@ def _check(name: str, value: object, most: int) -> None:
     if len(value) > most:
         raise ClientError(f"{name} has {len(value)} characters; at most {most} are allowed")
     if any(category(c) in ("Cc", "Cs") for c in value):
-        raise ClientError(
-            f"{name} contains a control character: is there the end of a line in it?"
-        )
+        raise ClientError(f"{name} contains a control character: is there the end of a line in it?")
 
 
 class Signer:
@@ -112,7 +110,9 @@ class Signer:
         fields |= self._own
         fields |= self._fields
         fields.pop(SIGNATURE, None)
-        fields[SIGNATURE] = self._signature("".join([fields[name] for name in sorted(fields)]), body)
+        fields[SIGNATURE] = self._signature(
+            "".join([fields[name] for name in sorted(fields)]), body
+        )
         return fields
 
     def signed_json(self, fields: SendRequest, body: bytes) -> str:

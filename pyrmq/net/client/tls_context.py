@@ -34,8 +34,8 @@ _lock = threading.Lock()
 
 
 def context_of(tls: Tls) -> ssl.SSLContext:
-    """Reads files, so call it in a thread. If the files have changed and are invalid, logs a warning
-    and returns the old one. ConfigError if there is no old one."""
+    """Reads files, so call it in a thread. If changed files are invalid, logs a warning and returns
+    the old one. ConfigError if there is no old one."""
     with _lock:
         stamp = tuple(_stamp_of(path) for path in (tls.ca, tls.cert, tls.key))
         made = _made.get(tls)
