@@ -74,9 +74,9 @@ class AdminLink:
 
     `namesrv`: the name servers. `timeout`: seconds for a request, by default TIMEOUT.
     `credentials`, `tls`: sign requests, connect with TLS. `expected`: the brokers that should
-    exist, by default those that were seen through this link. Missing brokers come last in lists of brokers. Each
-    request to one is a BrokerMissingError, so that calls to all brokers report the missing ones. A
-    ResponseError from a server has its address in `server`.
+    exist, by default those that were seen through this link. Missing brokers come last in lists of
+    brokers. Each request to one is a BrokerMissingError, so that calls to all brokers report the
+    missing ones. A ResponseError from a server has its address in `server`.
     """
 
     def __init__(

@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _ROW = "key"
+HIDDEN = "******"
+"""What is shown of a secret."""
 FOLDERS = "folders, separated by commas"
 """`values` of keys that hold paths."""
 _MAX_INT = 1 << 62
@@ -55,6 +57,12 @@ class Key:
     live: bool
     """Whether UPDATE_BROKER_CONFIG, or UPDATE_NAMESRV_CONFIG, may change it: it then counts at
     once, everywhere."""
+    secret: bool
+    """Whether its value is shown nowhere: in no answer, error, log or output."""
+
+    def shown(self, value: object) -> str:
+        """The value as texts may have it."""
+        return HIDDEN if self.secret and value else _shown(value)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -97,19 +105,20 @@ def key(
     shown: str = "",
     section: str = "",
     live: bool = False,
+    secret: bool = False,
 ) -> Any:
     """The field of a key in a settings class.
 
     `default`: the value, or a factory of it, whose text is `shown`. `low` and `high` bound numbers
     in files. `choices` and `check` (which raises ValueError) hold for all instances whose class
-    calls `check_fields`. `name`, `values`, `section` and `live`: see `Key`.
+    calls `check_fields`. `name`, `values`, `section`, `live` and `secret`: see `Key`.
     """
-    row = Key(doc, name, low, high, choices, check, values, shown, section, live)
+    row = Key(doc, name, low, high, choices, check, values, shown, section, live, secret)
     if callable(default):
         if not shown:
             raise TypeError("a default that is a factory needs `shown`, its text")
-        return dataclasses.field(default_factory=default, metadata={_ROW: row})
-    return dataclasses.field(default=default, metadata={_ROW: row})
+        return dataclasses.field(default_factory=default, metadata={_ROW: row}, repr=not secret)
+    return dataclasses.field(default=default, metadata={_ROW: row}, repr=not secret)
 
 
 def keys_of(cls: Any) -> Mapping[str, tuple[str, Key]]:
@@ -133,9 +142,11 @@ def _kinds(cls: Any) -> dict[str, Any]:
 
 
 def values_of(instance: Any) -> dict[str, str]:
-    """RocketMQ's key -> value as a file would have it, of an instance of a settings class."""
+    """RocketMQ's key -> value as a file would have it, of an instance of a settings class. Secrets
+    are hidden."""
     return {
-        name: _shown(getattr(instance, field)) for name, (field, _) in keys_of(instance).items()
+        name: row.shown(getattr(instance, field))
+        for name, (field, row) in keys_of(instance).items()
     }
 
 
@@ -151,12 +162,12 @@ def check_fields(instance: Any) -> None:
 
 def _check(name: str, row: Key, value: object) -> None:
     if row.choices and value not in row.choices:
-        raise ConfigError(f"{name}={value}: {' or '.join(row.choices)} expected")
+        raise ConfigError(f"{name}={row.shown(value)}: {' or '.join(row.choices)} expected")
     if row.check is not None:
         try:
             row.check(value)
         except ValueError as error:
-            raise ConfigError(f"{name}={value}: {error}") from None
+            raise ConfigError(f"{name}={row.shown(value)}: {error}") from None
 
 
 def check_value(cls: Any, name: str, value: str, others: OtherKeys) -> None:
@@ -189,10 +200,13 @@ def parsed(cls: Any, values: Mapping[str, str], others: OtherKeys) -> dict[str, 
     other_rows = {row.name: row for row in others}
     chosen: dict[str, Any] = {}
     for name, raw in values.items():
-        text = raw.strip().replace("${user.home}", str(Path.home()))
+        text = raw.strip()
+        if name not in rows or not rows[name][1].secret:
+            text = text.replace("${user.home}", str(Path.home()))
         if name in rows:
             field, row = rows[name]
-            _check_expanded(name, text, is_path=kinds[field] is Path or row.values == FOLDERS)
+            if not row.secret:
+                _check_expanded(name, text, is_path=kinds[field] is Path or row.values == FOLDERS)
             chosen[field] = _parsed(name, text, kinds[field])
             if kinds[field] is int and not row.low <= chosen[field] <= row.high:
                 raise ConfigError(f"{name}={text}: must be {row.low} to {row.high}")

@@ -25,6 +25,7 @@ from pyrmq.namesrv.routes import DEFAULT_TIMEOUT_MS, NewMinimum, Registration, R
 from pyrmq.net import fastjson
 from pyrmq.net.address import parse_address
 from pyrmq.net.client.channel import Channels
+from pyrmq.net.client.server_access import channels_of
 from pyrmq.net.command import Response
 from pyrmq.net.server.answers import InTurns
 from pyrmq.net.server.connection import Connection
@@ -88,7 +89,7 @@ class MinimumNotifier:
         if change.ha_address is not None:
             header["haBrokerAddr"] = change.ha_address
         with trio.move_on_after(TELL) as limit:
-            async with Channels() as channels, trio.open_nursery() as nursery:
+            async with channels_of(self._config.now) as channels, trio.open_nursery() as nursery:
                 for address in members_to_tell(change):
                     nursery.start_soon(self._one, channels, address, header)
         if limit.cancelled_caught:

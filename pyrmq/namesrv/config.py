@@ -14,6 +14,7 @@ from pyrmq.config.table import (
     from_properties,
     key,
 )
+from pyrmq.net.client.server_access import ConnectingKeys
 from pyrmq.net.server.admin_access import parse_networks
 
 _THREADS = "there are no thread pools here: trio runs everything"
@@ -45,10 +46,10 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class NamesrvConfig:
-    """Field names are RocketMQ's keys in snake_case. UPDATE_NAMESRV_CONFIG may change those with
-    `live`, as they are read each time that they are needed. None holds a path or an address, or
-    says whom this process connects to."""
+class NamesrvKeys:
+    """The keys of NamesrvConfig but those of connections to brokers. UPDATE_NAMESRV_CONFIG may
+    change those with `live`, as they are read each time that they are needed. None of them holds a
+    path or an address, or says whom this process connects to."""
 
     listen_port: int = key(
         9876, "Port to listen on; 0: any free one.", high=65535, section="Connections and brokers"
@@ -127,6 +128,11 @@ class NamesrvConfig:
         check=parse_networks,
         values="such as 10.0.0.5,10.1.0.0/16,fd00::/8",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class NamesrvConfig(ConnectingKeys, NamesrvKeys):
+    """Field names are RocketMQ's keys in snake_case."""
 
     def __post_init__(self) -> None:
         check_fields(self)

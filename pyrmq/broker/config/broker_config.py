@@ -25,6 +25,7 @@ from pyrmq.config.table import (
     key,
 )
 from pyrmq.errors import ConfigError
+from pyrmq.net.client.server_access import ConnectingKeys
 
 _DAY = 86_400_000
 """Milliseconds."""
@@ -340,7 +341,7 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey | RenamedKey, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerConfig(StoreConfig):
+class BrokerConfig(ConnectingKeys, StoreConfig):
     """Field names are RocketMQ's keys in snake_case; times are ms, sizes bytes.
 
     A running broker has it in a `LiveConfig`, as keys with `live` may change. Such a key must take

@@ -305,6 +305,7 @@ def session(
     that can be watched; `destroys`: it asks before it does it."""
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
+        @access_options
         @wraps(command)
         def run(
             namesrv: str,
@@ -321,7 +322,6 @@ def session(
                 asked.yes = rest.pop("yes")
             command(asked, **rest)
 
-        run = access_options(run)
         options = [*_OPTIONS, *([_WATCH] if watch else []), *([_YES] if destroys else [])]
         for option in reversed(options):
             run = option(run)

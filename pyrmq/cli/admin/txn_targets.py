@@ -68,6 +68,7 @@ def targeted(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options that say which brokers; the command gets a Target first."""
     from functools import wraps
 
+    @access_options
     @wraps(command)
     def run(
         namesrv: list[Address],
@@ -86,7 +87,6 @@ def targeted(command: Callable[..., None]) -> Callable[..., None]:
         only = broker[0] if broker else None
         command(Target(namesrv, only, all_brokers, cluster, access), **rest)
 
-    run = access_options(run)
     for option in reversed(_OPTIONS):
         run = option(run)
     return run
