@@ -20,7 +20,6 @@ def signature(command: Command, secret: str) -> str:
 
 def is_signed(command: Command, access_key: str, secret: str) -> bool:
     """Whether it is by that account."""
-    return (
-        command.ext.get("AccessKey") == access_key
-        and command.ext.get("Signature") == signature(command, secret)
+    return command.ext.get("AccessKey") == access_key and command.ext.get("Signature") == signature(
+        command, secret
     )

@@ -59,14 +59,19 @@ def open_socket(address: Address, tls: Tls | None) -> socket.socket | TlsSocket:
     if tls is None or context is None:
         plain.setblocking(False)
         return plain
+    opened: socket.socket = plain
     try:
-        secured = context.wrap_socket(plain, server_hostname=tls.host_of(address[0]))
+        # The handshake apart: a socket whose handshake fails within wrap_socket stays open.
+        opened = secured = context.wrap_socket(
+            plain, server_hostname=tls.host_of(address[0]), do_handshake_on_connect=False
+        )
+        secured.do_handshake()
     except TimeoutError as e:
-        plain.close()
+        opened.close()
         why = f"the TLS handshake was not answered in {CONNECT_TIMEOUT:g} s"
         raise ConnectError(f"cannot connect to {where}: {why}") from e
     except (OSError, ValueError) as e:
-        plain.close()
+        opened.close()
         why = tls_error_text(e, tls, address[0])
         raise ConnectError(f"cannot connect to {where}: {why}") from e
     secured.setblocking(False)

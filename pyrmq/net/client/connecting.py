@@ -36,6 +36,8 @@ async def open_stream(address: Address, tls: Tls | None) -> trio.abc.Stream:
     except trio.TooSlowError as e:
         of = "the TLS handshake was not answered" if connected else "no answer"
         raise ConnectError(f"cannot connect to {where}: {of} in {CONNECT_TIMEOUT:g} s") from e
+    except ConnectError:  # it is an OSError
+        raise
     except ConfigError as e:
         raise ConnectError(f"cannot connect to {where}: {e}") from e
     except (OSError, ValueError) as e:

@@ -73,6 +73,8 @@ class CloseReason(Enum):
 
 
 SPEAKS_TLS = "it speaks TLS on this port: turn TLS on here as well"
+PEERS = (CloseReason.HUNG_UP, CloseReason.FAILED)
+"""Ends that are the peer's wish, as far as is known here."""
 MAY_WANT_TLS = "a server that accepts only TLS does so"
 TLS_RECORDS = range(0x14, 0x18)
 """The first bytes of records of TLS."""
@@ -353,8 +355,8 @@ class ClientProtocol:
         """The connection ends, and every request in flight with it. The first reason stays."""
         if self.closed is not None:
             return []
-        if reason is CloseReason.HUNG_UP and self._unheard and self._opaque:
-            text = f"{text or reason.value} before it answered anything; {MAY_WANT_TLS}"
+        if reason in PEERS and self._unheard and self._opaque:
+            text = f"{text or reason.value}, before it answered anything; {MAY_WANT_TLS}"
         elif not text:
             text = reason.value
         elif reason is CloseReason.PROTOCOL:

@@ -211,7 +211,7 @@ async def test_a_plain_client_of_a_server_that_wants_tls(ask: Ask, ca: Authority
         await ask(where, None, b"x")
     # RocketMQ closes without a word.
     with raw(lambda connection: connection.recv(1000) and None) as where:
-        with pytest.raises(ConnectError, match="before it answered anything; a server that accep"):
+        with pytest.raises(ConnectError, match="before it answered anything; a server that acc"):
             await ask(where, None, b"x")
 
 

@@ -40,12 +40,16 @@ class SocketServer:
 
     def _serve(self, connection: socket.socket) -> None:
         if self.secure is not None:
+            secured = self.secure.wrap_socket(
+                connection, server_side=True, do_handshake_on_connect=False
+            )
             try:
-                connection = self.secure.wrap_socket(connection, server_side=True)
+                secured.do_handshake()
             except OSError as e:
                 self.refused.append(e)
-                connection.close()
+                secured.close()
                 return
+            connection = secured
         reader = FrameReader()
         self.serves[threading.get_ident()] = connection
         with connection, contextlib.suppress(OSError):
