@@ -137,18 +137,18 @@ async def test_a_server_that_cannot_be_trusted(
     files = {"stranger": Authority(tmp_path, "stranger").file, None: None}
     trusted = files[tls["ca"]] if "ca" in tls else ca.file
     echo = Echo()
-    with SocketServer(echo, ca.issue(*names, days=days).serving()).serving() as where:
-        with pytest.raises(ConnectError) as caught:
-            await ask(where, Tls(ca=trusted, server_hostname=tls.get("server_hostname")), b"x")
+    server = SocketServer(echo, ca.issue(*names, days=days).serving())
+    with server.serving() as where, pytest.raises(ConnectError) as caught:
+        await ask(where, Tls(ca=trusted, server_hostname=tls.get("server_hostname")), b"x")
     assert str(caught.value).startswith(f"cannot connect to {where}: the server's certificate ")
     assert text in str(caught.value)
     assert not echo.asked
 
 
 async def test_a_client_without_a_certificate(ask: Ask, ca: Authority) -> None:
-    with SocketServer(Echo(), ca.issue(HOST).serving(clients=ca)).serving() as where:
-        with pytest.raises(ConnectError, match="client's certificate"):
-            await ask(where, Tls(ca=ca.file), b"x")
+    server = SocketServer(Echo(), ca.issue(HOST).serving(clients=ca))
+    with server.serving() as where, pytest.raises(ConnectError, match="client's certificate"):
+        await ask(where, Tls(ca=ca.file), b"x")
 
 
 async def test_a_client_with_a_certificate_of_others(
@@ -199,9 +199,9 @@ async def test_a_server_that_speaks_no_tls(ask: Ask, ca: Authority) -> None:
 
     with raw(answer) as where, pytest.raises(ConnectError, match="speaks no TLS on this port"):
         await ask(where, Tls(ca=ca.file), b"x")
-    with raw(lambda connection: connection.recv(1) and None) as where:
-        with pytest.raises(ConnectError, match=r"it may not accept TLS|reset by peer"):
-            await ask(where, Tls(ca=ca.file), b"x")
+    ended = pytest.raises(ConnectError, match=r"it may not accept TLS|reset by peer")
+    with raw(lambda connection: connection.recv(1) and None) as where, ended:
+        await ask(where, Tls(ca=ca.file), b"x")
 
 
 async def test_a_plain_client_of_a_server_that_wants_tls(ask: Ask, ca: Authority) -> None:
@@ -209,9 +209,9 @@ async def test_a_plain_client_of_a_server_that_wants_tls(ask: Ask, ca: Authority
     with server.serving() as where, pytest.raises(ConnectError, match=r"TLS"):
         await ask(where, None, b"x")
     # RocketMQ closes without a word.
-    with raw(lambda connection: connection.recv(1000) and None) as where:
-        with pytest.raises(ConnectError, match="before it answered anything; a server that acc"):
-            await ask(where, None, b"x")
+    ended = pytest.raises(ConnectError, match="before it answered anything; a server that acc")
+    with raw(lambda connection: connection.recv(1000) and None) as where, ended:
+        await ask(where, None, b"x")
 
 
 async def test_an_alert_is_no_frame(ask: Ask) -> None:
