@@ -220,7 +220,7 @@ def test_commands_with_both(server: Server, ca: Authority, secret: Path) -> None
     assert server.bodies() == [b"x"]
     ended = run("admin", "topic", "list", "-o", "json", *words)
     assert (ended.exit_code, ended.stdout) == (0, '["T"]\n')
-    ended = run("admin", "message", "send", "-t", "T", "-b", "y", *words)
+    ended = run("admin", "message", "send", "-t", "T", "--body", "y", *words)
     assert ended.exit_code == 0, ended.output
     assert server.bodies() == [b"x", b"y"]
     assert {c.code for c in server.asked} >= {105, 206, 310, 35}
