@@ -25,6 +25,13 @@ from pyrmq.net.client.tls import Tls
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class SecurityOptions(TypedDict, total=False):
+    """How clients sign and connect."""
+
+    credentials: Credentials | None
+    tls: Tls | None
+
+
 class ProducerOptions(TypedDict, total=False):
     """Options of `Producer`."""
 
