@@ -62,6 +62,8 @@ _NAMES = {
     "pyrmq.model.record": "ReceivedMessage",
     "pyrmq.model.subscription": "Sql",
     "pyrmq.model.transaction": "TransactionState",
+    "pyrmq.net.client.credentials": "Credentials",
+    "pyrmq.net.client.tls": "Tls",
     "pyrmq.outbox": "Outbox",
     "pyrmq.segments.scan": "Scan scan",
 }
@@ -152,6 +154,8 @@ if TYPE_CHECKING:
     from pyrmq.model.record import ReceivedMessage as ReceivedMessage
     from pyrmq.model.subscription import Sql as Sql
     from pyrmq.model.transaction import TransactionState as TransactionState
+    from pyrmq.net.client.credentials import Credentials as Credentials
+    from pyrmq.net.client.tls import Tls as Tls
     from pyrmq.outbox import Outbox as Outbox
     from pyrmq.segments.scan import Scan as Scan
     from pyrmq.segments.scan import scan as scan

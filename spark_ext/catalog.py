@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pyrmq.errors import ConfigError
+from spark_ext.broker.access_options import SECRETS
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -40,6 +41,13 @@ def of_statement(options: Mapping[str, str]) -> dict[str, str] | None:
             "leave it out of CREATE TABLE, and give it to each read: "
             "SELECT ... FROM table WITH (storageOptions = '...')"
         )
+    for name in SECRETS:
+        if name.lower() in own:
+            raise ConfigError(
+                f"{name} would be kept in the catalog, and shown by SHOW CREATE TABLE: leave it "
+                "out of CREATE TABLE. Give secretKeyFile, or give it to each read: "
+                f"SELECT ... FROM table WITH ({name} = '...')"
+            )
     place = own.get("path") or own.get("location") or ""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*@", place):
         raise ConfigError(

@@ -17,6 +17,7 @@ from pyrmq.segments.parameters import (
     VERIFY_CRC,
 )
 from pyrmq.segments.selection import parse_tags
+from spark_ext.broker import access_options
 from spark_ext.broker import options as broker_options
 from spark_ext.option import (
     BATCHES,
@@ -366,6 +367,7 @@ OPTIONS: tuple[Option, ...] = (
         parameter="on_corruption",
     ),
     *broker_options.OPTIONS,
+    *access_options.OPTIONS,
 )
 
 TABLE: dict[str, Option] = {option.name.lower(): option for option in OPTIONS}

@@ -23,7 +23,8 @@ from pyrmq.admin.topics import Topics
 from pyrmq.client.option_types import AdminOptions, check_types
 from pyrmq.errors import ConfigError
 from pyrmq.net.address import parse_addresses
-from pyrmq.net.client.requests import Credentials
+from pyrmq.net.client.credentials import Credentials
+from pyrmq.net.client.tls import Tls
 
 
 class Admin:
@@ -36,7 +37,8 @@ class Admin:
     namesrv: `host:port;host:port`.
     timeout: seconds for one request.
     progress: called during long calls with a description, the number done and the total.
-    credentials: sign requests with them, except those of producers that send messages.
+    credentials: sign all requests with them.
+    tls: connect with TLS; default: without.
     expected: the brokers that should exist; by default those that this object has seen. Calls to
     all brokers report the missing ones: Outcomes and `failed` contain a BrokerMissingError for
     each.
@@ -53,6 +55,7 @@ class Admin:
         timeout: float | None = None,
         progress: Progress | None = None,
         credentials: Credentials | None = None,
+        tls: Tls | None = None,
         expected: Expected | None = None,
     ) -> None:
         check_types(AdminOptions, locals())
@@ -64,6 +67,7 @@ class Admin:
             timeout=timeout,
             progress=progress,
             credentials=credentials,
+            tls=tls,
             expected=expected,
         )
         self.access = Access(self.link)

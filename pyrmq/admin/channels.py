@@ -8,7 +8,8 @@ from pyrmq.errors import ConnectError, RequestTimeoutError
 from pyrmq.model.codes import RequestCode
 from pyrmq.net.address import Address, format_address
 from pyrmq.net.client.channel import Channel, Channels
-from pyrmq.net.client.requests import Credentials
+from pyrmq.net.client.credentials import Credentials
+from pyrmq.net.client.tls import Tls
 
 PROBE = 1.0
 """Seconds that a silent server has to answer anything."""
@@ -24,8 +25,8 @@ class AdminChannels(Channels):
     a while, with ConnectError: work on a thousand topics of a dead server takes one time-out.
     """
 
-    def __init__(self, credentials: Credentials | None = None) -> None:
-        super().__init__(credentials=credentials)
+    def __init__(self, credentials: Credentials | None = None, tls: Tls | None = None) -> None:
+        super().__init__(credentials=credentials, tls=tls)
         self._given_up: dict[Address, float] = {}
         """Until when."""
 

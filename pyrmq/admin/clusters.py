@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import builtins
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 
 import trio
 
 from pyrmq.admin.health import Health, health
-from pyrmq.admin.link import AdminLink, Part, Replica
+from pyrmq.admin.link import Part, Replica
 from pyrmq.admin.outcome import Outcomes
 from pyrmq.admin.runtime_info import Epochs, Runtime
+from pyrmq.admin.sending import producer_of
 from pyrmq.admin.values import table
 from pyrmq.errors import ClientError, PyrmqError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import Message, SendResult
-from pyrmq.net.address import format_address
 
 EPOCH_TIMEOUT = 3.0
 MAX_SIZE = 64 << 20
@@ -115,8 +114,6 @@ class Clusters(Part):
         seconds; `rounds` times, or without end. If you stop before the end, close it
         (`contextlib.aclosing`). Raises ClientError if there is no such cluster, or if none has a
         broker."""
-        from pyrmq.client import Producer
-
         _check(amount, size)
         info = await self._link.cluster_info()
         brokers = info.brokers.values() if cluster is None else self._link.of_cluster(info, cluster)
@@ -125,7 +122,7 @@ class Clusters(Part):
             raise ClientError("the name server has no broker")
         body = b"a" * size
         done = 0
-        async with Producer(_group(), namesrv=_namesrv(self._link)) as producer:
+        async with producer_of(self._link) as producer:
             while True:
                 for of, name in names:
                     yield await _round(producer.send, of, Message(name, body), amount)
@@ -139,10 +136,8 @@ class Clusters(Part):
     ) -> AsyncGenerator[Probe, None]:
         """Sends messages to a topic, such as that with a broker's name, one after the other. The
         first error ends it."""
-        from pyrmq.client import Producer
-
         _check(count, size)
-        async with Producer(_group(), namesrv=_namesrv(self._link)) as producer:
+        async with producer_of(self._link) as producer:
             await producer.send(Message(topic, _phrases(WARM_UP)))
             body = _phrases(size)
             for _ in range(count):
@@ -178,11 +173,3 @@ def _check(amount: int, size: int) -> None:
 def _phrases(size: int) -> bytes:
     """A body of at least `size` bytes: a phrase again and again."""
     return PHRASE * -(-size // len(PHRASE))
-
-
-def _group() -> str:
-    return f"mqadmin_{time.time_ns() // 1_000_000}"
-
-
-def _namesrv(link: AdminLink) -> str:
-    return ";".join(format_address(a) for a in link.namesrv)

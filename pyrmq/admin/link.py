@@ -27,9 +27,10 @@ from pyrmq.model.route import MASTER_ID, BrokerData, ClusterInfo, TopicRoute
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_address
 from pyrmq.net.client.channel import Channels
+from pyrmq.net.client.credentials import Credentials
 from pyrmq.net.client.name_servers import NameServers
 from pyrmq.net.client.protocol import Ext
-from pyrmq.net.client.requests import Credentials
+from pyrmq.net.client.tls import Tls
 
 FRESH = 5.0
 """Seconds for which the list of known brokers is reused to find missing ones."""
@@ -72,10 +73,10 @@ class AdminLink:
     """Connections to the servers of a cluster. An async context manager.
 
     `namesrv`: the name servers. `timeout`: seconds for a request, by default TIMEOUT.
-    `credentials`: sign requests with them. `expected`: the brokers that should exist, by default
-    those that were seen through this link. Missing brokers come last in lists of brokers. Each
-    request to one is a BrokerMissingError, so that calls to all brokers report the missing ones. A
-    ResponseError from a server has its address in `server`.
+    `credentials`, `tls`: sign requests, connect with TLS. `expected`: the brokers that should
+    exist, by default those that were seen through this link. Missing brokers come last in lists of
+    brokers. Each request to one is a BrokerMissingError, so that calls to all brokers report the
+    missing ones. A ResponseError from a server has its address in `server`.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class AdminLink:
         timeout: float | None = None,
         progress: Progress | None = None,
         credentials: Credentials | None = None,
+        tls: Tls | None = None,
         expected: Expected | None = None,
     ) -> None:
         self.expected = Expected() if expected is None else expected
@@ -96,7 +98,9 @@ class AdminLink:
         self._said = timeout
         self.timeout = TIMEOUT if timeout is None else timeout
         self.name_servers = NameServers(namesrv, timeout=self.timeout)
-        self._channels = AdminChannels(credentials)
+        self.credentials, self.tls = credentials, tls
+        """For producers that send messages as well."""
+        self._channels = AdminChannels(credentials, tls)
 
     async def __aenter__(self) -> Self:
         await self._channels.__aenter__()

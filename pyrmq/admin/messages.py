@@ -11,6 +11,7 @@ from pyrmq.admin.link import Replica
 from pyrmq.admin.message_ids import check_id
 from pyrmq.admin.outcome import Outcomes, Partial
 from pyrmq.admin.queue_files import QueueIndex
+from pyrmq.admin.sending import producer_of
 from pyrmq.admin.traces import MessageTracks, Trace, read_traces
 from pyrmq.errors import (
     ClientError,
@@ -236,11 +237,7 @@ class Messages(MessageTracks, QueueIndex):
     ) -> SendResult:
         """Sends a message to a queue of a broker, to any queue of a broker, or to any queue. Raises
         ClientError if there is no such queue, and otherwise as `Producer.send`."""
-        from pyrmq.client import Producer
-
-        namesrv = ";".join(format_address(a) for a in self._link.namesrv)
-        group = f"mqadmin_{time.time_ns() // 1_000_000}"
-        async with Producer(group, namesrv=namesrv, trace=trace) as producer:
+        async with producer_of(self._link, trace=trace) as producer:
             queue = None
             if broker_name is not None:
                 queue = next(

@@ -35,6 +35,8 @@ from pyrmq.model.message import SendStatus as SendStatus
 from pyrmq.model.record import ReceivedMessage as ReceivedMessage
 from pyrmq.model.subscription import Sql as Sql
 from pyrmq.model.transaction import TransactionState as TransactionState
+from pyrmq.net.client.credentials import Credentials as Credentials
+from pyrmq.net.client.tls import Tls as Tls
 
 if TYPE_CHECKING:
     from pyrmq.aio._generated_admin import Admin as Admin

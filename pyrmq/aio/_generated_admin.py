@@ -22,7 +22,8 @@ from pyrmq.admin.namesrv import Namesrv as TrioNamesrv
 from pyrmq.admin.offsets import Offsets as TrioOffsets
 from pyrmq.admin.rocksdb import RocksDb as TrioRocksDb
 from pyrmq.admin.topics import Topics as TrioTopics
-from pyrmq.net.client.requests import Credentials
+from pyrmq.net.client.credentials import Credentials
+from pyrmq.net.client.tls import Tls
 from pyrmq.portal.awaiting import Client, awaited, streamed
 from pyrmq.portal.client import ASYNCIO, Part, in_words
 
@@ -232,9 +233,12 @@ class Admin(Client[TrioAdmin]):
         *,
         timeout: float | None = None,
         credentials: Credentials | None = None,
+        tls: Tls | None = None,
         expected: Expected | None = None,
     ) -> None:
-        client = TrioAdmin(namesrv, timeout=timeout, credentials=credentials, expected=expected)
+        client = TrioAdmin(
+            namesrv, timeout=timeout, credentials=credentials, tls=tls, expected=expected
+        )
         super().__init__(client)
         self.access = Access(self, client.access)
         self.accounts = Accounts(self, client.accounts)

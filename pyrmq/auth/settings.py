@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pyrmq.auth.model import check_password, check_user_name
 from pyrmq.config.table import FixedKey, UnusedKey, key
 from pyrmq.errors import ConfigError, InvalidParameterError
+from pyrmq.net.client.server_access import ConnectingKeys
 
 _CACHED = "users and access lists are in memory, whole, and each change counts at once"
 
@@ -66,8 +67,8 @@ def inner_credentials(text: str) -> tuple[str, str] | None:
 
 
 @dataclass(frozen=True)
-class AccessKeys:
-    """Keys of access control. Their section stands behind those of the server."""
+class AccessKeys(ConnectingKeys):
+    """Keys of access control, behind those of connections. They stand last."""
 
     authentication_enabled: bool = key(
         False,
@@ -131,14 +132,6 @@ class AccessKeys:
         "A super user that is made at the start, unless a user has its name.",
         check=init_user,
         values='{"username":"…","password":"…"}',
-        secret=True,
-    )
-    inner_client_authentication_credentials: str = key(
-        "",
-        "What this server signs with when it asks others; made a super user as well, unless a user "
-        "has its name.",
-        check=inner_credentials,
-        values='{"accessKey":"…","secretKey":"…"}',
         secret=True,
     )
 

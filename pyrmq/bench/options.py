@@ -11,7 +11,7 @@ from typing import Any
 from pyrmq.bench.result import BenchError
 from pyrmq.escape import escape
 from pyrmq.model.names import check_consumer_group, check_topic
-from pyrmq.net.client.requests import Credentials
+from pyrmq.net.client.credentials import Credentials
 
 LOADS = {
     "send": "One message a request, each answered.",

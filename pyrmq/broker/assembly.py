@@ -49,6 +49,7 @@ from pyrmq.broker.tables.topic_removal import TopicDeletion
 from pyrmq.engine import Listener, PullGrants, Store, Transactions
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.address import Address, message_id
+from pyrmq.net.client.server_access import channels_of
 from pyrmq.net.server.admin_access import AdminAccess
 from pyrmq.net.server.answers import Processor
 from pyrmq.net.server.questions import Questions
@@ -192,6 +193,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         deletion,
         replicating.followed,
         replicating.has_master,
+        partial(channels_of, config),
     )
     replicating.watch(slave_sync.wake)
     promotion = Promotion(

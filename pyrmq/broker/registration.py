@@ -24,6 +24,7 @@ from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_address, parse_addresses
 from pyrmq.net.backoff import Backoff, Trouble
 from pyrmq.net.client.channel import Channel, Channels
+from pyrmq.net.client.server_access import channels_of
 
 log = logging.getLogger(__name__)
 
@@ -180,7 +181,7 @@ class Registration:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Registers until cancelled; started once every name server was tried, or after START."""
-        async with Channels() as channels, trio.open_nursery() as nursery:
+        async with channels_of(self._config.now) as channels, trio.open_nursery() as nursery:
             self._scope = nursery.cancel_scope
             tried = [trio.Event() for _ in self._servers]
             for server, event in zip(self._servers, tried, strict=True):
@@ -241,7 +242,7 @@ class Registration:
     async def unregister(self) -> None:
         """Unregisters this broker at every name server; it registers no more."""
         self._leaving = True
-        async with Channels() as channels, trio.open_nursery() as nursery:
+        async with channels_of(self._config.now) as channels, trio.open_nursery() as nursery:
             for server in self._servers:
                 nursery.start_soon(self._one, channels, server, self._unregister)
 

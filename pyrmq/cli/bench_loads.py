@@ -274,7 +274,7 @@ def _run(load: str, words: dict[str, Any]) -> None:
     from pyrmq.bench.result import write_result
     from pyrmq.bench.run import run
     from pyrmq.bench.text import report
-    from pyrmq.cli.bench_keys import bench_credentials
+    from pyrmq.cli.access import credentials_of
     from pyrmq.errors import ConfigError, PyrmqError
     from pyrmq.escape import escape
 
@@ -285,7 +285,7 @@ def _run(load: str, words: dict[str, Any]) -> None:
     given["properties"] = _properties(given.get("properties", ()))
     given["tags"] = given.get("tags") or []
     try:
-        given["credentials"] = bench_credentials(words["access_key"], words["secret_key_file"])
+        given["credentials"] = credentials_of(words)
     except ConfigError as e:
         raise click.UsageError(escape(str(e))) from None
     if not (given["namesrv"] or given["address"] or given["embedded"]):

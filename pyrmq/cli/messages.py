@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
+
+from pyrmq.cli.access import Access, access_options
 
 if TYPE_CHECKING:
     from pyrmq.model.record import ReceivedMessage
@@ -23,6 +26,7 @@ _namesrv = click.option(
 
 @click.command()
 @_namesrv
+@access_options
 @click.option("-t", "--topic", required=True)
 @click.option("-b", "--body", help="The message; without it every line of stdin is one.")
 @click.option("-k", "--keys", help="Keys, separated by blanks.")
@@ -39,6 +43,7 @@ def send(
     properties: tuple[str, ...],
     delay_level: int,
     group: str,
+    access: Callable[[], Access],
 ) -> None:
     """Send one message, or each line of stdin as one."""
     import trio
@@ -47,6 +52,7 @@ def send(
     from pyrmq.escape import escape
     from pyrmq.model.message import Message
 
+    connect = access()
     own: dict[str, str] = {}
     for pair in properties:
         name, found, value = pair.partition("=")
@@ -55,7 +61,9 @@ def send(
         own[name] = value
 
     async def run() -> None:
-        async with Producer(group, namesrv=namesrv) as producer:
+        async with Producer(
+            group, namesrv=namesrv, credentials=connect.credentials, tls=connect.tls
+        ) as producer:
             if body is not None:
                 await one(producer, os.fsencode(body))
                 return
@@ -90,6 +98,7 @@ def send(
 
 @click.command()
 @_namesrv
+@access_options
 @click.option("-t", "--topic", required=True)
 @click.option("-g", "--group", default="pyrmq-cli", show_default=True)
 @click.option("-s", "--sub-expression", default="*", show_default=True, help="`TagA || TagB`.")
@@ -108,6 +117,7 @@ def consume(
     timeout: float | None,
     from_first: bool,
     raw: bool,
+    access: Callable[[], Access],
 ) -> None:
     """Print messages as a member of a consumer group, until stopped.
 
@@ -128,6 +138,7 @@ def consume(
     if sql is not None and sub_expression != "*":
         raise click.UsageError("--sql and --sub-expression exclude each other")
     wanted = sub_expression if sql is None else Sql(sql)
+    connect = access()
 
     start = ConsumeFrom.FIRST_OFFSET if from_first else ConsumeFrom.LAST_OFFSET
 
@@ -153,7 +164,12 @@ def consume(
     async def show() -> None:
         left = count
         async with PushConsumer(
-            group, {topic: wanted}, namesrv=namesrv, consume_from=start
+            group,
+            {topic: wanted},
+            namesrv=namesrv,
+            credentials=connect.credentials,
+            tls=connect.tls,
+            consume_from=start,
         ) as consumer:
             async for message in consumer:
                 if raw and message.body_error is None:

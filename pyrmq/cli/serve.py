@@ -94,7 +94,6 @@ def server(
     from pyrmq.cli.serve_many import planned, serve_beside
     from pyrmq.cli.settings import Settings
     from pyrmq.config.table import keys_of
-    from pyrmq.config.tls_keys import TlsKeys
     from pyrmq.namesrv.config import NamesrvConfig
     from pyrmq.net.address import format_address
     from pyrmq.server import serving
@@ -112,7 +111,7 @@ def server(
     names = Settings.usable(None, of_namesrv=True)
     # What guards the broker guards its name server.
     names.values.setdefault("adminAddressAllowList", broker_config.admin_address_allow_list)
-    for key in {**keys_of(AccessKeys), **keys_of(TlsKeys)}:
+    for key in keys_of(AccessKeys):
         if key in values:
             names.values.setdefault(key, values[key])
     names.values.setdefault("bindAddress", address)

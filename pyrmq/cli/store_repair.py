@@ -11,7 +11,7 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 
 import click
 
+from pyrmq.cli.access import Access, access_options
 from pyrmq.cli.store_checks import (
     DAMAGED,
     SOUND,
@@ -306,7 +307,14 @@ MOST_LISTED = 100_000
 @commit_log_option
 @click.option("--master", required=True, metavar="HOST:PORT", help="The broker that is master now.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-def rejoin(path: Path, commit_log: tuple[Path, ...], master: str, yes: bool) -> None:
+@access_options
+def rejoin(
+    path: Path,
+    commit_log: tuple[Path, ...],
+    master: str,
+    yes: bool,
+    access: Callable[[], Access],
+) -> None:
     """Make PATH the store of a slave of MASTER again.
 
     For a broker that was master, and whose log has records that the broker which replaced it never
@@ -332,7 +340,8 @@ def rejoin(path: Path, commit_log: tuple[Path, ...], master: str, yes: bool) -> 
     folders = list(commit_log) or [path / "commitlog"]
     log = work.Log.of(folders, facts["fileSize"], facts["maxPhyOffset"])
     try:
-        channel = work.check_is_master(parse_address(master, "--master"))
+        address, connect = parse_address(master, "--master"), access()
+        channel = work.check_is_master(address, connect.credentials, connect.tls)
         end = work.end_of_master(channel)
         apart = work.find(log, work.at_master(channel), end)
         channel.close()

@@ -7,6 +7,7 @@ commands have seen before are expected too.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Mapping
@@ -14,13 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyrmq.admin.expected import Expectation, Expected, SeenFile, parse_expected, path_of
+from pyrmq.config.secret_file import others_may_read
 from pyrmq.errors import ConfigError
+from pyrmq.escape import escape
 from pyrmq.net.address import parse_addresses
-from pyrmq.net.client.requests import Credentials
 
 if TYPE_CHECKING:
     from pyrmq.admin.api import Admin
 
+
+log = logging.getLogger(__name__)
 
 FILE = Path("conf/tools.yml")
 MAX_SIZE = 1 << 20
@@ -55,28 +59,23 @@ def read(path: Path) -> Mapping[str, Any]:
     return found
 
 
-ACCESS_KEY, SECRET_KEY = "PYRMQ_ACCESS_KEY", "PYRMQ_SECRET_KEY"
-
-
-def credentials() -> Credentials | None:
-    """Those of PYRMQ_ACCESS_KEY and PYRMQ_SECRET_KEY, or else those of `conf/tools.yml` below
-    ROCKETMQ_HOME, where RocketMQ's mqadmin has them; None where neither has both. ConfigError for
-    one key without the other, and for a file that is not valid."""
-    given = os.environ.get(ACCESS_KEY, ""), os.environ.get(SECRET_KEY, "")
-    if not any(given) and (path := tools_file()):
-        given = _credentials_of(path)
-    if all(given):
-        return Credentials(*given)
-    if any(given):
-        raise ConfigError(f"an access key and a secret key go together: {ACCESS_KEY}, {SECRET_KEY}")
-    return None
-
-
-def _credentials_of(path: Path) -> tuple[str, str]:
+def credentials_of_file() -> tuple[str, str]:
+    """accessKey and secretKey of `conf/tools.yml` below ROCKETMQ_HOME, where RocketMQ's mqadmin has
+    them; empty ones where they are not. Warns if others can read them. ConfigError."""
+    path = tools_file()
+    if path is None:
+        return "", ""
     found = read(path)
-    keys = [found.get(name) for name in ("accessKey", "secretKey")]
-    access, secret = ("" if key is None else str(key).strip() for key in keys)
+    access, secret = (_plain(path, name, found.get(name)) for name in ("accessKey", "secretKey"))
+    if secret and others_may_read(path):
+        log.warning("%s has a secret key and others may read it: chmod 600", escape(path))
     return access, secret
+
+
+def _plain(path: Path, name: str, value: object) -> str:
+    if value is not None and not isinstance(value, str):
+        raise ConfigError(f"{path}: {name} must be a text")
+    return (value or "").strip()
 
 
 VARIABLE = "PYRMQ_EXPECT"

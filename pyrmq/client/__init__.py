@@ -22,6 +22,8 @@ _NAMES = {
         TransactionListener TransactionSendResult TransactionStatistics
     """,
     "pyrmq.model.transaction": "TransactionState",
+    "pyrmq.net.client.credentials": "Credentials",
+    "pyrmq.net.client.tls": "Tls",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     )
     from pyrmq.client.transaction.producer import TransactionalProducer
     from pyrmq.model.transaction import TransactionState
+    from pyrmq.net.client.credentials import Credentials
+    from pyrmq.net.client.tls import Tls
 else:
 
     def __getattr__(name: str) -> Any:
@@ -53,12 +57,14 @@ else:
 __all__ = [
     "ConsumeFrom",
     "ConsumeResult",
+    "Credentials",
     "LitePullConsumer",
     "MessageModel",
     "PendingSend",
     "Producer",
     "PushConsumer",
     "ReconsumeLater",
+    "Tls",
     "TransactionListener",
     "TransactionSendResult",
     "TransactionState",

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 import trio
 
@@ -37,7 +37,9 @@ from pyrmq.net.address import (
     parse_addresses,
 )
 from pyrmq.net.client.channel import Channel, Channels
+from pyrmq.net.client.credentials import Credentials
 from pyrmq.net.client.name_servers import NameServers
+from pyrmq.net.client.tls import Tls
 from pyrmq.net.command import Response
 from pyrmq.net.tasks import Tasks
 
@@ -115,13 +117,28 @@ def within(seconds: float, what: str, why: Callable[[], str] = str) -> Iterator[
         raise RequestTimeoutError(f"{what} in {seconds:g} s{why()}")
 
 
+class Connecting(TypedDict):
+    """How a client connects."""
+
+    namesrv: str
+    namespace_v2: str
+    credentials: Credentials | None
+    tls: Tls | None
+
+
 class ClientInstance:
     """One client id with its connections. `producer_groups` and `consumers` make up the heartbeat;
     `incoming` handles requests of brokers. `on_closed` is called when a connection has ended,
     `on_greeted` when the broker at an address knows this client on a new one."""
 
     def __init__(
-        self, namesrv: str | None, instance_name: str | None = None, *, namespace_v2: str = ""
+        self,
+        namesrv: str | None,
+        instance_name: str | None = None,
+        *,
+        namespace_v2: str = "",
+        credentials: Credentials | None = None,
+        tls: Tls | None = None,
     ) -> None:
         text = namesrv or os.environ.get("NAMESRV_ADDR", "")
         self.namesrv = parse_addresses(text, "name server address")
@@ -137,8 +154,12 @@ class ClientInstance:
         self.on_greeted: list[Callable[[Address], None]] = []
         if namespace_v2:
             check_namespace(namespace_v2)
+        self.connecting = Connecting(
+            namesrv=text, namespace_v2=namespace_v2, credentials=credentials, tls=tls
+        )
+        """Options of a producer that connects as this client does."""
         fields = {"nsd": "true", "ns": namespace_v2} if namespace_v2 else None  # NamespaceRpcHook
-        self._channels = Channels(self.incoming.answer, self._closed, fields)
+        self._channels = Channels(self.incoming.answer, self._closed, fields, credentials, tls)
         self._all_masters: set[str] = set()
         self.away: set[str] = set()
         """Addresses of brokers whose connection was lost, or that are unreachable."""

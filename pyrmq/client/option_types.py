@@ -19,14 +19,25 @@ from typing import Any, TypedDict, TypeVar, Union, get_args, get_origin, get_typ
 from pyrmq.client.hooks import SendMessageHook
 from pyrmq.errors import ClientError
 from pyrmq.model.compression import CompressionType
+from pyrmq.net.client.credentials import Credentials
+from pyrmq.net.client.tls import Tls
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class SecurityOptions(TypedDict, total=False):
+    """How clients sign and connect."""
+
+    credentials: Credentials | None
+    tls: Tls | None
 
 
 class ProducerOptions(TypedDict, total=False):
     """Options of `Producer`."""
 
     namesrv: str | None
+    credentials: Credentials | None
+    tls: Tls | None
     namespace: str
     namespace_v2: str
     send_timeout: float
@@ -69,11 +80,15 @@ class AdminOptions(TypedDict, total=False):
 
     namesrv: str
     timeout: float | None
+    credentials: Credentials | None
+    tls: Tls | None
 
 
 Kind = tuple[Callable[[object], bool], str]
 """A test of a value's type, and the name of that type for errors."""
 _NAMESRV = "one text, 'host:port' or 'host:port;host:port',"
+_SECRET = ("credentials", "tls")
+"""Options whose values are not shown: somebody may have passed a secret."""
 _PLAIN: dict[Any, Kind] = {
     NoneType: (lambda v: v is None, "None"),
     bool: (lambda v: isinstance(v, bool), "True or False"),
@@ -84,6 +99,8 @@ _PLAIN: dict[Any, Kind] = {
     ),
     str: (lambda v: isinstance(v, str), "a text (str)"),
     Path: (lambda v: isinstance(v, Path), "a pathlib.Path"),
+    Credentials: (lambda v: isinstance(v, Credentials), "a pyrmq.Credentials"),
+    Tls: (lambda v: isinstance(v, Tls), "a pyrmq.Tls"),
 }
 
 
@@ -93,7 +110,12 @@ def check_types(options: type, given: Mapping[str, object]) -> None:
         if name in given and not any(fits(given[name]) for fits, _ in kinds):
             words = [word for _, word in kinds]
             wanted = _NAMESRV if name == "namesrv" else " or ".join(words)
-            raise ClientError(f"{name} is {given[name]!r:.80}; {wanted} is needed")
+            shown = f"{given[name]!r:.80}" if name not in _SECRET else _kind_of(given[name])
+            raise ClientError(f"{name} is {shown}; {wanted} is needed")
+
+
+def _kind_of(value: object) -> str:
+    return f"of the type {type(value).__name__}"
 
 
 @cache

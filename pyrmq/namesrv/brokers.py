@@ -13,7 +13,13 @@ from collections.abc import Iterable
 import trio
 
 from pyrmq.engine import Command
-from pyrmq.errors import InvalidParameterError, PyrmqError, ResponseError, SystemBusyError
+from pyrmq.errors import (
+    ConfigError,
+    InvalidParameterError,
+    PyrmqError,
+    ResponseError,
+    SystemBusyError,
+)
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.topic import DataVersion, as_int
@@ -25,6 +31,7 @@ from pyrmq.namesrv.routes import DEFAULT_TIMEOUT_MS, NewMinimum, Registration, R
 from pyrmq.net import fastjson
 from pyrmq.net.address import parse_address
 from pyrmq.net.client.channel import Channels
+from pyrmq.net.client.server_access import channels_of
 from pyrmq.net.command import Response
 from pyrmq.net.server.answers import InTurns
 from pyrmq.net.server.connection import Connection
@@ -88,11 +95,17 @@ class MinimumNotifier:
         if change.ha_address is not None:
             header["haBrokerAddr"] = change.ha_address
         with trio.move_on_after(TELL) as limit:
-            async with Channels() as channels, trio.open_nursery() as nursery:
-                for address in members_to_tell(change):
-                    nursery.start_soon(self._one, channels, address, header)
+            try:
+                await self._tell_all(members_to_tell(change), header)
+            except ConfigError as e:
+                log.warning("brokers cannot be told their smallest broker id: %s", escape(e))
         if limit.cancelled_caught:
             log.warning("not all members of a group could be told its smallest broker id in time")
+
+    async def _tell_all(self, addresses: list[str], header: dict[str, str | int | bool]) -> None:
+        async with channels_of(self._config.now) as channels, trio.open_nursery() as nursery:
+            for address in addresses:
+                nursery.start_soon(self._one, channels, address, header)
 
     async def _one(
         self, channels: Channels, address: str, header: dict[str, str | int | bool]

@@ -15,7 +15,6 @@ from pyrmq.config.table import (
     from_properties,
     key,
 )
-from pyrmq.config.tls_keys import TlsKeys
 from pyrmq.net.server.admin_access import parse_networks
 
 _THREADS = "there are no thread pools here: trio runs everything"
@@ -49,9 +48,9 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class NamesrvKeys:
-    """The keys of NamesrvConfig but those of access control. UPDATE_NAMESRV_CONFIG may change those
-    with `live`, as they are read each time that they are needed. None of them holds a path or an
-    address, or says whom this process connects to."""
+    """The keys of NamesrvConfig but those that brokers have too. UPDATE_NAMESRV_CONFIG may change
+    those with `live`, as they are read each time that they are needed. None of them holds a path or
+    an address, or says whom this process connects to."""
 
     listen_port: int = key(
         9876, "Port to listen on; 0: any free one.", high=65535, section="Connections and brokers"
@@ -133,7 +132,7 @@ class NamesrvKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class NamesrvConfig(AccessKeys, TlsKeys, NamesrvKeys):
+class NamesrvConfig(AccessKeys, NamesrvKeys):
     """Field names are RocketMQ's keys in snake_case. RocketMQ's name server has no access control:
     its keys are those of brokers."""
 

@@ -6,7 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NoReturn
 
+from pyrmq.client.option_types import SecurityOptions, check_types
 from pyrmq.errors import NotSupportedError
+from pyrmq.net.client.credentials import Credentials
+from pyrmq.net.client.tls import Tls
 from pyrmq.oms.consumers import PullConsumer, PushConsumer
 from pyrmq.oms.message import KeyValue, Value
 from pyrmq.oms.producer import Producer
@@ -26,9 +29,19 @@ class AccessPoint:
     impl_version = "0.3.0"
     """The version of OpenMessaging's interface that this follows."""
 
-    def __init__(self, url: str, attributes: Mapping[str, Value] | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        attributes: Mapping[str, Value] | None = None,
+        *,
+        credentials: Credentials | None = None,
+        tls: Tls | None = None,
+    ) -> None:
+        check_types(SecurityOptions, locals())
         self._url = parse_url(url)
         self._shared = check_attributes(attributes)
+        self._credentials = credentials
+        self._tls = tls
 
     @property
     def attributes(self) -> KeyValue:
@@ -36,7 +49,7 @@ class AccessPoint:
         return KeyValue({**attributes_of_url(self._url), **self._shared})
 
     def _settings(self, attributes: Mapping[str, Value] | None, kind: Kind) -> Settings:
-        return settings(self._url, self._shared, attributes, kind)
+        return settings(self._url, self._shared, attributes, kind, self._credentials, self._tls)
 
     def create_streaming_consumer(self, *_: object) -> NoReturn:
         raise NotSupportedError(
@@ -60,6 +73,7 @@ class MessagingAccessPoint(AccessPoint):
     instead of `oms:` means the same. `default` and `default:default` mean no namespace.
     attributes: for all producers and consumers, by `Attribute`; the own attributes of each have
     precedence.
+    credentials, tls: sign all requests (`pyrmq.Credentials`); connect with TLS (`pyrmq.Tls`).
 
     Raises ConfigError for an invalid URL or attribute, and NotSupportedError for features of
     OpenMessaging that RocketMQ, or this client, does not have.

@@ -59,6 +59,8 @@ class Consumer(OfConsumer, Generic[L]):
             group,
             {retry_topic(group): ALL},
             namesrv=settings.url.namesrv,
+            credentials=settings.credentials,
+            tls=settings.tls,
             listener=listener,
             max_reconsume_times=settings.whole(Attribute.MAX_REDELIVERY_TIMES),
             # The client's own limit is for listeners that never return.

@@ -154,6 +154,8 @@ class Producer(OfProducer):
         self._client = producers.Producer(
             settings.attributes[Attribute.PRODUCER_GROUP],
             namesrv=settings.url.namesrv,
+            credentials=settings.credentials,
+            tls=settings.tls,
             namespace=settings.url.namespace,
             send_timeout=settings.operation_timeout,
         )

@@ -15,6 +15,8 @@ from enum import StrEnum
 
 from pyrmq.client.checks import check_kind
 from pyrmq.errors import ClientError, ConfigError, NotSupportedError
+from pyrmq.net.client.credentials import Credentials
+from pyrmq.net.client.tls import Tls
 from pyrmq.oms.message import KeyValue, Value
 
 MAX_URL = 4096
@@ -58,8 +60,8 @@ def parse_url(url: str) -> AccessPointUrl:
         raise NotSupportedError(f"{shown} is not for the driver rocketmq: there is no other here")
     if account:
         raise NotSupportedError(
-            f"{shown} names an account: this client sends no credentials, leave out what is before "
-            "the @"
+            f"{shown} names an account: leave out what is before the @, and give credentials= to "
+            "the access point"
         )
     return AccessPointUrl(_servers(servers, shown), *_region(region, shown))
 
@@ -169,7 +171,7 @@ _RULES = {
 _OF_URL = {Attribute.DRIVER_IMPL, Attribute.ACCESS_POINTS, Attribute.REGION}
 _ROUTING = "RocketMQ has no routing between queues"
 _NOT_SUPPORTED = {
-    "ACCOUNT_ID": "this client sends no credentials",
+    "ACCOUNT_ID": "give credentials= to the access point",
     "PRODUCER_ID": f"the group of a producer is {Attribute.PRODUCER_GROUP}",
     "ROUTING_SOURCE": _ROUTING,
     "ROUTING_DESTINATION": _ROUTING,
@@ -218,6 +220,8 @@ class Settings:
 
     url: AccessPointUrl
     attributes: KeyValue
+    credentials: Credentials | None = None
+    tls: Tls | None = None
 
     def whole(self, name: Attribute) -> int:
         return int(self.attributes[name])
@@ -245,7 +249,12 @@ def attributes_of_url(url: AccessPointUrl) -> KeyValue:
 
 
 def settings(
-    url: AccessPointUrl, shared: KeyValue, own: Mapping[str, Value] | None, kind: Kind
+    url: AccessPointUrl,
+    shared: KeyValue,
+    own: Mapping[str, Value] | None,
+    kind: Kind,
+    credentials: Credentials | None = None,
+    tls: Tls | None = None,
 ) -> Settings:
     """`shared` are already checked. Raises ConfigError and NotSupportedError."""
     rules = {name: rule for name, rule in _RULES.items() if kind in rule.kinds}
@@ -259,4 +268,4 @@ def settings(
             found[name] = value
     if Attribute.CONSUMER_ID in rules and Attribute.CONSUMER_ID not in found:
         raise ConfigError(f"{kind} needs the attribute CONSUMER_ID, the name of its group")
-    return Settings(url, found)
+    return Settings(url, found, credentials, tls)

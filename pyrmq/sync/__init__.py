@@ -30,6 +30,8 @@ from pyrmq.model.message import SendStatus as SendStatus
 from pyrmq.model.record import ReceivedMessage as ReceivedMessage
 from pyrmq.model.subscription import Sql as Sql
 from pyrmq.model.transaction import TransactionState as TransactionState
+from pyrmq.net.client.credentials import Credentials as Credentials
+from pyrmq.net.client.tls import Tls as Tls
 from pyrmq.sync._generated_clients import LitePullConsumer as LitePullConsumer
 from pyrmq.sync._generated_clients import Producer as Producer
 from pyrmq.sync._generated_clients import PushConsumer as PushConsumer

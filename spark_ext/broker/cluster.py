@@ -24,8 +24,10 @@ from pyrmq.model.route import TopicRoute
 from pyrmq.net.address import Address, format_address, parse_address
 from pyrmq.net.backoff import FIRST_PAUSE, LONGEST_PAUSE, RetryPolicy
 from pyrmq.net.client.blocking_channel import BlockingChannel, BlockingChannels
+from pyrmq.net.client.credentials import Credentials
 from pyrmq.net.client.name_servers import NameServers, RouteTable
 from pyrmq.net.client.protocol import Ext
+from pyrmq.net.client.tls import Tls
 from pyrmq.net.command import check_success, number
 
 log = logging.getLogger(__name__)
@@ -47,6 +49,8 @@ class Access:
     """Seconds before the first of them; they grow up to LONGEST_PAUSE, or this."""
     masters: bool = False
     """Whether only masters are asked: a replica may be behind."""
+    credentials: Credentials | None = None
+    tls: Tls | None = None
 
     @property
     def policy(self) -> RetryPolicy:
@@ -62,7 +66,7 @@ class Cluster:
     def __init__(self, access: Access) -> None:
         self.access = access
         self.policy = access.policy
-        self.channels = BlockingChannels()
+        self.channels = BlockingChannels(access.credentials, access.tls)
         self._name_servers = NameServers(
             access.name_servers,
             timeout=access.timeout,

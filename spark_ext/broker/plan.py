@@ -16,6 +16,7 @@ from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
 from spark_ext.broker import topics as broker_topics
+from spark_ext.broker.access import credentials_of, tls_of
 from spark_ext.broker.cluster import Access, Cluster
 from spark_ext.broker.partition import BrokerSplit
 from spark_ext.broker.pull import QueueRange
@@ -41,6 +42,8 @@ def access(options: Options) -> Access:
         options["pullTimeoutMs"] / 1000,
         options["fetchOffset.numRetries"],
         options["fetchOffset.retryIntervalMs"] / 1000,
+        credentials=credentials_of(options),
+        tls=tls_of(options),
     )
 
 

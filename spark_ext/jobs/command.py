@@ -13,7 +13,9 @@ from typing import Any
 
 import click
 
+from pyrmq.cli.access import Access, access_options
 from spark_ext import times
+from spark_ext.broker.access_options import SECRETS
 from spark_ext.jobs import report
 from spark_ext.jobs.choice import ENGINES, choose
 from spark_ext.jobs.early import is_elsewhere, need_folder_of
@@ -35,6 +37,9 @@ class Moment(click.ParamType):  # type: ignore[type-arg]
             self.fail(str(e), param)
 
 
+_SECRETS = {name.lower() for name in SECRETS}
+
+
 class Pair(click.ParamType):  # type: ignore[type-arg]
     name = "name=value"
 
@@ -42,6 +47,12 @@ class Pair(click.ParamType):  # type: ignore[type-arg]
         if isinstance(value, tuple):
             return value
         name, found, text = str(value).partition("=")
+        if name.strip().lower() in _SECRETS:
+            self.fail(
+                f"{name} on a command line is seen by all users of this machine: use "
+                "--secret-key-file FILE, or the environment",
+                param,
+            )
         if not found or not name:
             self.fail(f"{value!r} is not NAME=VALUE", param)
         return name, text
@@ -100,6 +111,28 @@ _SPARK = (
 )
 
 
+def connecting(access: Callable[[], Access] | None) -> dict[str, str]:
+    """Options of the source and the sink for what a command connects with; None: it does not."""
+    if access is None:
+        return {}
+    found = access()
+    options: dict[str, object] = {}
+    if (signing := found.credentials) is not None:
+        options |= {"accessKey": signing.access_key, "secretKey": signing.secret_key}
+    if (tls := found.tls) is not None:
+        options |= {
+            "tls": "true",
+            "tlsCaFile": tls.ca,
+            "tlsCertFile": tls.cert,
+            "tlsKeyFile": tls.key,
+            "tlsKeyPassword": tls.key_password,
+            "tlsServerName": tls.server_hostname,
+            "tlsAnyName": None if tls.check_hostname else "true",
+            "tlsInsecure": "true" if tls.insecure else None,
+        }
+    return {name: str(value) for name, value in options.items() if value is not None}
+
+
 def source_options(command: Callable[..., None]) -> Callable[..., None]:
     """STORE... and what says which messages; the command gets a `source`, or None if neither a
     store nor a name server was named and it has `check` set."""
@@ -112,14 +145,16 @@ def source_options(command: Callable[..., None]) -> Callable[..., None]:
         since: int | None,
         until: int | None,
         options: tuple[tuple[str, str], ...],
+        access: Callable[[], Access],
         **rest: Any,
     ) -> None:
         source = None
         if paths or namesrv or not rest.get("check"):
-            source = Source(paths, namesrv, broker_name, since, until, dict(options))
+            every = {**connecting(access if namesrv else None), **dict(options)}
+            source = Source(paths, namesrv, broker_name, since, until, every)
         command(source=source, **rest)
 
-    return _apply(_SOURCE, run)  # type: ignore[no-any-return]
+    return _apply(_SOURCE, access_options(run))  # type: ignore[no-any-return]
 
 
 def need_matplotlib() -> None:

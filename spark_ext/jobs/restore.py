@@ -9,15 +9,22 @@ message wait once more; what users set, tags and keys stay.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from pyrmq.cli.access import Access, access_options
 from pyrmq.model.names import NO_SEND_TOPICS
 from spark_ext.jobs import report
 from spark_ext.jobs.archive_read import opened, read_archive
-from spark_ext.jobs.command import Moment, Pair, archive_engine_options, run_alone
+from spark_ext.jobs.command import (
+    Moment,
+    Pair,
+    archive_engine_options,
+    connecting,
+    run_alone,
+)
 from spark_ext.jobs.early import before, need_archive, need_servers
 from spark_ext.jobs.engine import Engine, Table, Where, engine_of
 from spark_ext.jobs.errors import JobError
@@ -165,6 +172,7 @@ def _check(root: str, namesrv: str | None, dry_run: bool, **options: Any) -> Non
 @click.option(
     "-o", "--option", "options", type=Pair(), multiple=True, help="An option of the sink."
 )
+@access_options
 @before(_check)
 @archive_engine_options
 def command(
@@ -179,6 +187,7 @@ def command(
     keep_queues: bool,
     dry_run: bool,
     options: tuple[tuple[str, str], ...],
+    access: Callable[[], Access],
 ) -> None:
     """Send the messages of ARCHIVE back to their topics, or all of them to one."""
     names = [f"{day:%Y-%m-%d}" for day in days]
@@ -196,7 +205,7 @@ def command(
             since=since,
             until=until,
             keep_queues=keep_queues,
-            options=dict(options),
+            options={**connecting(access), **dict(options)},
         )
     done = "would be sent" if dry_run else "sent"
     click.echo(f"{report.number(sum(counts.values()), 'message')} {done}")

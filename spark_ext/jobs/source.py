@@ -41,7 +41,7 @@ class Source:
     broker_names: tuple[str, ...] = ()
     since: int | None = None
     until: int | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if bool(self.paths) == bool(self.name_server):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyrmq.engine import SendRows
 from pyrmq.errors import MessageIllegalError, PyrmqError
 from pyrmq.net.address import own_ip
+from spark_ext.broker.access import credentials_of, tls_of
 from spark_ext.broker.cluster import Access, Cluster
 from spark_ext.sink.send import Sender, SendSettings, Totals
 
@@ -46,6 +47,8 @@ class Task:
                 options["nameServer"],
                 options["sendMsgTimeout"] / 1000,
                 options["retryTimesWhenSendFailed"],
+                credentials=credentials_of(options),
+                tls=tls_of(options),
             ),
             options["producerGroup"] or f"pyrmq-spark-{uuid.uuid4().hex[:16]}",
             options["sendInFlight"],

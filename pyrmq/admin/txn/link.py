@@ -20,8 +20,10 @@ from pyrmq.model.record import ReceivedMessage, decode_record
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address, parse_address
 from pyrmq.net.client.channel import Channels
+from pyrmq.net.client.credentials import Credentials
 from pyrmq.net.client.name_servers import NameServers
-from pyrmq.net.client.requests import Credentials, PullStatus, pull_fields, read_pull
+from pyrmq.net.client.requests import PullStatus, pull_fields, read_pull
+from pyrmq.net.client.tls import Tls
 from pyrmq.net.command import MAX_NUMBER, check_success, number
 
 TIMEOUT = 10.0
@@ -170,12 +172,13 @@ class Cluster:
         broker: Address | None = None,
         credentials: Credentials | None = None,
         expected: Expected | None = None,
+        tls: Tls | None = None,
     ) -> None:
         self.missing: list[Missing] = []
         self._expected = Expected() if expected is None else expected
         self._name_servers = NameServers(namesrv, timeout=NAME_SERVER_TIMEOUT)
         self._broker = broker
-        self._channels = Channels(credentials=credentials)
+        self._channels = Channels(credentials=credentials, tls=tls)
 
     async def __aenter__(self) -> Self:
         await self._channels.__aenter__()

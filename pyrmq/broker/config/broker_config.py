@@ -26,7 +26,6 @@ from pyrmq.config.table import (
     from_properties,
     key,
 )
-from pyrmq.config.tls_keys import TlsKeys
 from pyrmq.errors import ConfigError
 
 _DAY = 86_400_000
@@ -340,7 +339,7 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey | RenamedKey, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerConfig(AccessKeys, TlsKeys, StoreConfig):
+class BrokerConfig(AccessKeys, StoreConfig):
     """Field names are RocketMQ's keys in snake_case; times are ms, sizes bytes.
 
     A running broker has it in a `LiveConfig`, as keys with `live` may change. Such a key must take

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 
 import trio
@@ -119,8 +120,15 @@ class _Served:
 class HaServer:
     """Serves slaves on listening sockets, which it closes. `places`: whom."""
 
-    def __init__(self, sockets: list[socket.socket], master: HaMaster, places: HaPlaces) -> None:
+    def __init__(
+        self,
+        sockets: list[socket.socket],
+        master: HaMaster,
+        places: HaPlaces,
+        open_channels: Callable[[], Channels] = Channels,
+    ) -> None:
         self.master = master
+        self._open_channels = open_channels
         self._sockets = sockets
         self._places = places
         self._limiter = trio.CapacityLimiter(MAX_SLAVES)
@@ -143,7 +151,7 @@ class HaServer:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until cancelled; then every connection is ended."""
         try:
-            async with Channels() as channels, trio.open_nursery() as nursery:
+            async with self._open_channels() as channels, trio.open_nursery() as nursery:
                 for sock in self._sockets:
                     nursery.start_soon(self._accept, sock, nursery, channels)
                 nursery.start_soon(self._look_again)

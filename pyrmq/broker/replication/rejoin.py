@@ -18,6 +18,8 @@ from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address
 from pyrmq.net.client.blocking_channel import BlockingChannel
+from pyrmq.net.client.credentials import Credentials
+from pyrmq.net.client.tls import Tls
 from pyrmq.net.command import check_success
 
 TIMEOUT = 10.0
@@ -101,10 +103,12 @@ def end_of_master(channel: BlockingChannel) -> int:
     return int(text)
 
 
-def check_is_master(address: Address) -> BlockingChannel:
+def check_is_master(
+    address: Address, credentials: Credentials | None = None, tls: Tls | None = None
+) -> BlockingChannel:
     """A connection to a broker that answers as a master. ConnectError, ResponseError."""
 
-    channel = BlockingChannel(address)
+    channel = BlockingChannel(address, credentials=credentials, tls=tls)
     answer = channel.call(RequestCode.GET_BROKER_HA_STATUS, {}, timeout=TIMEOUT)
     if answer.code == 0 and fastjson.loads_object(answer.body).get("master") is False:
         raise ResponseError("this broker is a slave: name the master")

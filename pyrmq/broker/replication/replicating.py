@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from pyrmq.broker.config.broker_config import BrokerConfig
@@ -18,6 +19,7 @@ from pyrmq.broker.replication.slave import Master, Replication, State
 from pyrmq.engine import Command, HaMaster, HaSlave, Store
 from pyrmq.net import fastjson
 from pyrmq.net.address import format_address, parse_address
+from pyrmq.net.client.server_access import channels_of
 from pyrmq.net.clock import now_ms
 from pyrmq.net.command import Response
 from pyrmq.net.server.connection import Connection
@@ -40,6 +42,7 @@ class Replicating:
         peers: Peers,
     ) -> None:
         self._config = config
+        open_channels = partial(channels_of, config)
         self._known = master
         self.since = since
         """When it became what it is by an operator's word, ms; 0: it is as configured."""
@@ -52,7 +55,7 @@ class Replicating:
                 heartbeat_interval=config.ha_send_heartbeat_interval,
                 housekeeping_interval=config.ha_housekeeping_interval,
             )
-            self.replication = Replication(store, slave, self._master, self._changed)
+            self.replication = Replication(store, slave, self._master, self._changed, open_channels)
         else:
             if config.broker_role == SYNC_MASTER and not config.waits_for_slaves:
                 log.warning(
@@ -72,7 +75,7 @@ class Replicating:
                 most_per_second=limit if config.ha_flow_control_enable else None,
             )
             places = HaPlaces(peers, config.ha_address_allow_list)
-            self.server = HaServer(sockets, masters, places)
+            self.server = HaServer(sockets, masters, places, open_channels)
 
     def watch(self, watcher: Callable[[], None]) -> None:
         """From now on `watcher` is called when a slave has got or lost its master."""

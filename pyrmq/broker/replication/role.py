@@ -35,6 +35,7 @@ from pyrmq.errors import (
 from pyrmq.escape import escape
 from pyrmq.net.address import format_address
 from pyrmq.net.client.channel import Channels
+from pyrmq.net.client.server_access import channels_of
 from pyrmq.net.clock import now_ms
 
 log = logging.getLogger(__name__)
@@ -206,7 +207,7 @@ class Promotion:
                 f"nothing was changed: the master {where} is there, and this slave follows it: "
                 "stop it first"
             )
-        async with Channels() as channels:
+        async with channels_of(self._now) as channels:
             await self._check_slaves(channels)
             others = await self._sole.others(channels)
             if replication is not None and replication.master is not None:

@@ -117,7 +117,9 @@ class Replication:
         slave: HaSlave,
         master: Callable[[], Awaitable[Master]],
         on_changed: Callable[[], None] = lambda: None,
+        open_channels: Callable[[], Channels] = Channels,
     ) -> None:
+        self._open_channels = open_channels
         self.slave = slave
         self.state = State.SEEKING
         self.why = ""
@@ -142,7 +144,7 @@ class Replication:
 
     async def run(self) -> None:
         """Follows until cancelled."""
-        async with Channels() as channels:
+        async with self._open_channels() as channels:
             try:
                 while True:
                     await self._step(channels)

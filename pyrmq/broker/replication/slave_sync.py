@@ -80,7 +80,9 @@ class SlaveSync:
         deletion: TopicDeletion,
         master: Callable[[], Awaitable[Master]],
         follows: Callable[[], bool],
+        open_channels: Callable[[], Channels] = Channels,
     ) -> None:
+        self._open_channels = open_channels
         self._folder = folder
         self._topics = topics
         self._groups = groups
@@ -111,7 +113,7 @@ class SlaveSync:
         """Makes passes until cancelled."""
         self._here |= self._offsets.found_here
         self._offsets.here = self._here
-        async with Channels() as channels:
+        async with self._open_channels() as channels:
             while True:
                 master = await self._master()
                 done = await self._pass(channels, master)

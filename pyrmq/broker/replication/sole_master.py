@@ -29,6 +29,7 @@ from pyrmq.model.codes import RequestCode
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address
 from pyrmq.net.client.channel import Channel, Channels
+from pyrmq.net.client.server_access import channels_of
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +114,7 @@ class SoleMaster:
 
     async def at_start(self) -> None:
         """ConfigError if there is another master that this one must not stand beside."""
-        async with Channels() as channels:
+        async with channels_of(self._config.now) as channels:
             others = await self.others(channels)
         for other in others:
             if other.proven is False:
@@ -134,7 +135,7 @@ class SoleMaster:
 
     async def run(self) -> None:
         """Looks until cancelled, or until it was replaced."""
-        async with Channels() as channels:
+        async with channels_of(self._config.now) as channels:
             while True:
                 await trio.sleep(LOOK)
                 for other in await self.others(channels):

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from pyrmq.cli.access import Access, access_options
+
 if TYPE_CHECKING:
     from pyrmq.admin.api import Admin
     from pyrmq.admin.outcome import Outcomes
@@ -37,6 +39,8 @@ class Session:
     debug: bool
     yes: bool = False
     watch: float | None = None
+    access: Callable[[], Access] = Access.from_environment
+    """What it connects with."""
     missed: list[str] = field(default_factory=list)
     """Brokers that should be there and were missing where the last `run` asked."""
 
@@ -53,7 +57,7 @@ class Session:
 
         from pyrmq.admin.api import Admin
         from pyrmq.cli.progress_line import ProgressLine
-        from pyrmq.cli.tools_file import credentials, expected, missed
+        from pyrmq.cli.tools_file import expected, missed
 
         shown = progress and not (prints and sys.stdout.isatty())
         line = ProgressLine() if shown else None
@@ -62,11 +66,13 @@ class Session:
         async def run() -> None:
             async with trio.open_nursery() as nursery:
                 await nursery.start(_stop_on_signal, nursery.cancel_scope)
+                access = self.access()
                 async with Admin(
                     self.namesrv,
                     timeout=self.timeout,
                     progress=line,
-                    credentials=credentials(),
+                    credentials=access.credentials,
+                    tls=access.tls,
                     expected=expected(self.namesrv),
                 ) as admin:
                     done.append(await work(admin))
@@ -299,9 +305,17 @@ def session(
     that can be watched; `destroys`: it asks before it does it."""
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
+        @access_options
         @wraps(command)
-        def run(namesrv: str, output: str, timeout: float | None, debug: bool, **rest: Any) -> None:
-            asked = Session(namesrv, output, timeout, debug)
+        def run(
+            namesrv: str,
+            output: str,
+            timeout: float | None,
+            debug: bool,
+            access: Callable[[], Access],
+            **rest: Any,
+        ) -> None:
+            asked = Session(namesrv, output, timeout, debug, access=access)
             if watch:
                 asked.watch = rest.pop("watch")
             if destroys:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from pyrmq.cli.access import Access, access_options
+
 if TYPE_CHECKING:
     from pyrmq.admin.expected import Missing
     from pyrmq.admin.txn.link import BrokerLink
@@ -26,6 +28,8 @@ class Target:
     broker: Address | None
     every: bool
     cluster: str | None
+    access: Callable[[], Access]
+    """What to connect with."""
 
 
 def _addresses(ctx: click.Context, param: click.Parameter, value: str | None) -> list[Address]:
@@ -64,12 +68,14 @@ def targeted(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options that say which brokers; the command gets a Target first."""
     from functools import wraps
 
+    @access_options
     @wraps(command)
     def run(
         namesrv: list[Address],
         broker: list[Address],
         all_brokers: bool,
         cluster: str | None,
+        access: Callable[[], Access],
         **rest: Any,
     ) -> None:
         if len(broker) > 1:
@@ -78,7 +84,8 @@ def targeted(command: Callable[..., None]) -> Callable[..., None]:
             raise click.UsageError("--broker excludes --all-brokers and --cluster")
         if not broker and not namesrv:
             raise click.UsageError("--namesrv names no name server")
-        command(Target(namesrv, broker[0] if broker else None, all_brokers, cluster), **rest)
+        only = broker[0] if broker else None
+        command(Target(namesrv, only, all_brokers, cluster, access), **rest)
 
     for option in reversed(_OPTIONS):
         run = option(run)
@@ -96,7 +103,7 @@ def ask(
 
     from pyrmq.admin.txn.link import Cluster
     from pyrmq.cli.progress_line import ProgressLine
-    from pyrmq.cli.tools_file import credentials, expected
+    from pyrmq.cli.tools_file import expected
     from pyrmq.net.address import format_address
 
     line = ProgressLine(logs=True)
@@ -106,7 +113,10 @@ def ask(
         async with trio.open_nursery() as nursery:
             await nursery.start(stop_on_signal, nursery.cancel_scope)
             should_be = expected(";".join(map(format_address, target.namesrv)))
-            async with Cluster(target.namesrv, target.broker, credentials(), should_be) as cluster:
+            access = target.access()
+            async with Cluster(
+                target.namesrv, target.broker, access.credentials, should_be, access.tls
+            ) as cluster:
                 links = await cluster.links(target.cluster, every=target.every)
                 if missing is not None:
                     missing.extend(cluster.missing)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pyrmq.admin.api import Admin
 from pyrmq.admin.message_ids import check_id, decode_id
+from pyrmq.admin.sending import producer_of
 from pyrmq.admin.traces import Trace
 from pyrmq.cli.mqadmin.options import Command, Option, UsageError, Values
 from pyrmq.cli.mqadmin.output import Column, Output
@@ -23,7 +24,6 @@ from pyrmq.model.message import Message, MessageQueue
 from pyrmq.model.names import TRACE_TOPIC
 from pyrmq.model.properties import SYSTEM_PROPERTIES
 from pyrmq.model.record import ReceivedMessage
-from pyrmq.net.address import format_address
 
 BODIES = "/tmp/rocketmq/msgbodys"
 """Where the original writes bodies."""
@@ -93,8 +93,6 @@ async def _consume(
 
 
 async def _send_again(admin: Admin, message: ReceivedMessage, out: Output) -> None:
-    from pyrmq.client import Producer
-
     again = Message(
         message.topic,
         message.body,
@@ -103,9 +101,8 @@ async def _send_again(admin: Admin, message: ReceivedMessage, out: Output) -> No
         flag=message.flag,
         properties={k: v for k, v in message.properties.items() if k not in SYSTEM_PROPERTIES},
     )
-    namesrv = ";".join(format_address(a) for a in admin.link.namesrv)
     out.line(f"prepare resend msg. originalMsgId={message.msg_id}")
-    async with Producer("ReSendMsgById", namesrv=namesrv) as producer:
+    async with producer_of(admin.link, "ReSendMsgById") as producer:
         out.line(send_result_text(await producer.send(again)))
 
 

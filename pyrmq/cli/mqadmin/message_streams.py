@@ -9,12 +9,12 @@ import trio
 
 from pyrmq.admin.api import Admin
 from pyrmq.admin.messages import QueueSlice
+from pyrmq.admin.sending import producer_of
 from pyrmq.cli.mqadmin.options import Command, Option, UsageError, Values
 from pyrmq.cli.mqadmin.output import Column, Output
 from pyrmq.cli.mqadmin.text import body_text, message_text, queue_text, time_value
 from pyrmq.errors import PyrmqError
 from pyrmq.model.message import Message, MessageQueue
-from pyrmq.net.address import format_address
 
 _TOPIC = Option("t", "topic", "topic name", required=True)
 _CHARSET = Option("c", "charsetName", "character set of bodies", default="UTF-8")
@@ -187,10 +187,6 @@ _TIMED = (Column("#Broker Name", 32), Column("#QID", 4), Column("#Send Result", 
 MAX_SIZE = 64 << 20
 
 
-def _namesrv(admin: Admin) -> str:
-    return ";".join(format_address(a) for a in admin.link.namesrv)
-
-
 async def send(admin: Admin, values: Values, out: Output) -> None:
     if values.has("qid") and not values.has("broker"):
         raise UsageError("--qid needs --broker")
@@ -213,13 +209,11 @@ async def send(admin: Admin, values: Values, out: Output) -> None:
 
 
 async def round_trips(admin: Admin, values: Values, out: Output) -> None:
-    from pyrmq.client import Producer
-
     topic, amount = values["topic"], values.number("amount", 1, 1_000_000)
     body = b"a" * values.number("size", 1, MAX_SIZE)
     group = str(time.time_ns() // 1_000_000)
     times: list[int] = []
-    async with Producer(group, namesrv=_namesrv(admin), retry_times=0) as producer:
+    async with producer_of(admin.link, group, retry_times=0) as producer:
         queues = sorted(await producer.queues(topic), key=lambda q: (q.broker_name, q.queue_id))
         out.head(_TIMED)
         for at in range(amount):

@@ -212,7 +212,8 @@ def _run(command: Command, values: Values, out: Output, debug: bool) -> int:
     import trio
 
     from pyrmq.admin.api import Admin
-    from pyrmq.cli.tools_file import credentials, expected, missed
+    from pyrmq.cli.access import Access
+    from pyrmq.cli.tools_file import expected, missed
     from pyrmq.errors import ConfigError, PyrmqError, leaves
 
     namesrv = values.get("namesrvAddr") or os.environ.get("NAMESRV_ADDR", "")
@@ -221,7 +222,7 @@ def _run(command: Command, values: Values, out: Output, debug: bool) -> int:
         return USAGE
     try:
         Admin(namesrv or NOBODY)
-        signs = credentials()
+        access = Access.from_environment()
         should_be = expected(namesrv) if namesrv and not command.local else None
     except ConfigError as e:
         return _misused(command, UsageError(str(e)), out)
@@ -237,7 +238,11 @@ def _run(command: Command, values: Values, out: Output, debug: bool) -> int:
             else:
                 progress = out.progress if command.progress else None
                 async with Admin(
-                    known, progress=progress, credentials=signs, expected=should_be
+                    known,
+                    progress=progress,
+                    credentials=access.credentials,
+                    tls=access.tls,
+                    expected=should_be,
                 ) as admin:
                     await command.run(admin, values, out)
                     out.lacks(missed(admin))

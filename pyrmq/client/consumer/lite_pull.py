@@ -45,6 +45,8 @@ from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
 from pyrmq.model.names import TRACE_TOPIC
 from pyrmq.model.subscription import ALL
+from pyrmq.net.client.credentials import Credentials
+from pyrmq.net.client.tls import Tls
 
 if TYPE_CHECKING:
     from pyrmq.client.hooks import ConsumeMessageHook
@@ -76,7 +78,8 @@ class LitePullConsumer:
     subscriptions: topics, each with a tag expression or `Sql`; the group shares their queues.
     Without subscriptions, `assign` chooses the queues of this consumer; other consumers may read
     the same ones.
-    namesrv, consume_from, consume_timestamp, strategy, rebalance_interval: as for PushConsumer.
+    namesrv, credentials, tls, consume_from, consume_timestamp, strategy, rebalance_interval: as for
+    PushConsumer.
     auto_commit: offsets are written every `auto_commit_interval` (5) seconds, when a queue moves to
     another member, and when the consumer closes; otherwise only by `commit`.
     namespace, namespace_v2, trace, trace_topic, hooks: as for PushConsumer; for trace and hooks a
@@ -97,6 +100,8 @@ class LitePullConsumer:
         subscriptions: Mapping[str, str] | None = None,
         *,
         namesrv: str | None = None,
+        credentials: Credentials | None = None,
+        tls: Tls | None = None,
         namespace: str = "",
         namespace_v2: str = "",
         consume_from: ConsumeFrom = ConsumeFrom.LAST_OFFSET,
@@ -139,12 +144,12 @@ class LitePullConsumer:
         )
         options.check()
         self.group = group
-        self._client = client = ClientInstance(namesrv, namespace_v2=namespace_v2)
+        self._client = client = ClientInstance(
+            namesrv, namespace_v2=namespace_v2, credentials=credentials, tls=tls
+        )
         self._bounds = QueueBounds(client)
         self._store = BrokerOffsets(client, wire_group)
-        tracer = consumer_tracer(
-            group, names, trace, trace_topic, namesrv=namesrv, namespace_v2=namespace_v2
-        )
+        tracer = consumer_tracer(group, names, trace, trace_topic, client)
         self._observer = observer_of(group, hooks, tracer)
         self._polls = Polls(pull_batch_size)
         self._poll_lock = trio.Lock()

@@ -18,6 +18,8 @@ from pyrmq.client.consumer.send_back import MAX_RECONSUME_TIMES
 from pyrmq.client.hooks import ConsumeMessageHook
 from pyrmq.errors import ClientError
 from pyrmq.model.message import ReceivedMessage
+from pyrmq.net.client.credentials import Credentials
+from pyrmq.net.client.tls import Tls
 
 UNLIMITED = 2**31 - 1
 """Deliveries of a message that is consumed in order, unless the user sets a limit."""
@@ -217,6 +219,8 @@ Listener = AsyncListener | PlainListener
 
 class _Both(TypedDict, total=False):
     namesrv: str | None
+    credentials: Credentials | None
+    tls: Tls | None
     namespace: str
     namespace_v2: str
     consume_from: ConsumeFrom

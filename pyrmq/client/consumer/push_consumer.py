@@ -48,6 +48,8 @@ from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
 from pyrmq.model.names import TRACE_TOPIC, retry_topic
 from pyrmq.model.subscription import ALL, Subscription
+from pyrmq.net.client.credentials import Credentials
+from pyrmq.net.client.tls import Tls
 
 if TYPE_CHECKING:
     from pyrmq.client.hooks import ConsumeMessageHook
@@ -70,6 +72,7 @@ class PushConsumer:
     group: name of the consumer group, 1 to 248 of the characters `%|a-zA-Z0-9_-`.
     subscriptions: topics, each with a tag expression (`TagA || TagB`, or `*` for all) or `Sql`.
     namesrv: name servers, `host:port[;host:port]`; default: the environment variable NAMESRV_ADDR.
+    credentials, tls: sign all requests (`Credentials`); connect with TLS (`Tls`).
     namespace: on brokers (and in a `strategy`) topics and the group are called `namespace%name`.
     namespace_v2: names stay as they are, and every request has this namespace as a field, as with
     RocketMQ 5's clients.
@@ -118,6 +121,8 @@ class PushConsumer:
         subscriptions: Mapping[str, str],
         *,
         namesrv: str | None = None,
+        credentials: Credentials | None = None,
+        tls: Tls | None = None,
         namespace: str = "",
         namespace_v2: str = "",
         listener: Listener | None = None,
@@ -182,13 +187,13 @@ class PushConsumer:
             self._subs[self._retry_topic] = Subscription.parse(self._retry_topic, ALL, version)
         # In broadcasting the file of offsets has to be found again.
         name = instance_name or ("DEFAULT" if options.broadcasting else None)
-        self._client = client = ClientInstance(namesrv, name, namespace_v2=namespace_v2)
+        self._client = client = ClientInstance(
+            namesrv, name, namespace_v2=namespace_v2, credentials=credentials, tls=tls
+        )
         store: BrokerOffsets | LocalOffsets = BrokerOffsets(client, wire_group)
         if options.broadcasting:
             store = LocalOffsets(offset_folder, client.client_id, wire_group)
-        tracer = consumer_tracer(
-            group, names, trace, trace_topic, namesrv=namesrv, namespace_v2=namespace_v2
-        )
+        tracer = consumer_tracer(group, names, trace, trace_topic, client)
         self._observer = observer_of(group, hooks, tracer)
         self._observed: dict[int, tuple[ReceivedMessage, Any]] = {}
         """Messages that loops have, by the message's id()."""

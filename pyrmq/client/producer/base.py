@@ -21,7 +21,7 @@ from pyrmq.errors import ClientError
 from pyrmq.model.message import Message, MessageQueue, SendResult
 from pyrmq.model.properties import SHARDING_KEY
 from pyrmq.net.client.channel import Channel
-from pyrmq.net.client.requests import queue_text
+from pyrmq.net.client.requests import SendRequest
 
 if TYPE_CHECKING:
     # Imported where they are used: most producers need neither.
@@ -121,7 +121,7 @@ class ProducerBase:
             request = await self._packer.plain(message)
             target = self._names.wire_queue(queue) or await self._delivery.choose(request.topic)
             channel = await self._channel_of(target, request.topic)
-            fields = request.fields + queue_text(target.queue_id, target.broker_name)
+            fields = SendRequest(request.header, target.queue_id, target.broker_name)
             await channel.oneway(request.code, fields, request.body)
 
     def _keyed(

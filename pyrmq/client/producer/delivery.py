@@ -25,7 +25,7 @@ from pyrmq.model.message import MessageQueue, SendResult, SendStatus
 from pyrmq.model.retry import may_send_again
 from pyrmq.model.route import TopicRoute
 from pyrmq.net.client.channel import Channel
-from pyrmq.net.client.requests import queue_text, stored_at
+from pyrmq.net.client.requests import SendRequest, stored_at
 
 log = logging.getLogger(__name__)
 
@@ -313,7 +313,7 @@ class Delivery:
                 raise RequestTimeoutError(f"no connection to broker {broker} in time{why}")
             answer = await channel.call(
                 request.code,
-                request.fields + queue_text(target.queue_id, broker),
+                SendRequest(request.header, target.queue_id, broker),
                 request.body,
                 timeout=max(until - now, 0),
             )

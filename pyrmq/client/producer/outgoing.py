@@ -29,7 +29,7 @@ from pyrmq.model.properties import (
 from pyrmq.model.record import encode_entry
 from pyrmq.model.transaction import PRODUCER_GROUP, TRAN_MSG
 from pyrmq.net.address import own_ip
-from pyrmq.net.client.requests import send_code, send_text
+from pyrmq.net.client.requests import SendHeader, send_code
 
 COMPRESS_HERE = 16 << 10
 """Bodies up to so many bytes are compressed on the event loop, which takes less time than a
@@ -57,12 +57,12 @@ def key_maker() -> Callable[[], str]:
 @dataclass(slots=True)
 class Outgoing:
     """A send request without its queue. `key` has the UNIQ_KEYs of its messages, joined by commas;
-    `topic` its namespace; `fields` is the result of `send_text`."""
+    `topic` its namespace."""
 
     code: int
     topic: str
     key: str
-    fields: str
+    header: SendHeader
     body: bytes
     sys_flag: int = 0
     message: Message | None = None
@@ -168,9 +168,9 @@ class Packer:
                 body = await trio.to_thread.run_sync(compress, *args, limiter=self._threads)
             sys_flag |= how.compress_type.sys_flag
         topic = message.topic if reply else with_namespace(how.namespace, message.topic)
-        fields = send_text(how.group, topic, properties, flag=message.flag, sys_flag=sys_flag)
+        header = SendHeader(how.group, topic, properties, flag=message.flag, sys_flag=sys_flag)
         code = RequestCode.SEND_REPLY_MESSAGE_V2 if reply else send_code(False)
-        return Outgoing(code, topic, key, fields, body, sys_flag, message)
+        return Outgoing(code, topic, key, header, body, sys_flag, message)
 
     def usual_entry(self, message: Message) -> tuple[str, bytes] | None:
         """As `entry`, if the message is a usual one (see MessageText)."""
@@ -233,8 +233,8 @@ class Packer:
             )
         wait = encode_properties({"WAIT": "true" if first.wait_store_ok else "false"})
         topic = with_namespace(self._how.namespace, first.topic)
-        fields = send_text(self._how.group, topic, wait, flag=0, batch=True)
-        return Outgoing(send_code(True), topic, key, fields, body)
+        header = SendHeader(self._how.group, topic, wait, flag=0, batch=True)
+        return Outgoing(send_code(True), topic, key, header, body)
 
 
 def check_batchable(message: Message) -> None:

@@ -27,6 +27,7 @@ from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import Message, SendResult
 from pyrmq.model.properties import MESSAGE_TYPE, REPLY, decode_properties
 from pyrmq.model.record import ReceivedMessage, received
+from pyrmq.net.client.requests import SendHeader
 from pyrmq.net.clock import now_ms
 from pyrmq.net.command import Response, number
 
@@ -181,7 +182,7 @@ class Batch:
         return result_in_batch(result, index, self._ids[index], self._offset_ids)
 
 
-_ALONE = Outgoing(0, "", "", "", b"")
+_ALONE = Outgoing(0, "", "", SendHeader("", "", "", flag=0), b"")
 """Replaces a request that was answered, so that its body is not kept."""
 
 

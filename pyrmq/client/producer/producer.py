@@ -22,6 +22,8 @@ from pyrmq.model.message import Message, MessageQueue, SendResult
 from pyrmq.model.names import TRACE_TOPIC
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.retry import RETRY_CODES
+from pyrmq.net.client.credentials import Credentials
+from pyrmq.net.client.tls import Tls
 
 if TYPE_CHECKING:
     # Imported where they are used: most producers need neither.
@@ -50,6 +52,7 @@ class Producer(ProducerBase):
 
     group: name of the producer group, 1 to 255 of the characters `%|a-zA-Z0-9_-`.
     namesrv: name servers, `host:port[;host:port]`; default: the environment variable NAMESRV_ADDR.
+    credentials, tls: sign all requests (`Credentials`); connect with TLS (`Tls`).
     namespace: on brokers, topics and the group are called `namespace%name`.
     namespace_v2: names stay as they are, and every request has this namespace as a field, as with
     RocketMQ 5's clients.
@@ -88,6 +91,8 @@ class Producer(ProducerBase):
         group: str,
         *,
         namesrv: str | None = None,
+        credentials: Credentials | None = None,
+        tls: Tls | None = None,
         namespace: str = "",
         namespace_v2: str = "",
         send_timeout: float = SEND_TIMEOUT,
@@ -128,7 +133,9 @@ class Producer(ProducerBase):
             start_detector,
         )
         rules.check()
-        self._client = ClientInstance(namesrv, namespace_v2=namespace_v2)
+        self._client = ClientInstance(
+            namesrv, namespace_v2=namespace_v2, credentials=credentials, tls=tls
+        )
         self._client.producer_groups.add(self._wire_group)
         packing = Packing(
             self._wire_group,
@@ -172,9 +179,8 @@ class Producer(ProducerBase):
 
             inner = Producer(
                 sender_group(self._wire_group, "PRODUCE"),
-                namesrv=namesrv,
-                namespace_v2=namespace_v2,
                 send_timeout=5.0,
+                **self._client.connecting,
             )
             self._tracer = Tracer(inner, group, namespace=namespace, topic=trace_topic)
         self._leaving = AsyncExitStack()

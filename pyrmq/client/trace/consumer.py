@@ -9,6 +9,7 @@ from pyrmq.client.checks import check_trace
 
 if TYPE_CHECKING:
     from pyrmq.client.hooks import ConsumeMessageHook, Observer
+    from pyrmq.client.instance import ClientInstance
     from pyrmq.client.namespaces import Namespace
     from pyrmq.client.trace.tracer import Tracer
 
@@ -29,11 +30,9 @@ def consumer_tracer(
     names: Namespace,
     trace: bool,
     topic: str,
-    *,
-    namesrv: str | None,
-    namespace_v2: str,
+    client: ClientInstance,
 ) -> Tracer | None:
-    """The tracer of a consumer group; None without `trace`."""
+    """The tracer of a consumer group; None without `trace`. It connects as `client` does."""
     check_trace(trace, topic)
     if not trace:
         return None
@@ -43,8 +42,7 @@ def consumer_tracer(
 
     sender = Producer(
         sender_group(names.wire(group), "CONSUME"),
-        namesrv=namesrv,
-        namespace_v2=namespace_v2,
         send_timeout=5.0,
+        **client.connecting,
     )
     return Tracer(sender, group, namespace=names.name, topic=topic)

@@ -13,8 +13,10 @@ import time
 from typing import Self, TypeVar
 
 from pyrmq.engine import Command, RecvBuffer
-from pyrmq.errors import ConnectError, PyrmqError
-from pyrmq.net.address import Address, format_address, unreachable
+from pyrmq.errors import PyrmqError
+from pyrmq.net.address import Address, format_address
+from pyrmq.net.client.blocking_socket import TlsSocket, open_socket, why_failed
+from pyrmq.net.client.credentials import Credentials, Signer
 from pyrmq.net.client.procedure import Pause, Procedure, Result
 from pyrmq.net.client.protocol import (
     FOREVER,
@@ -24,8 +26,8 @@ from pyrmq.net.client.protocol import (
     GiveUp,
     Request,
 )
+from pyrmq.net.client.tls import Tls
 
-CONNECT_TIMEOUT = 3.0
 STALL_TIMEOUT = 10.0
 """Seconds in which at least some of a frame has to leave."""
 RECEIVE_TIMEOUT = 1.0
@@ -41,19 +43,19 @@ class BlockingChannel:
     Requests of the server are dropped.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(
+        self, address: Address, *, credentials: Credentials | None = None, tls: Tls | None = None
+    ) -> None:
         self.address = address
         self.name = format_address(address)
-        try:
-            self._socket = socket.create_connection(address, CONNECT_TIMEOUT)
-        except (OSError, ValueError) as error:
-            # ValueError (UnicodeError): a name server may call anything the name of a host.
-            why = unreachable(address[0], error)
-            raise ConnectError(f"cannot connect to {self.name}: {why}") from error
-        self._socket.setblocking(False)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._signer = None if credentials is None else Signer(credentials)
+        self._socket: socket.socket | TlsSocket = open_socket(address, tls)
         self._protocol = ClientProtocol(
-            self.name, time.monotonic(), give_up=GiveUp.TIMED_OUT, max_server_requests=0
+            self.name,
+            time.monotonic(),
+            give_up=GiveUp.TIMED_OUT,
+            max_server_requests=0,
+            plain=tls is None,
         )
         self._buffer = RecvBuffer(RECEIVE)
 
@@ -79,6 +81,8 @@ class BlockingChannel:
         if self.broken is None:
             self.receive()  # sees that the other end hung up, if it did
         protocol = self._protocol
+        if self._signer is not None:
+            ext = self._signer.signed(ext, body)
         request, head = protocol.request(
             code, ext, len(body), now=time.monotonic(), timeout=FOREVER
         )
@@ -96,7 +100,7 @@ class BlockingChannel:
             except BlockingIOError:
                 sent = 0
             except OSError as error:
-                self._protocol.close(CloseReason.FAILED, str(error))
+                self._protocol.close(CloseReason.FAILED, why_failed(error))
                 sent = 0
             if sent:
                 data = data[sent:]
@@ -134,7 +138,7 @@ class BlockingChannel:
                 protocol.filled(0)
                 return some
             except OSError as error:
-                protocol.close(CloseReason.FAILED, str(error))
+                protocol.close(CloseReason.FAILED, why_failed(error))
                 return True
             some = True
             if n == 0:
@@ -143,6 +147,12 @@ class BlockingChannel:
                 protocol.receive_buffer(self._buffer, size, now)
             now = time.monotonic()
         return some
+
+    @property
+    def holds_some(self) -> bool:
+        """Whether bytes have been received that no poll of the socket sees."""
+        held = self._socket
+        return isinstance(held, TlsSocket) and held.pending() > 0 and self.broken is None
 
     def take(self, request: Request) -> Command | None:
         """The answer to a request, if it is there. ConnectError or RequestTimeoutError if it
@@ -167,7 +177,8 @@ class BlockingChannel:
             answer = self.take(request)
             if answer is not None:
                 return answer
-            poll.poll(max(0.0, request.deadline - time.monotonic()) * 1000)
+            if not self.holds_some:
+                poll.poll(max(0.0, request.deadline - time.monotonic()) * 1000)
 
     def call(self, code: int, ext: Ext, body: bytes = b"", *, timeout: float) -> Command:
         """Sends a request and waits for its answer, whatever its code."""
@@ -177,7 +188,9 @@ class BlockingChannel:
 class BlockingChannels:
     """Connections by address, opened when asked for. A context manager that closes them."""
 
-    def __init__(self) -> None:
+    def __init__(self, credentials: Credentials | None = None, tls: Tls | None = None) -> None:
+        self._credentials = credentials
+        self._tls = tls
         self._open: dict[Address, BlockingChannel] = {}
 
     def __enter__(self) -> Self:
@@ -199,7 +212,9 @@ class BlockingChannels:
                 return known
             known.close()
             del self._open[address]
-        made = self._open[address] = BlockingChannel(address)
+        made = self._open[address] = BlockingChannel(
+            address, credentials=self._credentials, tls=self._tls
+        )
         return made
 
     def drop(self, channel: BlockingChannel) -> None:
@@ -236,6 +251,8 @@ class BlockingChannels:
         for channel in alive:
             some |= channel.receive()
         if some:
+            return
+        if any(channel.holds_some for channel in alive):
             return
         poll = select.poll()
         for channel in alive:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import socket
 from collections.abc import Awaitable, Callable
 from typing import Self, TypeVar
 
@@ -13,7 +11,10 @@ import trio
 from pyrmq.engine import Command
 from pyrmq.errors import ClientError, ConnectError, PyrmqError
 from pyrmq.escape import escape
-from pyrmq.net.address import Address, format_address, unreachable
+from pyrmq.net.address import Address, format_address
+from pyrmq.net.client.connecting import CONNECT_TIMEOUT as CONNECT_TIMEOUT
+from pyrmq.net.client.connecting import close_stream, open_stream, why_broken
+from pyrmq.net.client.credentials import Credentials, Signer
 from pyrmq.net.client.procedure import Pause, Procedure, Result
 from pyrmq.net.client.protocol import (
     ClientProtocol,
@@ -24,13 +25,14 @@ from pyrmq.net.client.protocol import (
     RequestEnded,
     ServerRequest,
 )
-from pyrmq.net.client.requests import Credentials
+from pyrmq.net.client.requests import SendRequest
+from pyrmq.net.client.tls import Tls
+from pyrmq.net.client.tls_context import context_of
 from pyrmq.net.command import Response, check_success, json_fields
 from pyrmq.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
-CONNECT_TIMEOUT = 3.0
 WRITE_TIMEOUT = 3.0
 """Seconds in which something of what is written has to leave."""
 RECEIVE = 256 << 10
@@ -75,7 +77,7 @@ class Channel:
         handler: Handler | None,
         on_closed: OnClosed | None = None,
         fields: Ext | None = None,
-        credentials: Credentials | None = None,
+        signer: Signer | None = None,
     ) -> None:
         self.address = address
         self.greeted = False
@@ -83,8 +85,9 @@ class Channel:
         self._stream = stream
         self._on_closed = on_closed
         self._fields = fields
-        self._credentials = credentials
-        self._protocol = ClientProtocol(format_address(address), trio.current_time())
+        self._signer = signer
+        plain = not isinstance(stream, trio.SSLStream)
+        self._protocol = ClientProtocol(format_address(address), trio.current_time(), plain=plain)
         self._handler = handler
         self._next = _Frames()
         self._wake = trio.Event()
@@ -114,11 +117,10 @@ class Channel:
                         self._act(self._protocol.receive_bytes(data, trio.current_time()), nursery)
                     self._end_tasks()
         except* (trio.BrokenResourceError, trio.ClosedResourceError) as group:
-            self._close(CloseReason.HUNG_UP, str(group.exceptions[0]))
+            self._close(CloseReason.HUNG_UP, why_broken(group.exceptions[0]))
         finally:
             self._close(CloseReason.CLOSED)
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
-                await trio.aclose_forcefully(self._stream)
+            await close_stream(self._stream)
 
     def _act(self, events: list[Event], nursery: trio.Nursery | None = None) -> None:
         for event in events:
@@ -200,8 +202,8 @@ class Channel:
                             return
                     frames.left = True
                     frames.ended.set()
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            self._close(CloseReason.FAILED, CloseReason.HUNG_UP.value)
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as e:
+            self._close(CloseReason.FAILED, why_broken(e) or CloseReason.HUNG_UP.value)
         finally:
             frames.ended.set()
 
@@ -232,17 +234,18 @@ class Channel:
             self._protocol.check_open()
 
     async def call(
-        self, code: int, ext: Ext | str | None = None, body: bytes = b"", *, timeout: float = 3.0
+        self,
+        code: int,
+        ext: Ext | SendRequest | None = None,
+        body: bytes = b"",
+        *,
+        timeout: float = 3.0,
     ) -> Command:
         """Sends a request and returns its answer, whatever its code; `timeout` in seconds.
-        `ext` may be what `json_fields` makes. RequestTimeoutError, ConnectError."""
-        protocol = self._protocol
-        if self._fields:
-            ext = self._with_fields(ext, self._fields)
-        if self._credentials is not None:
-            ext = self._credentials.signed(_mapping(ext), body)
+        RequestTimeoutError, ConnectError."""
+        protocol, fields = self._protocol, self._all_fields(ext, body)
         request, head = protocol.request(
-            code, ext, len(body), now=trio.current_time(), timeout=timeout
+            code, fields, len(body), now=trio.current_time(), timeout=timeout
         )
         try:
             room = self._has_room(len(body))
@@ -268,11 +271,15 @@ class Channel:
         assert answer is not None
         return answer
 
-    @staticmethod
-    def _with_fields(ext: Ext | str | None, fields: Ext) -> Ext | str:
-        if isinstance(ext, str):
-            return f"{ext},{json_fields(fields)}"
-        return {**(ext or {}), **fields}
+    def _all_fields(self, ext: Ext | SendRequest | None, body: bytes) -> Ext | str | None:
+        """The fields of a request, with those that all requests have, and signed."""
+        if isinstance(ext, SendRequest):
+            if self._signer is not None:
+                return self._signer.signed_json(ext, body)
+            return f"{ext.json},{json_fields(self._fields)}" if self._fields else ext.json
+        if self._signer is not None:
+            return self._signer.signed(ext, body)
+        return {**(ext or {}), **self._fields} if self._fields else ext
 
     async def request(
         self, code: int, ext: Ext | None = None, body: bytes = b"", *, timeout: float = 3.0
@@ -283,31 +290,21 @@ class Channel:
     async def oneway(
         self,
         code: int,
-        ext: Ext | str | None = None,
+        ext: Ext | SendRequest | None = None,
         body: bytes = b"",
         *,
         remark: str | None = None,
     ) -> None:
         """Sends a request that is not answered. ConnectError."""
-        if self._fields:
-            ext = self._with_fields(ext, self._fields)
-        if self._credentials is not None:
-            ext = self._credentials.signed(_mapping(ext), body)
-        await self._send(self._protocol.oneway(code, ext, len(body), remark=remark), body)
-
-
-def _mapping(ext: Ext | str | None) -> Ext | None:
-    """Fields that may be what `json_fields` has made, one by one."""
-    if isinstance(ext, str):
-        found: dict[str, str] = json.loads(f"{{{ext}}}")
-        return found
-    return ext
+        fields = self._all_fields(ext, body)
+        await self._send(self._protocol.oneway(code, fields, len(body), remark=remark), body)
 
 
 class Channels:
     """Channels by address, opened on demand and reopened when broken. An async context manager;
     requests of servers go to `handler`, connections that ended to `on_closed`. `fields` are added
-    to every request; requests are signed with `credentials`."""
+    to every request; requests are signed with `credentials`. Entering it reads the files of `tls`:
+    ConfigError if they are invalid."""
 
     def __init__(
         self,
@@ -315,9 +312,11 @@ class Channels:
         on_closed: OnClosed | None = None,
         fields: Ext | None = None,
         credentials: Credentials | None = None,
+        tls: Tls | None = None,
     ) -> None:
         self._fields = fields
-        self._credentials = credentials
+        self._signer = None if credentials is None else Signer(credentials, fields)
+        self._tls = tls
         self._handler = handler
         self._on_closed = on_closed
         self._channels: dict[Address, Channel] = {}
@@ -325,6 +324,8 @@ class Channels:
         self._tasks = Tasks()
 
     async def __aenter__(self) -> Self:
+        if self._tls is not None:
+            await trio.to_thread.run_sync(context_of, self._tls)
         await self._tasks.__aenter__()
         return self
 
@@ -374,22 +375,12 @@ class Channels:
     async def _open(self, address: Address) -> Channel:
         if not self._tasks.running:
             raise ClientError("not connected: use the client inside of its `async with`")
-        try:
-            with trio.fail_after(CONNECT_TIMEOUT):
-                stream = await trio.open_tcp_stream(*address)
-        except trio.TooSlowError as e:
-            why = f"no answer in {CONNECT_TIMEOUT:g} s"
-            raise ConnectError(f"cannot connect to {format_address(address)}: {why}") from e
-        except (OSError, ValueError) as e:
-            # ValueError (UnicodeError): a name server may call anything the name of a host.
-            why = unreachable(address[0], e)
-            raise ConnectError(f"cannot connect to {format_address(address)}: {why}") from e
+        stream = await open_stream(address, self._tls)
         if not self._tasks.running:  # it was left meanwhile
             await trio.aclose_forcefully(stream)
             raise ClientError("not connected: the client was left")
-        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         channel = Channel(
-            stream, address, self._handler, self._on_closed, self._fields, self._credentials
+            stream, address, self._handler, self._on_closed, self._fields, self._signer
         )
         self._channels[address] = channel
         self._tasks.start_soon(channel.run)

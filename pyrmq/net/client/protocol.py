@@ -72,6 +72,12 @@ class CloseReason(Enum):
     FAILED = "input or output failed"
 
 
+SPEAKS_TLS = "it speaks TLS on this port: turn TLS on here as well"
+PEERS = (CloseReason.HUNG_UP, CloseReason.FAILED)
+"""Ends that are the peer's wish, as far as is known here."""
+MAY_WANT_TLS = "a server that accepts only TLS does so"
+TLS_RECORDS = range(0x14, 0x18)
+"""The first bytes of records of TLS."""
 SILENCE = 0.1
 """Seconds without a word from which on a connection may be dead: a request may have had less time
 than an answer takes. [NettyRemotingClient.invokeSync]"""
@@ -130,7 +136,8 @@ Event = RequestEnded | ServerRequest | Closed
 
 
 class ClientProtocol:
-    """`name` is the peer's address for error texts, `now` when the connection was opened."""
+    """`name` is the peer's address for error texts, `now` when the connection was opened. `plain`:
+    without TLS, so that errors say where the peer seems to want it."""
 
     def __init__(
         self,
@@ -139,8 +146,11 @@ class ClientProtocol:
         *,
         give_up: GiveUp = GiveUp.SILENT,
         max_server_requests: int = MAX_SERVER_REQUESTS,
+        plain: bool = True,
     ) -> None:
         self.name = name
+        self._unheard = plain
+        """Whether the peer has said nothing yet, on a connection without TLS."""
         self.closed: Closed | None = None
         """How the connection ended."""
         self.server_requests = self.server_request_bytes = 0
@@ -244,6 +254,8 @@ class ClientProtocol:
         if self.closed is not None:
             return []
         now_ms = self._arrived(now)
+        if self._unheard and self._is_tls(data):
+            return self.close(CloseReason.PROTOCOL, SPEAKS_TLS)
         try:
             self._session.feed_bytes(data, now_ms)
         except EngineError as error:
@@ -255,6 +267,8 @@ class ClientProtocol:
         if self.closed is not None:
             return []
         now_ms = self._arrived(now)
+        if self._unheard and size and self._is_tls(memoryview(buffer)[:size]):
+            return self.close(CloseReason.PROTOCOL, SPEAKS_TLS)
         try:
             self._session.feed(buffer, size, now_ms)
         except EngineError as error:
@@ -270,6 +284,12 @@ class ClientProtocol:
     def filled(self, size: int) -> None:
         """`size` bytes of the last `space` were received; 0 if there was none."""
         self._session.filled(size)
+
+    def _is_tls(self, data: bytes | memoryview) -> bool:
+        """Whether what came first is an alert or another record of TLS: as the length of a frame it
+        would be 320 MiB and more."""
+        self._unheard = False
+        return len(data) > 1 and data[0] in TLS_RECORDS and data[1] == 3
 
     def _arrived(self, now: float) -> int:
         self._received_at = now
@@ -335,7 +355,9 @@ class ClientProtocol:
         """The connection ends, and every request in flight with it. The first reason stays."""
         if self.closed is not None:
             return []
-        if not text:
+        if reason in PEERS and self._unheard and self._opaque:
+            text = f"{text or reason.value}, before it answered anything; {MAY_WANT_TLS}"
+        elif not text:
             text = reason.value
         elif reason is CloseReason.PROTOCOL:
             text = f"{reason.value}: {text}"

@@ -1,21 +1,16 @@
-"""Requests as clients make them: sends, pulls, and what proves who asks.
+"""Requests as clients make them: sends and pulls.
 
 SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE: the fields of the request, and where an answer says that
-messages are. `send_fields` and `queue_fields` are the fields, `send_text` and `queue_text` the same
-as they stand in a JSON header: what does not change from message to message is encoded once.
-[SendMessageRequestHeaderV2, SendMessageResponseHeader]
+messages are. `send_fields` and `queue_fields` are the fields, `SendRequest` writes the same for a
+JSON header. [SendMessageRequestHeaderV2, SendMessageResponseHeader]
 
 PULL_MESSAGE: the fields of the request, and what an answer means.
 [PullMessageRequestHeader, PullMessageResponseHeader, MQClientAPIImpl.processPullResponse]
-
-`Credentials` sign requests, for brokers that want to know who asks. [AclClientRPCHook, AclSigner]
 """
 
 from __future__ import annotations
 
-import base64
-import hmac
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
@@ -26,9 +21,8 @@ from pyrmq.model.names import AUTO_CREATE_TOPIC
 from pyrmq.model.route import DEFAULT_QUEUES, MASTER_ID
 from pyrmq.model.subscription import TAG
 from pyrmq.model.topic import as_int
-from pyrmq.net.client.protocol import Ext
 from pyrmq.net.clock import now_ms
-from pyrmq.net.command import ext_text, json_fields, json_text, number
+from pyrmq.net.command import json_fields, json_text, number
 
 
 def send_code(batch: bool) -> RequestCode:
@@ -59,25 +53,64 @@ def queue_fields(queue_id: int, broker: str) -> dict[str, str | int | bool]:
     return {"e": queue_id, "n": broker}
 
 
-def send_text(
-    group: str, topic: str, properties: str, *, flag: int, sys_flag: int = 0, batch: bool = False
-) -> str:
-    """As `send_fields`."""
-    return (
-        f'{_fixed_text(group, topic, batch)},"f":"{sys_flag}","g":"{now_ms()}","h":"{flag}",'
-        f'"i":{json_text(properties)},'
-    )
+class SendHeader:
+    """As `send_fields`, to be written when the queue is known: what does not change from message
+    to message is encoded once."""
+
+    __slots__ = ("batch", "born", "flag", "group", "properties", "sys_flag", "topic")
+
+    def __init__(
+        self,
+        group: str,
+        topic: str,
+        properties: str,
+        *,
+        flag: int,
+        sys_flag: int = 0,
+        batch: bool = False,
+    ) -> None:
+        self.group = group
+        self.topic = topic
+        self.properties = properties
+        self.flag = flag
+        self.sys_flag = sys_flag
+        self.born = now_ms()
+        self.batch = batch
+
+
+class SendRequest:
+    """All fields of a send. `json` are the fields of a JSON header, as `json_fields` makes them,
+    `values` their values in the order of their names: signing parses nothing."""
+
+    __slots__ = ("broker", "header", "queue_id")
+
+    def __init__(self, header: SendHeader, queue_id: int, broker: str) -> None:
+        self.header = header
+        self.queue_id = queue_id
+        self.broker = broker
+
+    @property
+    def json(self) -> str:
+        h = self.header
+        return (
+            f'{_fixed_text(h.group, h.topic, h.batch)},"f":"{h.sys_flag}","g":"{h.born}",'
+            f'"h":"{h.flag}","i":{json_text(h.properties)},"e":"{self.queue_id}",'
+            f'"n":{json_text(self.broker)}'
+        )
+
+    @property
+    def values(self) -> str:
+        h = self.header
+        return (
+            f"{h.group}{h.topic}{AUTO_CREATE_TOPIC}{DEFAULT_QUEUES}{self.queue_id}{h.sys_flag}"
+            f"{h.born}{h.flag}{h.properties}0false{'true' if h.batch else 'false'}{self.broker}"
+        )
 
 
 @lru_cache(256)
 def _fixed_text(group: str, topic: str, batch: bool) -> str:
     fields = send_fields(group, topic, "", flag=0, batch=batch)
     return json_fields({name: value for name, value in fields.items() if name not in "fghi"})
-
-
-def queue_text(queue_id: int, broker: str) -> str:
-    """As `queue_fields`; it follows `send_text`."""
-    return f'"e":"{queue_id}","n":{json_text(broker)}'
 
 
 def stored_at(answer: Command) -> tuple[int, int]:
@@ -209,24 +242,3 @@ def read_pull(answer: Command) -> PullAnswer:
     if status is None:
         raise ResponseError.of(answer.code, answer.remark or "")
     return PullAnswer(status, answer)
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """Who asks: a user's name and password, or an account's access and secret key."""
-
-    access_key: str
-    secret_key: str = field(repr=False)
-    security_token: str = field(default="", repr=False)
-
-    def signed(self, ext: Ext | None, body: bytes) -> dict[str, str]:
-        """The fields of a request with those that prove who asks: `AccessKey`, `SecurityToken` if
-        there is one, and `Signature`, the HMAC-SHA1 of all values in the order of their names and
-        of the body, in base64."""
-        fields = {name: ext_text(value) for name, value in (ext or {}).items()}
-        fields["AccessKey"] = self.access_key
-        if self.security_token:
-            fields["SecurityToken"] = self.security_token
-        text = "".join(fields[name] for name in sorted(fields))
-        made = hmac.digest(self.secret_key.encode(), text.encode() + body, "sha1")
-        return {**fields, "Signature": base64.b64encode(made).decode()}

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pyrmq.admin import Admin
-from pyrmq.cli.tools_file import credentials
+from pyrmq.cli.access import Access
 from pyrmq.errors import ConfigError
-from pyrmq.net.client.requests import Credentials
+from pyrmq.net.client.credentials import Credentials
 from tests.support.mqadmin import admin, mqadmin
 from tests.support.scripted.replicas import Answers
 from tests.support.scripted.sockets import SocketServer
@@ -50,6 +50,10 @@ async def test_all_requests_are_signed() -> None:
     assert [c.code for c in script.asked] == [206, 106, 25]  # 106: which brokers are missing
     assert {c.ext["AccessKey"] for c in script.asked} == {"me"}
     assert all(c.ext == Credentials("me", "secret").signed({}, c.body) for c in script.asked)
+
+
+def credentials() -> Credentials | None:
+    return Access.from_environment().credentials
 
 
 @pytest.fixture

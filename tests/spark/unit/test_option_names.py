@@ -171,6 +171,7 @@ def test_groups_and_options_that_select() -> None:
         "path": ("path", "paths"),
         "topics": ("subscribe", "subscribePattern", "assign", "topic"),
         "properties": ("properties", "includeHeaders"),
+        "secretKey": ("secretKeyFile", "secretKey"),
     }
     assert set(SELECTING) == {
         "subscribe", "subscribePattern", "assign", "topic", "includeSystemTopics", "subExpression",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 
 from tests.support.records import Record
@@ -20,13 +21,18 @@ Queue = tuple[str, str, int]
 class ScriptedCluster(RecordLists[Queue]):
     """`topics`: topic -> broker -> number of queues. It says routes, serves pulls, takes sends."""
 
-    def __init__(self, topics: dict[str, dict[str, int]], batch: int = 32) -> None:
+    def __init__(
+        self,
+        topics: dict[str, dict[str, int]],
+        batch: int = 32,
+        secure: ssl.SSLContext | None = None,
+    ) -> None:
         super().__init__(batch)
         self.topics = topics
         self.ids: dict[str, int] = {}
         """Broker ids; those that are not named are masters (0)."""
         self.address = ""
-        self._server = SocketServer(self)
+        self._server = SocketServer(self, secure)
 
     @property
     def serves(self) -> dict[int, socket.socket]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 
@@ -12,10 +13,13 @@ from tests.support.wire import FrameReader, encode
 
 
 class SocketServer:
-    """`serves` has the connection of each serving thread."""
+    """`serves` has the connection of each serving thread. `secure`: it speaks TLS; `refused` has
+    what went wrong with handshakes."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, secure: ssl.SSLContext | None = None) -> None:
         self._script = script
+        self.secure = secure
+        self.refused: list[Exception] = []
         self.serves: dict[int, socket.socket] = {}
 
     @contextlib.contextmanager
@@ -35,6 +39,17 @@ class SocketServer:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
+        if self.secure is not None:
+            secured = self.secure.wrap_socket(
+                connection, server_side=True, do_handshake_on_connect=False
+            )
+            try:
+                secured.do_handshake()
+            except OSError as e:
+                self.refused.append(e)
+                secured.close()
+                return
+            connection = secured
         reader = FrameReader()
         self.serves[threading.get_ident()] = connection
         with connection, contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""With access control a session answers what was granted to who signed it; all else is a command."""
+"""With access control a session answers what was granted to who signed it, and nothing else."""
 
 from __future__ import annotations
 

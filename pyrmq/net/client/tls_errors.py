@@ -1,0 +1,80 @@
+"""Why a connection with TLS failed, in words that say what to do."""
+
+from __future__ import annotations
+
+import ssl
+
+from pyrmq.net.client.tls import Tls
+
+EXPIRED, NOT_YET = 10, 9
+OTHER_NAMES = (62, 64)
+"""For a host name, and for a numeric address."""
+UNTRUSTED = (2, 18, 19, 20, 21, 27)
+"""A certificate that signs itself, or whose authority is not known. [X509_V_ERR_…]"""
+PLAIN = (
+    "WRONG_VERSION_NUMBER",
+    "RECORD_LAYER_FAILURE",
+    "PACKET_LENGTH_TOO_LONG",
+    "BAD_RECORD_TYPE",
+    "UNEXPECTED_MESSAGE",
+    "HTTP_REQUEST",
+)
+"""What OpenSSL says of bytes that are not TLS."""
+VERSIONS = (
+    "UNSUPPORTED_PROTOCOL",
+    "TLSV1_ALERT_PROTOCOL_VERSION",
+    "NO_PROTOCOLS_AVAILABLE",
+)
+ABOUT_US = (
+    "CERTIFICATE",
+    "UNKNOWN_CA",
+    "HANDSHAKE_FAILURE",
+    "ACCESS_DENIED",
+)
+"""Parts of alerts of servers that want another certificate of the client, or one at all."""
+ENDED = (
+    "the server ended the connection during the TLS handshake: it may not accept TLS on this port "
+    "(tls.server.mode), or want another certificate"
+)
+
+
+def tls_error_text(error: BaseException, tls: Tls | None, host: str) -> str:
+    """`error` is what a handshake or a read raised, `tls` None if it is not known any more."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _unverified(error, tls.host_of(host) if tls else host)
+    reason = getattr(error, "reason", None) or ""
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError):
+        return ENDED
+    if reason in VERSIONS:
+        return "the server speaks no TLS 1.2 or newer"
+    if reason in PLAIN:
+        return "the server speaks no TLS on this port: turn TLS off here, or on there"
+    if "_ALERT_" in reason:
+        alert = reason.partition("_ALERT_")[2].replace("_", " ").lower()
+        if any(part in reason for part in ABOUT_US):
+            if tls is not None and tls.cert is None:
+                return f"the server wants a client's certificate ({alert}): give cert and key"
+            return f"the server refused the client's certificate ({alert})"
+        return f"the server refused the connection ({alert})"
+    if isinstance(error, ssl.SSLError):
+        return str(reason).replace("_", " ").lower() or str(error)
+    return ENDED
+
+
+def _unverified(error: ssl.SSLCertVerificationError, host: str) -> str:
+    code = error.verify_code
+    if code == EXPIRED:
+        return "the server's certificate has expired, or one that signed it"
+    if code == NOT_YET:
+        return "the server's certificate is not valid yet: compare the clocks"
+    if code in OTHER_NAMES:
+        return (
+            f"the server's certificate is not for {host}: give the name that it has as "
+            "server_hostname, or check_hostname=False"
+        )
+    if code in UNTRUSTED:
+        return (
+            "the server's certificate is not signed by an authority that is trusted "
+            f"({error.verify_message}): give its authority's certificate as ca"
+        )
+    return f"the server's certificate is not valid: {error.verify_message}"
