@@ -23,7 +23,7 @@ from benches.release_build import require_release_build
 from pyrmq.bench.options import Options
 from pyrmq.bench.result import Result
 from pyrmq.bench.run import run
-from pyrmq.net.client.requests import Credentials
+from pyrmq.net.client.credentials import Credentials
 
 USER = Credentials("rocketmq2", "12345678")
 LOADS = {"8x128": (8, 128), "1x64": (1, 64), "64x1": (64, 1)}

@@ -19,7 +19,7 @@ from pyrmq.model.codes import RequestCode as Code
 from pyrmq.namesrv import NameServer
 from pyrmq.namesrv.config import NamesrvConfig
 from pyrmq.net.address import format_address
-from pyrmq.net.client.requests import Credentials
+from pyrmq.net.client.credentials import Credentials
 from pyrmq.server import Running
 from tests.support.fixtures import Serve
 

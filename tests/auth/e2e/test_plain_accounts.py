@@ -12,7 +12,7 @@ import trio
 from pyrmq.admin.api import Admin
 from pyrmq.errors import ConfigError, leaves
 from pyrmq.net.address import format_address
-from pyrmq.net.client.requests import Credentials
+from pyrmq.net.client.credentials import Credentials
 from pyrmq.server import Running
 from tests.support.client import Client
 from tests.support.fixtures import Serve

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyrmq.engine import Command, Listener, Session
-from pyrmq.net.client.requests import Credentials
+from pyrmq.net.client.credentials import Credentials
 from tests.support import wire
 
 

@@ -16,7 +16,7 @@ from pyrmq.auth.plain.access import MAX_HOSTS, AccessDeniedError, PlainAccess
 from pyrmq.auth.plain.watch import INTERVAL, REMIND, SETTLE, Watch
 from pyrmq.errors import ConfigError
 from pyrmq.model.codes import RequestCode as Code
-from pyrmq.net.client.requests import Credentials
+from pyrmq.net.client.credentials import Credentials
 
 TEXT = """\
 globalWhiteRemoteAddresses: [10.9.9.*]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pyrmq.auth.plain import signing
 from pyrmq.auth.plain.signing import MANY_BYTES, content, is_valid, signature
-from pyrmq.net.client.requests import Credentials
+from pyrmq.net.client.credentials import Credentials
 
 SECRET = "12345678"
 FIELDS = {

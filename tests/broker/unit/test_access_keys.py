@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
-from pyrmq.broker.assembly import plain_access
+from pyrmq.broker.access_control import open_access_control
 from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.config.table import key
 from pyrmq.errors import ConfigError
 
 
@@ -21,20 +20,23 @@ def test_accounts_need_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     assert BrokerConfig(acl_enable=True).rocketmq_home == "/opt/rocketmq"
 
 
-@dataclass(frozen=True, slots=True)
-class _WithUsers(BrokerConfig):
-    authentication_enabled: bool = key(False, "Users.")
-    authorization_enabled: bool = key(False, "Access lists.")
+USERS = {
+    "authentication_enabled": True,
+    "authentication_metadata_provider": "LocalAuthenticationMetadataProvider",
+}
+LISTS = {
+    "authorization_enabled": True,
+    "authorization_metadata_provider": "LocalAuthorizationMetadataProvider",
+}
 
 
-@pytest.mark.parametrize("name", ["authentication", "authorization"])
-def test_accounts_and_users_exclude_each_other(name: str) -> None:
-    _WithUsers(acl_enable=True, rocketmq_home="/opt")
-    keys = {f"{name}_enabled": True}
-    with pytest.raises(ConfigError, match=f"aclEnable and {name}Enabled are both true: set"):
-        _WithUsers(acl_enable=True, rocketmq_home="/opt", **keys)
-    _WithUsers(**keys)
+@pytest.mark.parametrize("keys", [USERS, USERS | LISTS])
+def test_accounts_and_users_exclude_each_other(keys: dict[str, Any]) -> None:
+    BrokerConfig(**keys)
+    with pytest.raises(ConfigError, match="aclEnable and authenticationEnabled are both true: set"):
+        BrokerConfig(acl_enable=True, rocketmq_home="/opt", **keys)
 
 
 def test_a_broker_without_access_control_reads_no_accounts() -> None:
-    assert plain_access(BrokerConfig(rocketmq_home="/nowhere"), lambda: None) is None
+    made = open_access_control(BrokerConfig(rocketmq_home="/nowhere"))
+    assert (made.guard, made.keyring, made.plain) == (None, None, None)
