@@ -226,7 +226,7 @@ def _parts(start: Start, address: Address, store: Store, access: Access | None) 
         deletion=deletion,
         questions=questions,
         server=server,
-        access=access_requests(access, guard),
+        access=access_requests(access, guard, config.admin_address_allow_list),
     )
     if guard is not None:
         by_code = NamedMessages(store, guard).guarded(by_code)
