@@ -61,12 +61,13 @@ class Grants(Protocol):
         """Nothing is granted any more, pulls included, and passwords are those of now."""
 
 
-_KINDS = {
-    RequestCode.SEND_MESSAGE: Kind.SEND,
-    RequestCode.SEND_MESSAGE_V2: Kind.SEND,
-    RequestCode.SEND_BATCH_MESSAGE: Kind.SEND,
-    RequestCode.END_TRANSACTION: Kind.END,
-}
+_GRANTING = (
+    RequestCode.SEND_MESSAGE,
+    RequestCode.SEND_MESSAGE_V2,
+    RequestCode.SEND_BATCH_MESSAGE,
+    RequestCode.END_TRANSACTION,
+)
+"""Requests whose right, Pub on a topic, is enough for both kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +213,12 @@ class Guard:
         return f"{user.subject} has no right to {unmet}" if unmet is not None else ""
 
     def _grant(self, connection: Connection, command: Command, name: str) -> None:
-        kind = _KINDS.get(command.code)  # type: ignore[call-overload]
-        if kind is None or self._grants is None or not name:
+        if command.code not in _GRANTING or self._grants is None or not name:
             return
         for need in NEEDS[command.code].find(command, self._rules.cluster):
             if need.resource.type is ResourceType.TOPIC and Action.PUB in need.actions:
-                self._grants.grant(connection, name, kind, need.resource.name)
+                for kind in Kind:
+                    self._grants.grant(connection, name, kind, need.resource.name)
 
     def asker(self, connection: Connection, command: Command) -> Asker:
         """Who makes a request that `identify` let through. Nobody is no super user."""
