@@ -175,8 +175,8 @@ class Guard:
         else:
             try:
                 missing = self._missing(connection, command, user, row)
-            except PyrmqError as e:
-                return Response(e.code or ResponseCode.SYSTEM_ERROR, str(e))
+            except PyrmqError as e:  # RocketMQ's code for a request whose needs cannot be read
+                missing = f"what the request needs cannot be read: {e}"
         if missing:
             return self._refused(connection, command, name, missing)
         self._grant(connection, command, name)
