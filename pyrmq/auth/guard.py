@@ -61,21 +61,22 @@ class Grants(Protocol):
         """Nothing is granted any more, pulls included, and passwords are those of now."""
 
 
-_KINDS = {
-    RequestCode.SEND_MESSAGE: Kind.SEND,
-    RequestCode.SEND_MESSAGE_V2: Kind.SEND,
-    RequestCode.SEND_BATCH_MESSAGE: Kind.SEND,
-    RequestCode.END_TRANSACTION: Kind.END,
-}
+_GRANTING = (
+    RequestCode.SEND_MESSAGE,
+    RequestCode.SEND_MESSAGE_V2,
+    RequestCode.SEND_BATCH_MESSAGE,
+    RequestCode.END_TRANSACTION,
+)
+"""Requests whose right, Pub on a topic, is enough for both kinds."""
 
 
 def granted(command: Command) -> Iterator[tuple[Kind, str]]:
     """What may be granted to who may make this request: the same for its topic."""
-    kind = _KINDS.get(command.code)  # type: ignore[call-overload]
-    if kind is not None:
+    if command.code in _GRANTING:
         for need in NEEDS[command.code].find(command, ""):
             if need.resource.type is ResourceType.TOPIC and Action.PUB in need.actions:
-                yield kind, need.resource.name
+                for kind in Kind:
+                    yield kind, need.resource.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +186,8 @@ class Guard:
         else:
             try:
                 missing = self._missing(connection, command, user, row)
-            except PyrmqError as e:
-                return Response(e.code or ResponseCode.SYSTEM_ERROR, str(e))
+            except PyrmqError as e:  # RocketMQ's code for a request whose needs cannot be read
+                missing = f"what the request needs cannot be read: {e}"
         if missing:
             return self._refused(connection, command, name, missing)
         self._grant(connection, command, name)

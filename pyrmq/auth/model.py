@@ -208,6 +208,8 @@ class Resource:
         kind, colon, name = text.partition(":")
         found = member(ResourceType, kind, "the type of the resource")
         if found is ResourceType.ANY:
+            if name == ANY_NAME:  # as RocketMQ takes it
+                return cls(found, "", Pattern.ANY)
             raise InvalidParameterError("the resource that is anything is written *")
         if not colon or not 0 < len(name) <= MAX_RESOURCE or not name.isprintable():
             raise InvalidParameterError(

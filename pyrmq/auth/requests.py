@@ -15,7 +15,6 @@ from pyrmq.auth.model import (
     Acl,
     PolicyType,
     Resource,
-    User,
     UserChange,
     member,
     subject_of,
@@ -26,6 +25,7 @@ from pyrmq.errors import InvalidParameterError, NoPermissionError, ProtocolError
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.net import fastjson
 from pyrmq.net.command import Response
+from pyrmq.net.server.admin_access import AdminAccess, host_of
 from pyrmq.net.server.answers import Processor
 from pyrmq.net.server.connection import Connection
 
@@ -36,12 +36,16 @@ WhoAsks = Callable[[Connection, Command], Asker]
 
 
 class AccessProcessor:
-    """`asks`: who makes a request; None where no request has to be signed. Then whoever reaches the
-    server may change everything, as with RocketMQ, and no password is told."""
+    """`asks`: who makes a request; None where no request has to be signed. Then no password is
+    told, and requests are taken from the addresses of adminAddressAllowList (`admins`), or without
+    any from this machine: a stranger could make a super user for later."""
 
-    def __init__(self, access: Access, asks: WhoAsks | None) -> None:
+    def __init__(
+        self, access: Access, asks: WhoAsks | None, admins: AdminAccess | None = None
+    ) -> None:
         self._access = access
         self._asks = asks
+        self._admins = admins or AdminAccess()
 
     def by_code(self) -> dict[int, Processor]:
         return {
@@ -58,9 +62,19 @@ class AccessProcessor:
         }
 
     def _asker(self, connection: Connection, command: Command) -> Asker:
-        if self._asks is None:
-            return Asker(None, connection.peer, True)
-        return self._asks(connection, command)
+        if self._asks is not None:
+            return self._asks(connection, command)
+        if self._admins.is_open:
+            host = host_of(connection.peer)
+            allowed = host is not None and host.is_loopback
+        else:
+            allowed = self._admins.allows(connection.peer)
+        if not allowed:
+            raise NoPermissionError(
+                "without authentication, users and access lists are for requests from the server's "
+                "own machine, or from addresses that its adminAddressAllowList has"
+            )
+        return Asker(None, connection.peer, True)
 
     async def create_user(self, connection: Connection, command: Command) -> Response:
         """AUTH_CREATE_USER."""
@@ -81,24 +95,25 @@ class AccessProcessor:
 
     def get_user(self, connection: Connection, command: Command) -> Response:
         """AUTH_GET_USER: no body for a user that is not there."""
+        with_password = self._tells_passwords(connection, command)
         user = self._access.users.get(_name(command))
         if user is None:
             return Response()
-        return Response(body=fastjson.dumps(self._shown(connection, command, user)))
+        return Response(body=fastjson.dumps(user.to_json(with_password=with_password)))
 
     def list_users(self, connection: Connection, command: Command) -> Response:
         """AUTH_LIST_USER: those whose names contain the filter."""
+        with_password = self._tells_passwords(connection, command)
         text = command.ext.get("filter", "").strip()
         found = [
-            self._shown(connection, command, user)
+            user.to_json(with_password=with_password)
             for user in self._access.users.all()
             if text in user.name
         ]
         return Response(body=fastjson.dumps(found)) if found else Response()
 
-    def _shown(self, connection: Connection, command: Command, user: User) -> dict[str, str]:
-        with_password = self._asks is not None and self._asker(connection, command).is_super
-        return user.to_json(with_password=with_password)
+    def _tells_passwords(self, connection: Connection, command: Command) -> bool:
+        return self._asker(connection, command).is_super and self._asks is not None
 
     async def create_acl(self, connection: Connection, command: Command) -> Response:
         """AUTH_CREATE_ACL: as AUTH_UPDATE_ACL, as in RocketMQ."""
@@ -127,11 +142,13 @@ class AccessProcessor:
 
     def get_acl(self, connection: Connection, command: Command) -> Response:
         """AUTH_GET_ACL: no body for a user without a list."""
+        self._asker(connection, command)
         acl = self._access.acl_of(_subject(command.ext.get("subject", "")))
         return Response() if acl is None else Response(body=fastjson.dumps(acl.to_json()))
 
     def list_acls(self, connection: Connection, command: Command) -> Response:
         """AUTH_LIST_ACL: of subjects that contain a text, the entries whose resources do."""
+        self._asker(connection, command)
         subject = command.ext.get("subjectFilter", "").strip()
         resource = command.ext.get("resourceFilter", "").strip()
         found = [

@@ -10,6 +10,7 @@ from pyrmq.auth.guard import Grants, Guard, Rules
 from pyrmq.auth.requests import AccessProcessor
 from pyrmq.auth.settings import AccessKeys
 from pyrmq.errors import ConfigError
+from pyrmq.net.server.admin_access import AdminAccess
 from pyrmq.net.server.answers import Processor
 
 
@@ -48,8 +49,12 @@ def guard_of(
     return Guard(access, rules, grants)
 
 
-def access_requests(access: Access | None, guard: Guard | None) -> dict[int, Processor]:
-    """What answers requests about users and access lists, by request code; nothing without any."""
+def access_requests(
+    access: Access | None, guard: Guard | None, allow_list: str
+) -> dict[int, Processor]:
+    """What answers requests about users and access lists, by request code; nothing without any.
+    `allow_list`: the server's adminAddressAllowList."""
     if access is None:
         return {}
-    return AccessProcessor(access, guard.asker if guard is not None else None).by_code()
+    asks = guard.asker if guard is not None else None
+    return AccessProcessor(access, asks, AdminAccess(allow_list)).by_code()

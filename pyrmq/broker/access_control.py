@@ -69,7 +69,7 @@ def _users(config: BrokerConfig, access: Access) -> AccessControl:
         guard,
         native.keyring if native is not None else None,
         users=guard,
-        requests=access_requests(access, guard),
+        requests=access_requests(access, guard, config.admin_address_allow_list),
         on_changed=access.on_changed,
     )
 

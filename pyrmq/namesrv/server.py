@@ -121,7 +121,9 @@ class NameServer:
         self._notifier = MinimumNotifier(self.config)
         self._brokers = BrokerProcessor(self.config, self.routes, kv, of_brokers, self._notifier)
         self._clients = RouteProcessor(self.config, self.routes, kv, turns)
-        self.processors = self._processors(kv) | access_requests(access, guard)
+        self.processors = self._processors(kv) | access_requests(
+            access, guard, config.admin_address_allow_list
+        )
         """By request code."""
         tls = ServerTls("name server", config.tls_settings())
         sockets: list[socket.socket] = open_listeners(config.bind_address, config.listen_port)

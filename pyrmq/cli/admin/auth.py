@@ -28,7 +28,10 @@ _type = click.option("--type", "kind", type=click.Choice(["Super", "Normal"], ca
 @session()
 @where
 @click.argument("name")
-@click.option("--password", help="Without it, it is asked for, or read from stdin.")
+@click.option(
+    "--password",
+    help="Others see it in the list of processes. Without it, it is asked for, or read from stdin.",
+)
 @_type
 def create_user(
     session: Session, name: str, password: str | None, kind: str | None, broker: str | None,

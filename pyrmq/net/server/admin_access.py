@@ -85,6 +85,11 @@ class AdminAccess:
         self._networks = parse_networks(allow_list)
         self._next_log = -1.0
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it names no address."""
+        return not self._networks
+
     def allows(self, peer: str) -> bool:
         """`peer`: `host:port`."""
         if not self._networks:

@@ -120,10 +120,10 @@ class Dispatcher:
             return
         processor = self._processors.get(command.code)
         answer: Answer | Awaitable[Answer]
-        if processor is None:
-            answer = Response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, refusal(command.code))
-        elif self._guard is not None:
+        if self._guard is not None:
             answer = self._guarded(self._guard, processor, connection, command)
+        elif processor is None:
+            answer = Response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, refusal(command.code))
         elif command.size > SMALL and (refused := self._refused(command)) is not None:
             answer = refused
         else:
@@ -137,18 +137,24 @@ class Dispatcher:
             self._begin(connection, command, answer, self._limit)
 
     def _guarded(
-        self, guard: Guard, processor: Processor, connection: Connection, command: Command
+        self,
+        guard: Guard,
+        processor: Processor | None,
+        connection: Connection,
+        command: Command,
     ) -> Answer | Awaitable[Answer]:
         """The answer of a processor behind the check. A signature covers the body, so the check
-        begins before a body is forgotten."""
+        begins before a body is forgotten. A stranger is not told which requests are supported."""
         try:
             name = guard.identify(connection, command)
             if not isinstance(name, str):
                 return name
+            if processor is None:
+                return Response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, refusal(command.code))
             if command.size > SMALL and (refused := self._refused(command)) is not None:
                 return refused
-            refusal = guard.authorize(connection, command, name)
-            return processor(connection, command) if refusal is None else refusal
+            forbidden = guard.authorize(connection, command, name)
+            return processor(connection, command) if forbidden is None else forbidden
         except Exception as e:
             return self._failed(command, e)
 

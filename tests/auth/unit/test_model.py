@@ -91,6 +91,7 @@ def test_names_and_passwords_of_users() -> None:
     ("text", "found"),
     [
         ("*", Resource(ResourceType.ANY, "", Pattern.ANY)),
+        ("Any:*", Resource(ResourceType.ANY, "", Pattern.ANY)),
         ("Topic:orders", Resource(ResourceType.TOPIC, "orders")),
         ("topic:orders", Resource(ResourceType.TOPIC, "orders")),
         ("Group:*", Resource(ResourceType.GROUP, "", Pattern.ANY)),
