@@ -1,1 +1,1 @@
-"""Access control: who asks, and what they may do."""
+"""Who may do what: users, access lists and the check before each request."""

@@ -1,0 +1,1 @@
+"""Users, access lists, and the check before requests."""

@@ -262,3 +262,14 @@ def test_a_failed_write_leaves_the_old_file(
         changes.set_account(folder, rules, NEW)
     assert folder.default.read_text() == TEXT
     assert sorted(os.listdir(folder.default.parent)) == ["acl", "plain_acl.yml"]
+
+
+def test_what_a_crash_left_is_no_access_file(folder: Folder) -> None:
+    """A crash before the rename leaves a half file beside the old one."""
+    left = folder.default.with_name(".plain_acl.yml.new")
+    left.write_text("accounts:\n- accessKey: half-a-")
+    rules = load_rules(folder)
+    assert list(rules.accounts) == ["RocketMQ", "rocketmq2"]
+    changes.set_account(folder, rules, NEW)
+    assert not left.exists()
+    assert "another" in load_rules(folder).accounts
