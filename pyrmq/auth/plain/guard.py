@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import trio
 
 from pyrmq.auth.plain.access import AccessDeniedError, PlainAccess
+from pyrmq.auth.plain.decide import needs_of
 from pyrmq.engine import Command
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
-from pyrmq.model.codes import ResponseCode, request_text
+from pyrmq.model.codes import RequestCode, ResponseCode, request_text
 from pyrmq.net.address import parse_address
 from pyrmq.net.command import Response
 from pyrmq.net.server.answers import Answer, Processor
@@ -19,8 +20,17 @@ from pyrmq.net.server.connection import Connection
 
 log = logging.getLogger(__name__)
 
+Granted = Callable[[Connection, str, int, str], None]
+"""Takes a connection, an access key, a request code and a topic: further requests of this account
+that are signed, have this code and go to this topic need no check until something changes."""
 LOG_INTERVAL = 1.0
 """Seconds between two refusals that are logged."""
+_SENDS = (
+    RequestCode.SEND_MESSAGE,
+    RequestCode.SEND_MESSAGE_V2,
+    RequestCode.SEND_BATCH_MESSAGE,
+    RequestCode.END_TRANSACTION,
+)
 
 
 def host_of(peer: str) -> str:
@@ -35,11 +45,13 @@ class Guard:
     """Checks requests before their processors see them, and logs refusals.
 
     `identify` reads the signature, which covers the body: it comes before a body is dropped.
-    `authorize` comes before the processor.
+    `authorize` comes before the processor. `granted` is told of each send, and of each end of a
+    transaction that names its topic, which an account may make.
     """
 
-    def __init__(self, access: PlainAccess) -> None:
+    def __init__(self, access: PlainAccess, granted: Granted | None = None) -> None:
         self._access = access
+        self._granted = granted
         self._next_log = -1.0
 
     def identify(self, connection: Connection, command: Command) -> Response | str:
@@ -57,6 +69,10 @@ class Guard:
             self._access.authorize(name, command.code, command.ext, command.body)
         except AccessDeniedError as e:
             return self._refused(connection, command, e)
+        if self._granted is not None and name and command.code in _SENDS:
+            for need in needs_of(command.code, command.ext, command.body):
+                if not need.group:
+                    self._granted(connection, name, command.code, need.name)
         return None
 
     def guarded(self, processors: Mapping[int, Processor]) -> dict[int, Processor]:

@@ -78,6 +78,23 @@ async def test_both_steps(guard: Guard) -> None:
     assert guard.authorize(_connection("10.9.9.1:1"), _command(25, {}), "") is None
 
 
+async def test_what_is_granted(guard: Guard) -> None:
+    told: list[tuple[str, int, str]] = []
+    granting = Guard(guard._access, lambda _, name, code, topic: told.append((name, code, topic)))
+    assert _run(granting, _command(SEND, {"b": "T"})) == "reached"
+    assert _run(granting, _command(37, {"topic": "T"})) == "reached"
+    assert _run(granting, _command(37, {})) == "reached"
+    assert _run(granting, _command(RUNTIME_INFO, {})) == "reached"
+    for command, peer in (
+        (_command(SEND, {"b": "Other"}), "203.0.113.7:1"),
+        (_command(SEND, {"b": "%RETRY%T"}), "203.0.113.7:1"),
+        (_command(SEND, {"b": "T"}, signs=False), "203.0.113.7:1"),
+        (_command(SEND, {"b": "T"}, signs=False), "10.9.9.1:1"),  # everybody may, from there
+    ):
+        _run(granting, command, peer)
+    assert told == [("producer1", SEND, "T"), ("producer1", 37, "T")]
+
+
 async def test_refusals_are_logged_now_and_then(
     guard: Guard, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
