@@ -157,6 +157,13 @@ def test_many_changes_say_what_a_dict_says(text: str, steps: list[tuple[str, str
         assert found.version.counter == number
 
 
+@pytest.mark.parametrize("secret", ["12345678", "1e10000", "1_000_000", "12:30:45", "-.1234567"])
+def test_what_looks_like_a_number_is_quoted(secret: str) -> None:
+    """Java's reader has more numbers than Python's: 1e10000 would be Infinity there."""
+    edited = with_account("", "another", {"accessKey": "another", "secretKey": secret})
+    assert f"secretKey: '{secret}'\n" in edited.text + "\n"
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
     made = Folder(tmp_path)
