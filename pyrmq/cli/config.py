@@ -34,9 +34,9 @@ def config() -> None:
     help="Say what to change for a server that others can reach; 1 if something is serious.",
 )
 @click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="With --hardening."
+    "-o", "--output", type=click.Choice(["text", "json"]), help="With --hardening; default: text."
 )
-def check(file: Path | None, namesrv: bool, hardening: bool, output: str) -> None:
+def check(file: Path | None, namesrv: bool, hardening: bool, output: str | None) -> None:
     """Check a broker.conf and the environment: every key that is wrong is named. Exits with 1 if
     one is.
 
@@ -44,8 +44,10 @@ def check(file: Path | None, namesrv: bool, hardening: bool, output: str) -> Non
     environment is checked.
     """
     if hardening:
-        _harden(file, namesrv, output)
+        _harden(file, namesrv, output or "text")
         return
+    if output is not None:
+        raise click.UsageError("--output needs --hardening")
     import logging
 
     from pyrmq.cli.settings import Settings

@@ -8,6 +8,7 @@ account that is replaced are, too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ from pyrmq.model.topic import DataVersion
 ACCOUNTS = "accounts"
 WHITE = "globalWhiteRemoteAddresses"
 VERSION = "dataVersion"
+_WORD = re.compile("[A-Za-z*%]")
+"""The beginning of a text that is no number."""
 Values = Mapping[str, str | Sequence[str] | None]
 """Of an account, by key."""
 
@@ -160,10 +163,17 @@ def _end_of_line(text: str, at: int) -> int:
     return len(text) if end < 0 else end
 
 
+class _Quoted(str):
+    """A text that is written with quotes."""
+
+
 class _Dumper(yaml.SafeDumper):
     """Writes null as nothing, and true and false without quotes."""
 
 
+_Dumper.add_representer(
+    _Quoted, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="'")
+)
 _Dumper.add_representer(
     type(None), lambda dumper, _: dumper.represent_scalar("tag:yaml.org,2002:null", "")
 )
@@ -176,12 +186,15 @@ def _dumped(value: Any) -> str:
 
 
 def _ready(value: Any) -> Any:
-    """What is written: the words of `admin` as a boolean, which Java's reader expects."""
+    """What is written: the words of `admin` as a boolean, which Java's reader expects, and with
+    quotes what it might take for a number: 1e10 is one there, and none for Python's."""
     if isinstance(value, Mapping):
         return {
             key: one == "true" if key == "admin" and one in ("true", "false") else _ready(one)
             for key, one in value.items()
         }
+    if isinstance(value, str) and not _WORD.match(value):
+        return _Quoted(value)
     if isinstance(value, list | tuple):
         return [_ready(one) for one in value]
     return value

@@ -33,24 +33,25 @@ _V4_9_3 = 399
 
 
 def content(fields: Mapping[str, str], body: bytes, without: frozenset[str] = frozenset()) -> bytes:
-    """The bytes that are signed. Names are in Java's order, that of UTF-16."""
+    """The bytes that are signed. Names are in Java's order, that of UTF-16; halves of surrogate
+    pairs are question marks, as Java encodes them."""
     names = sorted(
         (name for name in fields if name != SIGNATURE and name not in without),
         key=lambda name: name.encode("utf-16-be", "surrogatepass"),
     )
-    return "".join(fields[name] for name in names).encode("utf-8", "surrogatepass") + body
+    return "".join(fields[name] for name in names).encode(errors="replace") + body
 
 
 def signature(signed: bytes, secret: str) -> str:
     """The signature as a request carries it."""
-    made = hmac.digest(secret.encode("utf-8", "surrogatepass"), signed, "sha1")
+    made = hmac.digest(secret.encode(errors="replace"), signed, "sha1")
     return base64.b64encode(made).decode()
 
 
 def is_valid(fields: Mapping[str, str], body: bytes, version: int, secret: str) -> bool:
     """Whether the field `Signature` was made with the secret. The comparison takes the same time
     wherever the texts differ."""
-    given = fields.get(SIGNATURE, "").encode("utf-8", "replace")
+    given = fields.get(SIGNATURE, "").encode(errors="replace")
     for without in _variants(fields, version, len(body) > MANY_BYTES):
         made = signature(content(fields, body, without), secret).encode()
         if hmac.compare_digest(made, given):

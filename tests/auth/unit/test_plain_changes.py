@@ -157,6 +157,13 @@ def test_many_changes_say_what_a_dict_says(text: str, steps: list[tuple[str, str
         assert found.version.counter == number
 
 
+@pytest.mark.parametrize("secret", ["12345678", "1e10000", "1_000_000", "12:30:45", "-.1234567"])
+def test_what_looks_like_a_number_is_quoted(secret: str) -> None:
+    """Java's reader has more numbers than Python's: 1e10000 would be Infinity there."""
+    edited = with_account("", "another", {"accessKey": "another", "secretKey": secret})
+    assert f"secretKey: '{secret}'\n" in edited.text + "\n"
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
     made = Folder(tmp_path)
@@ -262,3 +269,14 @@ def test_a_failed_write_leaves_the_old_file(
         changes.set_account(folder, rules, NEW)
     assert folder.default.read_text() == TEXT
     assert sorted(os.listdir(folder.default.parent)) == ["acl", "plain_acl.yml"]
+
+
+def test_what_a_crash_left_is_no_access_file(folder: Folder) -> None:
+    """A crash before the rename leaves a half file beside the old one."""
+    left = folder.default.with_name(".plain_acl.yml.new")
+    left.write_text("accounts:\n- accessKey: half-a-")
+    rules = load_rules(folder)
+    assert list(rules.accounts) == ["RocketMQ", "rocketmq2"]
+    changes.set_account(folder, rules, NEW)
+    assert not left.exists()
+    assert "another" in load_rules(folder).accounts

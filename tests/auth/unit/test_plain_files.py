@@ -7,9 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyrmq.auth.plain import document
 from pyrmq.auth.plain.accounts import Permission, access_file
 from pyrmq.auth.plain.document import MAX_NODES, MAX_SIZE, DocumentError, read
 from pyrmq.auth.plain.files import Folder, load
@@ -120,6 +122,34 @@ def test_what_is_no_document(text: str) -> None:
     with pytest.raises(DocumentError) as error:
         read(text.encode())
     assert len(str(error.value)) < 200
+
+
+@pytest.mark.skipif(not yaml.__with_libyaml__, reason="there is only one reader")
+@pytest.mark.parametrize(
+    "text",
+    [
+        DISTRIBUTED, "", "{}", "accounts: []", "\ufeffaccounts:\n",
+        "a: 'x''y'\r\nb: \"\\u00e9\"\r\n", "é:\n- ü: ~ # ö\n  '😀': {a: [b, c]}\n\n\n# end",
+        "---\na:\n-\n  b: c\n...\n", "a: |\n  x\n  y\nb: 1",
+    ],
+)  # fmt: skip
+def test_both_readers_see_the_same(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """libyaml's, and the one in Python that machines without it have."""
+    native = read(text.encode())
+    monkeypatch.setattr(document, "_LOADER", yaml.BaseLoader)
+    assert read(text.encode()) == native
+
+
+QUICK = {name: text for name, text in NO_DOCUMENTS.items() if len(text) < 10_000}
+
+
+@pytest.mark.parametrize("text", QUICK.values(), ids=QUICK.keys())
+def test_what_is_no_document_for_the_reader_in_python(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document, "_LOADER", yaml.BaseLoader)
+    with pytest.raises(DocumentError):
+        read(text.encode())
 
 
 def test_bytes_that_are_no_text() -> None:

@@ -109,3 +109,8 @@ def test_a_long_body_is_hashed_twice_at_most(monkeypatch: pytest.MonkeyPatch) ->
     hashed.clear()
     assert not is_valid({**fields, "Signature": "wrong"}, BODY, 479, SECRET)
     assert len(hashed) == 5
+
+
+def test_halves_of_surrogate_pairs_are_signed_as_java_encodes_them() -> None:
+    assert content({"a": "x\ud800y"}, b"") == b"x?y"
+    assert not is_valid({**FIELDS, "b": "\udc00", "Signature": SIGNED}, BODY, 479, SECRET)

@@ -76,12 +76,14 @@ def test_where_each_value_comes_from(tmp_path: Path) -> None:
     updates.write_text(json.dumps({"updates": table}))
     file = tmp_path / "broker.conf"
     file.write_text(f"brokerName=b1\nlistenPort=1\nstorePathRootDir={store}\n")
-    variables = {PORT: "2", "PYRMQ_BROKER_CONF_BROKER_PERMISSION": "2", "NAMESRV_ADDR": "h:1"}
+    variables = {PORT: "2", "PYRMQ_BROKER_CONF_BROKER_PERMISSION": "2", "NAMESRV_ADDR": "h:1",
+                 "ROCKETMQ_HOME": "/opt/mq"}  # fmt: skip
     printed = said("config", "print", str(file), **variables).stdout
     for lines in (
         f"# {file}\nbrokerName=b1\n",
         f"# environment: {PORT}\nlistenPort=2\n",
         "# environment: NAMESRV_ADDR\nnamesrvAddr=h:1\n",
+        "# environment: ROCKETMQ_HOME\nrocketmqHome=/opt/mq\n",
         "# environment: PYRMQ_BROKER_CONF_BROKER_PERMISSION\nbrokerPermission=2\n",
         f"# update: {updates}\ntransactionCheckMax=3\n",
         "\nshortPollingTimeMills=1000\n",

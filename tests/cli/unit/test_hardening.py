@@ -195,6 +195,7 @@ def test_the_command(tmp_path: Path) -> None:
     conf.write_text("bindAddress=127.0.0.1\n")
     assert (_check(str(conf)).exit_code, _check(str(conf), "-o", "json").output) == (0, "[]\n")
     assert _check("--namesrv").exit_code == 1
+    assert CliRunner().invoke(main, ["config", "check", "-o", "json"]).exit_code == 2
     conf.write_text("listenPort=x\n")
     assert _check(str(conf)).exit_code == 1
 

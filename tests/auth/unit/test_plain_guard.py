@@ -1,0 +1,118 @@
+"""The check of ACL 1.0 before processors, with scripted connections."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from pyrmq.auth.plain.access import PlainAccess
+from pyrmq.auth.plain.guard import LOG_INTERVAL, Guard, host_of
+from pyrmq.net.client.requests import Credentials
+from pyrmq.net.command import Response
+
+SEND, RUNTIME_INFO = 310, 28
+CREDENTIALS = Credentials("producer1", "secret-of-producer")
+
+
+@pytest.fixture
+def guard(tmp_path: Path) -> Guard:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "plain_acl.yml").write_text(
+        "globalWhiteRemoteAddresses: [10.9.9.*, 'fd00::*']\n"
+        "accounts:\n"
+        "- {accessKey: producer1, secretKey: secret-of-producer, topicPerms: [T=PUB]}\n"
+    )
+    return Guard(PlainAccess(tmp_path))
+
+
+def _connection(peer: str = "203.0.113.7:4000") -> Any:
+    return SimpleNamespace(peer=peer)
+
+
+def _command(code: int, ext: dict[str, str], *, signs: bool = True) -> Any:
+    signed = CREDENTIALS.signed(ext, b"x") if signs else ext
+    return SimpleNamespace(code=code, ext=signed, body=b"x", version=479)
+
+
+def _run(guard: Guard, command: Any, peer: str = "203.0.113.7:4000") -> Response | str:
+    """What the processor behind the guard answers, or the refusal."""
+    reached = Response(remark="reached")
+    answer = guard.guarded({command.code: lambda *_: reached})[command.code](
+        _connection(peer), command
+    )
+    assert isinstance(answer, Response)
+    return "reached" if answer is reached else answer
+
+
+async def test_what_reaches_a_processor(guard: Guard) -> None:
+    assert _run(guard, _command(SEND, {"b": "T"})) == "reached"
+    assert _run(guard, _command(RUNTIME_INFO, {})) == "reached"
+    assert _run(guard, _command(25, {}, signs=False), "10.9.9.1:1") == "reached"
+    assert _run(guard, _command(25, {}, signs=False), "[fd00::1]:1") == "reached"
+    for command in (
+        _command(SEND, {"b": "Other"}),
+        _command(25, {}),
+        _command(RUNTIME_INFO, {}, signs=False),
+    ):
+        refused = _run(guard, command)
+        assert isinstance(refused, Response)
+        assert refused.code == 1
+        assert (refused.remark or "").startswith("AclException: ")
+
+
+async def test_both_steps(guard: Guard) -> None:
+    """As a server takes them: the body may be gone between them."""
+    command = _command(SEND, {"b": "T"})
+    assert guard.identify(_connection(), command) == "producer1"
+    command.body = b""
+    assert guard.authorize(_connection(), command, "producer1") is None
+    refused = guard.authorize(_connection(), command, "deleted1")
+    assert refused is not None
+    assert refused.code == 1
+    assert guard.identify(_connection("10.9.9.1:1"), _command(SEND, {}, signs=False)) == ""
+    assert guard.authorize(_connection("10.9.9.1:1"), _command(25, {}), "") is None
+
+
+async def test_what_is_granted(guard: Guard) -> None:
+    told: list[tuple[str, int, str]] = []
+    granting = Guard(guard._access, lambda _, name, code, topic: told.append((name, code, topic)))
+    assert _run(granting, _command(SEND, {"b": "T"})) == "reached"
+    assert _run(granting, _command(37, {"topic": "T"})) == "reached"
+    assert _run(granting, _command(37, {})) == "reached"
+    assert _run(granting, _command(RUNTIME_INFO, {})) == "reached"
+    for command, peer in (
+        (_command(SEND, {"b": "Other"}), "203.0.113.7:1"),
+        (_command(SEND, {"b": "%RETRY%T"}), "203.0.113.7:1"),
+        (_command(SEND, {"b": "T"}, signs=False), "203.0.113.7:1"),
+        (_command(SEND, {"b": "T"}, signs=False), "10.9.9.1:1"),  # everybody may, from there
+    ):
+        _run(granting, command, peer)
+    assert told == [("producer1", SEND, "T"), ("producer1", 37, "T")]
+
+
+async def test_refusals_are_logged_now_and_then(
+    guard: Guard, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(100):
+        _run(guard, _command(SEND, {"b": "Other\x1b"}))
+    assert [record.getMessage() for record in caplog.records] == [
+        "310 SEND_MESSAGE_V2 of 203.0.113.7:4000 refused: AclException: no PUB permission for "
+        "topic Other\\x1b"
+    ]
+    await trio.sleep(LOG_INTERVAL)
+    _run(guard, _command(SEND, {"b": "Other"}))
+    assert len(caplog.records) == 2
+    assert "secret-of" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("peer", "host"),
+    [("10.0.0.1:1", "10.0.0.1"), ("[::1]:1", "::1"), ("", ""), ("/tmp/socket", "")],
+)
+def test_the_host_of_a_peer(peer: str, host: str) -> None:
+    assert host_of(peer) == host
