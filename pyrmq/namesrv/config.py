@@ -46,10 +46,10 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class OwnConfig:
-    """The keys that no other server has. Field names are RocketMQ's keys in snake_case.
-    UPDATE_NAMESRV_CONFIG may change those with `live`, as they are read each time that they are
-    needed. None holds a path or an address, or says whom this process connects to."""
+class NamesrvKeys:
+    """The keys of NamesrvConfig but those of connections to brokers. UPDATE_NAMESRV_CONFIG may
+    change those with `live`, as they are read each time that they are needed. None of them holds a
+    path or an address, or says whom this process connects to."""
 
     listen_port: int = key(
         9876, "Port to listen on; 0: any free one.", high=65535, section="Connections and brokers"
@@ -131,8 +131,8 @@ class OwnConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class NamesrvConfig(TlsKeys, OwnConfig):
-    """All keys of a name server; see `OwnConfig`."""
+class NamesrvConfig(TlsKeys, NamesrvKeys):
+    """Field names are RocketMQ's keys in snake_case."""
 
     def __post_init__(self) -> None:
         check_fields(self)
