@@ -41,7 +41,7 @@ def check(file: Path | None, namesrv: bool, hardening: bool, output: str | None)
     one is.
 
     Keys that have no effect here are named as well, but are no fault. Without FILE only the
-    environment is checked.
+    environment is checked. The files of TLS are read.
     """
     if hardening:
         _harden(file, namesrv, output or "text")
@@ -54,6 +54,7 @@ def check(file: Path | None, namesrv: bool, hardening: bool, output: str | None)
     from pyrmq.config.table import check_value, report_unused
     from pyrmq.errors import ConfigError
     from pyrmq.escape import escape
+    from pyrmq.net.server.tls import ServerTls
 
     logging.basicConfig(format="%(message)s", level="WARNING", stream=sys.stdout, force=True)
     settings = Settings.read(file, of_namesrv=namesrv)
@@ -71,7 +72,7 @@ def check(file: Path | None, namesrv: bool, hardening: bool, output: str | None)
         places = ([str(file)] if file else []) + (["the environment"] if variables else [])
         count, where = len(settings.of_file) + variables, " and ".join(places)
         raise click.ClickException(f"{len(faults)} of {count} keys of {where} cannot be used")
-    settings.build()
+    ServerTls("configuration", settings.build().tls_settings())
     if file:
         click.echo(f"{file} can be used: {len(settings.of_file)} keys")
     if variables or not file:

@@ -6,6 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
+from tests.support.certificates import Authority
 from tests.support.command import Serving, assert_refused, run
 
 
@@ -37,6 +38,22 @@ def test_every_fault_is_named(tmp_path: Path) -> None:
     assert "unknown configuration key 'flushDisk'; did you mean flushDiskType?" in done.stdout
     assert 'messageDelayLevel=soon: "soon" is no delay' in done.stdout
     assert f"3 of 4 keys of {file} cannot be used" in done.stderr
+
+
+def test_the_files_of_tls_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text("tls.server.mode=enforcing\n")
+    done = said("config", "check", str(file))
+    assert done.returncode != 0
+    assert "tls.server.mode=enforcing needs tls.server.keyPath" in done.stderr
+    own = Authority(tmp_path).issue("127.0.0.1")
+    file.write_text(f"tls.server.keyPath={own.key}\ntls.server.certPath={own.cert}\n")
+    assert said("config", "check", str(file)).returncode == 0
+    own.cert.write_text("nothing")
+    done = said("config", "check", str(file))
+    assert done.returncode != 0
+    assert f"tls.server.certPath: {own.cert} has no certificate" in done.stderr
+    assert said("config", "check", str(file), PYRMQ_BROKER_CONF_TLS_SERVER_MODE="off").stdout
 
 
 def test_the_defaults_are_a_file(tmp_path: Path) -> None:

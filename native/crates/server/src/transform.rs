@@ -101,7 +101,8 @@ impl Transform {
         space: &'b mut Vec<u8>,
     ) -> Result<&'b [u8], Refusal> {
         match self {
-            Transform::Plain | Transform::Undecided(_) => Ok(plain),
+            Transform::Plain => Ok(plain),
+            Transform::Undecided(context) => context.plain().map(|()| plain),
             Transform::Refused => Ok(&[]),
             Transform::Tls(stream) => {
                 stream.seal(plain, space)?;

@@ -88,15 +88,17 @@ impl Stream {
             let (now, later) = received.split_at_mut(n);
             self.held.extend_from_slice(now);
             received = later;
-            if n < wanted || is_front {
-                continue;
+            if n < wanted {
+                return Ok(());
             }
             let mut held = std::mem::take(&mut self.held);
-            let used = self.process(&mut held, plain)?;
-            self.begun = held.len() - used;
+            let used = self.process(&mut held, plain)?; // of a front: whether it may be one
+            if !is_front {
+                self.begun = held.len() - used;
+            }
             if used < held.len() {
                 held.drain(..used);
-                self.held = held; // a message of several records: the next one follows
+                self.held = held; // a front, or a message of several records: the next one follows
             }
             self.check_held()?;
         }
@@ -150,9 +152,7 @@ impl Stream {
                 Ok(_) => return Err("TLS: early data is not taken".into()),
                 Err(error) => {
                     self.refused = true;
-                    if !matches!(error, Error::AlertReceived(_)) {
-                        self.put_alert();
-                    }
+                    self.put_alert();
                     return Err(refusal(error));
                 }
             }
@@ -161,9 +161,12 @@ impl Stream {
 
     /// The alert that the connection has queued with an error becomes pending.
     fn put_alert(&mut self) {
-        // What is queued comes out before anything is read. After that nothing is read any more.
-        let status = self.connection.process_tls_records(&mut []);
-        if let Ok(ConnectionState::EncodeTlsData(data)) = status.state {
+        // What is queued comes out before anything is read; nothing may be read any more.
+        while self.connection.wants_write() {
+            let status = self.connection.process_tls_records(&mut []);
+            let Ok(ConnectionState::EncodeTlsData(data)) = status.state else {
+                return;
+            };
             encode(data, &mut self.pending);
         }
     }

@@ -98,6 +98,27 @@ fn garbage_behind_a_hello_ends_it() {
 }
 
 #[test]
+fn a_front_that_is_none_is_refused_at_once() {
+    for front in [
+        [0x16, 3, 1, 0xff, 0xff],
+        [0x16, 7, 1, 0, 9],
+        [0x99, 3, 1, 0, 9],
+    ] {
+        for n in 1..=front.len() {
+            assert!(opened(&mut stream(), &front, n).is_err(), "{front:?}");
+        }
+    }
+}
+
+#[test]
+fn an_alert_in_the_middle_of_a_message_of_the_handshake() {
+    let bytes = [0x16, 3, 3, 0, 2, 2, 0x28, 0x15, 3, 3, 0, 2, 2, 0x28, 0x7e];
+    for n in 1..=bytes.len() {
+        assert!(opened(&mut stream(), &bytes, n).is_err());
+    }
+}
+
+#[test]
 fn a_handshake_that_does_not_end_keeps_little() {
     let mut stream = stream();
     // A client hello that says it has 65,000 bytes, in records of 1,000.

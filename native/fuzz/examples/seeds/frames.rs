@@ -210,3 +210,22 @@ pub fn streams(corpus: &Corpus) {
     add("too-large", &[1, 0, 0, 0, 0, 0, 0, 0]);
     add("bad-type", &[0, 0, 0, 8, 2, 0, 0, 0, 0, 0, 0, 0]);
 }
+
+/// The front of a client hello, and plain bytes that the target seals.
+pub fn tls(corpus: &Corpus) {
+    let hello = [
+        0x16, 3, 1, 0, 0x60, 1, 0, 0, 0x5c, 3, 3, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
+        7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 0, 0, 4, 0x13, 1, 0x13, 2, 1, 0,
+    ];
+    corpus.add("tls", "hello", &hello);
+    corpus.add("tls", "twice", &[hello, hello].concat());
+    corpus.add("tls", "alert", &[0x15, 3, 3, 0, 2, 2, 40]);
+    let mut plain = vec![0];
+    plain.extend(SEND.bytes());
+    corpus.add("tls", "short", &plain);
+    corpus.add(
+        "tls",
+        "long",
+        &[plain.clone(), plain.clone(), plain].concat(),
+    );
+}
