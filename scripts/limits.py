@@ -119,9 +119,15 @@ NO_LIMITS = {
     "pyrmq.net.server.connection:MAX_PIECES": "one system call",
     "pyrmq.net.command:MAX_NUMBER": "of clients",
     "pyrmq.net.client.channel:MAX_WAITING": "of clients",
+    "pyrmq.net.client.credentials:MAX_KEY": "of clients",
+    "pyrmq.net.client.credentials:MAX_PAIR": "of clients",
+    "pyrmq.net.client.credentials:MAX_TOKEN": "of clients",
     "pyrmq.net.client.protocol:MAX_OPAQUE": "of clients",
     "pyrmq.net.client.protocol:MAX_SERVER_REQUESTS": "of clients",
     "pyrmq.net.client.protocol:MAX_SERVER_REQUEST_BYTES": "of clients",
+    "pyrmq.net.client.tls:MAX_PASSWORD": "of clients",
+    "pyrmq.net.client.tls_context:MAX_FILE": "of clients",
+    "pyrmq.net.client.tls_context:MAX_KEPT": "of clients",
 }
 """Constants with such a name that are no bound of what others send, and why not."""
 

@@ -61,9 +61,11 @@ def open_socket(address: Address, tls: Tls | None) -> socket.socket | TlsSocket:
         return plain
     opened: socket.socket = plain
     try:
-        # The handshake apart: a socket whose handshake fails within wrap_socket stays open.
+        # What may fail goes before wrap_socket, and behind it: within it the socket would stay open.
+        host = tls.host_of(address[0])
+        host.encode("idna")
         opened = secured = context.wrap_socket(
-            plain, server_hostname=tls.host_of(address[0]), do_handshake_on_connect=False
+            plain, server_hostname=host, do_handshake_on_connect=False
         )
         secured.do_handshake()
     except TimeoutError as e:
