@@ -3,8 +3,9 @@
 use crate::frame::Field;
 use crate::frame::Value::{Int, Text};
 use pyrmq_format::push_int;
-use pyrmq_sign::{Key, SIGNATURE, encode};
+use pyrmq_sign::{Job, Key, MOST, SIGNATURE, encode, macs};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Stands where a signature is written over.
@@ -60,6 +61,62 @@ impl Credentials {
     #[inline]
     pub fn sign(&self, values: &[u8], body: &[u8]) -> [u8; SIGNATURE] {
         encode(&self.key.mac(values, body))
+    }
+}
+
+/// Frames of an output whose signatures are still to be written: those of several are made at once.
+#[derive(Default)]
+pub struct Unsigned {
+    frames: Vec<Frame>,
+    values: Vec<u8>,
+}
+
+struct Frame {
+    /// In `Unsigned::values`.
+    values: Range<usize>,
+    /// In the output.
+    signature: usize,
+    body: Range<usize>,
+}
+
+impl Unsigned {
+    /// A frame whose `body` and whose place for the signature are there in the output. `values` appends
+    /// what is signed.
+    #[inline]
+    pub fn push(
+        &mut self,
+        signature: usize,
+        body: Range<usize>,
+        values: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let start = self.values.len();
+        values(&mut self.values);
+        self.frames.push(Frame {
+            values: start..self.values.len(),
+            signature,
+            body,
+        });
+    }
+
+    /// Writes the signatures.
+    pub fn sign(&mut self, signer: &Credentials, out: &mut [u8]) {
+        for frames in self.frames.chunks(MOST) {
+            let mut jobs = [Job {
+                key: &signer.key,
+                head: b"",
+                body: b"",
+            }; MOST];
+            for (job, frame) in jobs.iter_mut().zip(frames) {
+                job.head = &self.values[frame.values.clone()];
+                job.body = &out[frame.body.clone()];
+            }
+            let made = macs(&jobs[..frames.len()]);
+            for (mac, frame) in made.iter().zip(frames) {
+                out[frame.signature..][..SIGNATURE].copy_from_slice(&encode(mac));
+            }
+        }
+        self.frames.clear();
+        self.values.clear();
     }
 }
 

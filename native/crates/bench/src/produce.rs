@@ -4,6 +4,7 @@ use crate::answer::Answer;
 use crate::clock;
 use crate::config::{Kind, Role};
 use crate::conn::Conn;
+use crate::credentials::Unsigned;
 use crate::frame::Value::{Int, Text};
 use crate::frame::{END_TRANSACTION, FIRST_OPAQUE, HEART_BEAT, ONEWAY, Request};
 use crate::plan::{Phase, Shared};
@@ -79,6 +80,8 @@ pub struct Producer {
     targets: Vec<u32>,
     barrier: bool,
     pub done: bool,
+    /// Of the requests that are being made.
+    unsigned: Unsigned,
 }
 
 /// What the handling of a connection needs besides it.
@@ -108,6 +111,7 @@ impl Producer {
             targets,
             barrier: false,
             done: false,
+            unsigned: Unsigned::default(),
         }
     }
 
@@ -136,6 +140,15 @@ impl Producer {
         conn: &mut Conn,
         timer: bool,
     ) -> Next {
+        let next = self.make(desk, slots, conn, timer);
+        if let Some(signer) = &desk.shared.config.credentials {
+            self.unsigned.sign(signer, &mut conn.output);
+        }
+        next
+    }
+
+    /// The same, but for signatures.
+    fn make(&mut self, desk: &mut Desk, slots: &mut Slots, conn: &mut Conn, timer: bool) -> Next {
         let shared = desk.shared;
         let plan = &shared.roles[self.role];
         let oneway = plan.role.kind == Kind::Oneway;
@@ -284,7 +297,7 @@ impl Producer {
             header.write(opaque, &own, born, bytes, out);
             out.extend_from_slice(body);
         }
-        header.sign(&own, born, &mut out[begin..]);
+        header.sign(&own, born, (begin, out.len()), &mut self.unsigned);
         self.sequence += u64::from(many);
         if let Some(ledger) = &desk.shared.ledger {
             (first..self.sequence).for_each(|n| ledger.sent(self.id, n));

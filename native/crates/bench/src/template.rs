@@ -2,7 +2,7 @@
 //! written over.
 
 use crate::config::{Kind, Role, Target};
-use crate::credentials::{Credentials, SIGNATURE_MARK, values};
+use crate::credentials::{Credentials, SIGNATURE_MARK, Unsigned, values};
 use crate::frame::Value::{Int, Text};
 use crate::frame::{self, FIRST_OPAQUE, Request, SEND_BATCH_MESSAGE, SEND_MESSAGE_V2};
 use crate::stamp::{DIGITS, Stamp};
@@ -29,7 +29,6 @@ pub struct SendHeader {
 
 /// The values that are signed, with marks in them, and where those are.
 struct Signed {
-    signer: Credentials,
     values: Vec<u8>,
     key_at: usize,
     keys_at: Option<usize>,
@@ -146,7 +145,7 @@ impl SendHeader {
         let mut signing = None;
         if let Some(signer) = signer {
             fields = signer.named(&fields);
-            signing = Some((signer, values(&fields)));
+            signing = Some(values(&fields));
             fields.push(("Signature", Text(SIGNATURE_MARK)));
         }
         let oneway = role.kind == Kind::Oneway;
@@ -173,7 +172,7 @@ impl SendHeader {
         };
         let unique = mark(&bytes, "UNIQ_KEY").unwrap_or(0);
         let after = |what: &str| mark(&bytes[unique..], what).map(|at| unique + at);
-        let signed = signing.map(|(signer, (values, starts))| {
+        let signed = signing.map(|(values, starts)| {
             let start = |name| {
                 let found = starts.iter().find(|(of, _)| *of == name);
                 found.map_or(0, |(_, at)| *at)
@@ -181,7 +180,6 @@ impl SendHeader {
             let properties = start("i");
             let after = |what: &str| mark(&values[properties..], what).map(|at| properties + at);
             Signed {
-                signer: signer.clone(),
                 key_at: after(KEY_MARK).unwrap_or(0),
                 keys_at: after(KEYS_MARK).map(|at| at + KEYS_MARK.len() - KEYS_DIGITS),
                 born_at: start("g"),
@@ -225,25 +223,27 @@ impl SendHeader {
 }
 
 impl SendHeader {
-    /// Signs `frame`, which `write` began with the same values and which has its body now.
+    /// Has the frame signed that `write` began at `begin` of the output with the same values, and that
+    /// ends at `end`.
     #[inline]
-    pub fn sign(&self, own: &Own, born: u64, frame: &mut [u8]) {
+    pub fn sign(&self, own: &Own, born: u64, (begin, end): (usize, usize), all: &mut Unsigned) {
         let Some(signed) = &self.signed else {
             return;
         };
-        let mut values = signed.values.clone();
-        put_decimal(born, &mut values[signed.born_at..][..BORN_DIGITS]);
-        own.stamp.write(&mut values[signed.key_at..][..DIGITS]);
-        if let Some(at) = signed.keys_at {
-            put_decimal(own.keys, &mut values[at..at + KEYS_DIGITS]);
-        }
-        let (header, body) = frame.split_at_mut(frame::HEAD + self.bytes.len());
-        let signature = signed.signer.sign(&values, body);
-        header[frame::HEAD + signed.signature_at..][..SIGNATURE_MARK.len()]
-            .copy_from_slice(&signature);
+        let header = begin + frame::HEAD;
+        let body = header + self.bytes.len()..end;
+        all.push(header + signed.signature_at, body, |out| {
+            let start = out.len();
+            out.extend_from_slice(&signed.values);
+            let values = &mut out[start..];
+            put_decimal(born, &mut values[signed.born_at..][..BORN_DIGITS]);
+            own.stamp.write(&mut values[signed.key_at..][..DIGITS]);
+            if let Some(at) = signed.keys_at {
+                put_decimal(own.keys, &mut values[at..at + KEYS_DIGITS]);
+            }
+        });
     }
 }
-
 /// The entries of a batch: [MessageDecoder.encodeMessages]
 pub struct Entry {
     properties: Vec<u8>,
@@ -353,7 +353,9 @@ mod tests {
             let mut out = Vec::new();
             header.write(FIRST_OPAQUE + 77, &own(), 1_700_000_000_123, 5, &mut out);
             out.extend_from_slice(b"hello");
-            header.sign(&own(), 1_700_000_000_123, &mut out);
+            let mut unsigned = Unsigned::default();
+            header.sign(&own(), 1_700_000_000_123, (0, out.len()), &mut unsigned);
+            unsigned.sign(&signer, &mut out);
             let keys = if keys > 0 {
                 "KEYS\u{1}key-0000000003\u{2}"
             } else {

@@ -114,6 +114,7 @@ impl Ahead {
                 guard,
                 &mut self.signers,
                 frame,
+                parts.header_end,
                 texts,
             )
             .is_none()
@@ -173,13 +174,14 @@ impl Ahead {
     }
 }
 
-/// Puts what is signed into `texts`. None if the frame cannot be verified.
+/// Puts what is signed into `texts`; `room`: the length of the header. None if the frame cannot be verified.
 fn prepare(
     frame: &mut Frame,
     order: &Order,
     guard: &mut Guard,
     signers: &mut Vec<Verified>,
     text: &[u8],
+    room: usize,
     texts: &mut Vec<u8>,
 ) -> Option<()> {
     let header = &frame.header;
@@ -201,12 +203,42 @@ fn prepare(
     let start = texts.len();
     signature.unescape(text, texts).ok()?;
     let end = texts.len();
-    for value in order.values(header) {
-        value.unescape(text, texts).ok()?;
-    }
+    push_values(order.values(header), text, room, texts)?;
     frame.signature = start..end;
     frame.values = end..texts.len();
     frame.signer = Some(signer);
+    Some(())
+}
+
+/// Appends the values, which take `room` at most; None if one cannot be unescaped. Most are short: a copy of sixteen bytes, of which
+/// the next value takes what is too much, is far cheaper than a copy of the right length.
+fn push_values(
+    values: impl Iterator<Item = Raw>,
+    text: &[u8],
+    room: usize,
+    texts: &mut Vec<u8>,
+) -> Option<()> {
+    const SHORT: usize = 16;
+    let mut at = texts.len();
+    texts.resize(at + room + SHORT, 0);
+    for value in values {
+        let (start, len) = (value.start as usize, (value.end - value.start) as usize);
+        if value.escaped {
+            texts.truncate(at);
+            value.unescape(text, texts).ok()?;
+            at = texts.len();
+            texts.resize(at + room + SHORT, 0);
+        } else if let Some(chunk) = text[start..].first_chunk::<SHORT>()
+            && len <= SHORT
+        {
+            texts[at..at + SHORT].copy_from_slice(chunk);
+            at += len;
+        } else {
+            texts[at..at + len].copy_from_slice(value.bytes(text));
+            at += len;
+        }
+    }
+    texts.truncate(at);
     Some(())
 }
 
