@@ -78,7 +78,7 @@ class Table:
         session = Session(self._address, source)
         for who in STRANGERS:
             answer = session.ask(request.command(), CREDENTIALS[who])
-            refused = answer is not None and answer.code == 16
+            refused = answer is not None and answer.code in (16, NOT_SUPPORTED)
             self._note(request, who, refused == _passes(row["answers"][who]), not refused)
         session.close()
 
@@ -101,7 +101,14 @@ class Table:
             self._users.allow(RIGHT, rights)
         answer = self._recorder.session.ask(request.command(), CREDENTIALS[who])
         refused = answer is not None and answer.code == 16
+        if self._unreadable(request):
+            refused = answer is not None and answer.code != 0
         self._note(request, words, refused == passes, not refused)
+
+    def _unreadable(self, request: Request) -> bool:
+        """Apache's answer to fields that it cannot read is a refusal; any error will do."""
+        answers = self._rows[request.code, request.variant]["answers"]
+        return bool(answers["super"] == "16 bad fields")
 
     def _note(self, request: Request, words: str, differs: bool, passed: bool) -> None:
         if differs:
