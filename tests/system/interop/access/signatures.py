@@ -13,7 +13,7 @@ from tests.support.wire import BINARY, Command
 from ..store import peer
 from . import answers
 from .requests import NOW, SEND_V2, TOPIC
-from .signing import Session, signature, signed
+from .signing import Session, loopback, signature, signed
 from .users import ADMIN
 
 Change = Callable[[Command], Command]
@@ -107,14 +107,14 @@ def cases() -> dict[str, tuple[Command, list[Change]]]:
 
 def record(address: peer.Address) -> list[dict[str, object]]:
     """On a broker that has the topic and the user `admin`."""
-    session = Session(address, patience=1.5)
     rows: list[dict[str, object]] = []
-    for name, (command, changes) in cases().items():
+    for number, (name, (command, changes)) in enumerate(cases().items()):
+        session = Session(address, loopback(number), patience=3)
         for change in changes:
             command = change(command)
         answer = session.ask(command, None)
         if name == "sent twice":
             answer = session.ask(command, None)
         rows.append({"case": name, "code": command.code, "answer": answers.kind(answer)})
-    session.close()
+        session.close()
     return rows

@@ -64,3 +64,8 @@ class Session:
         if self._client is not None:
             self._client.close()
             self._client = None
+
+
+def loopback(number: int) -> str:
+    """An address to come from, of its own: failed logins from one address may be slowed."""
+    return f"127.1.{number // 250}.{number % 250 + 1}"
