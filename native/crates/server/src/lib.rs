@@ -16,6 +16,7 @@
 mod answer_sender;
 mod connection;
 mod descriptor;
+mod held_flush;
 mod patience;
 mod poll;
 mod ready_loop;
