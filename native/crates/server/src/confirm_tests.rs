@@ -296,3 +296,77 @@ fn after_a_wait_in_vain_it_does_not_wait_at_once_again() {
     // `keeping` has waited in vain before: one is left out, then two.
     assert_eq!(waits, [false, true, false, false]);
 }
+
+/// As many connections, of which each sends a message; the loop flushes by itself.
+fn alone(n: usize) -> Rig {
+    let rig = Rig::flushing(n, FlushMode::Sync);
+    rig.log.flushes_here.store(true, Ordering::Relaxed);
+    for (i, socket) in rig.sockets.iter().enumerate() {
+        socket.comes(send(i as i32, 0));
+    }
+    rig
+}
+
+fn flushes(rig: &Rig) -> usize {
+    rig.log.flushes.load(Ordering::Relaxed)
+}
+
+#[test]
+fn where_nothing_is_ready_it_flushes_by_itself() {
+    let mut rig = alone(3);
+    rig.poll.poll().late_others.push(CONFIRMED);
+    let served = rig.ready.serve(SOON, 0.0);
+    assert_eq!((served.rounds, served.confirmed), (2, true));
+    assert_eq!((flushes(&rig), rig.count(0)), (1, 3));
+    let said: Vec<_> = rig.sockets.iter().map(MemorySocket::said).collect();
+    assert_eq!(said, [vec![(0, 0)], vec![(1, 0)], vec![(2, 0)]]);
+    // Nothing is stored: nothing is flushed.
+    rig.sockets[0].comes(send(9, 77));
+    rig.ready.serve(SOON, 0.0);
+    assert_eq!((flushes(&rig), rig.sockets[0].said().len()), (1, 2));
+}
+
+#[test]
+fn what_is_ready_comes_before_the_flush() {
+    let mut rig = alone(3);
+    rig.poll.poll().most = 1;
+    rig.ready.serve(SOON, 0.0);
+    assert_eq!(rig.log.writes.load(Ordering::Relaxed), 0, "one at a time");
+    assert_eq!((flushes(&rig), rig.count(0)), (1, 3));
+}
+
+#[test]
+fn what_it_does_not_flush_others_flush() {
+    let mut rig = alone(2);
+    let until = Until { end_ns: 0, ..SOON };
+    rig.ready.serve(until, 0.0);
+    wait_for_flush(&rig, 2);
+    // More is ready all the time: it goes on meanwhile.
+    let other = Ready {
+        fd: EVENT,
+        events: READABLE,
+    };
+    rig.poll.poll().always.push(other);
+    rig.sockets[0].comes(send(8, 0));
+    let until = Until {
+        end_ns: 1000 * TICK,
+        ..SOON
+    };
+    rig.ready.serve(until, 0.0);
+    wait_for_flush(&rig, 3);
+    assert_eq!(flushes(&rig), 0);
+}
+
+#[test]
+fn a_flush_that_fails_is_for_others() {
+    let mut rig = alone(1);
+    rig.log.unwell_after_flush.store(true, Ordering::Relaxed);
+    rig.poll.poll().late_others.push(CONFIRMED);
+    let served = rig.ready.serve(SOON, 0.0);
+    assert_eq!(
+        (flushes(&rig), served.held, served.confirmed),
+        (1, true, false)
+    );
+    assert_eq!(rig.ready.others(), [CONFIRMED]);
+    assert!(rig.sockets[0].said().is_empty());
+}

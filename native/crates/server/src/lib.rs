@@ -17,6 +17,7 @@ mod answer_sender;
 mod buffers;
 mod connection;
 mod descriptor;
+mod held_flush;
 mod patience;
 mod poll;
 mod ready_loop;

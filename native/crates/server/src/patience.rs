@@ -1,38 +1,37 @@
-//! How long the loop waits for a flush before it goes back to its caller.
+//! Whether the loop does what pays only where flushes are quick.
 //!
-//! Going back and returning costs more than a small request, and the log's event comes as soon as the
-//! disk has written. So where sessions keep answers the loop waits for it for a moment. Where that was
-//! in vain, as flushes take longer, it does not wait the next times: more of them after each miss.
+//! After each time that it did not, more of the next times are left out.
 
-/// Longest wait for the event, ns.
-const WAIT: i64 = 200_000;
-/// Most waits in a row that are left out.
+/// Most in a row that are left out.
 const MOST: u32 = 256;
 
 #[derive(Default)]
 pub struct Patience {
-    /// So many waits are left out after the next miss.
+    /// So many are left out after the next miss.
     penalty: u32,
-    /// So many waits are left out from now on.
+    /// So many are left out from now on.
     left_out: u32,
 }
 
 impl Patience {
-    /// How long the next wait is, ns; 0: none.
-    pub fn wait_ns(&mut self) -> i64 {
-        if self.left_out > 0 {
-            self.left_out -= 1;
-            return 0;
-        }
-        WAIT
+    /// Whether to do it this time.
+    pub fn tries(&mut self) -> bool {
+        let is_tried = self.left_out == 0;
+        self.left_out = self.left_out.saturating_sub(1);
+        is_tried
     }
 
-    /// The event came.
+    /// It paid.
     pub fn came(&mut self) {
         self.penalty /= 2;
     }
 
-    /// A wait has ended and nothing came.
+    /// It took so long that most of the next ones are left out.
+    pub fn is_over(&mut self) {
+        (self.penalty, self.left_out) = (MOST, MOST);
+    }
+
+    /// It took too long.
     pub fn missed(&mut self) {
         self.penalty = (2 * self.penalty).clamp(1, MOST);
         self.left_out = self.penalty;
@@ -43,13 +42,13 @@ impl Patience {
 mod tests {
     use super::*;
 
-    /// Waits that are left out before the next one.
+    /// How many are left out before the next one.
     fn left_out(patience: &mut Patience) -> u32 {
-        (0..).find(|_| patience.wait_ns() == WAIT).unwrap()
+        (0..).find(|_| patience.tries()).unwrap()
     }
 
     #[test]
-    fn it_waits_less_often_the_more_often_nothing_came() {
+    fn it_tries_less_often_the_more_often_that_took_too_long() {
         let mut patience = Patience::default();
         assert_eq!(left_out(&mut patience), 0);
         for expected in [1, 2, 4, 8] {

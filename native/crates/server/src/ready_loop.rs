@@ -6,7 +6,9 @@
 //!
 //! Where answers wait for more than the write (SYNC_FLUSH, SYNC_MASTER), the log's event says that some
 //! may leave. The loop knows which of its connections keep answers, and sends those between two rounds.
-//! It waits a moment for that event (`Patience`).
+//! Where nothing else is ready it flushes the log by itself (`HeldFlush`), or waits a moment for that event:
+//! going back to the caller and returning costs more than a small request, and the event comes as soon as
+//! the disk has written (`Patience`).
 //! Once the log has failed, the event and the answers are for others.
 //!
 //! Fair: a round takes at most as many connections as the loop has room for, and at most one buffer
@@ -15,11 +17,13 @@
 //! whether the loop watches it on (back-pressure).
 
 use super::connection::{Connection, Status};
+use super::held_flush::{HeldFlush, Next};
 use super::patience::Patience;
 use super::poll::{Poll, Ready};
 use super::socket::Socket;
 use super::visit::Visit;
 use pyrmq_store::{Store, StoreError};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -46,6 +50,18 @@ pub trait Log {
 
     /// Whether nothing has failed that answers wait for.
     fn is_well(&self) -> bool;
+
+    /// What is written from now on is not flushed by others before `let_flush`.
+    fn hold_flush(&self);
+
+    /// What is to be flushed, as physical offsets.
+    fn flush_asked(&self) -> Range<u64>;
+
+    /// Flushes. False if others do.
+    fn flush_here(&self) -> bool;
+
+    /// Has others flush what was written since `hold_flush`.
+    fn let_flush(&self);
 }
 
 impl Log for Arc<Store> {
@@ -75,6 +91,22 @@ impl Log for Arc<Store> {
 
     fn is_well(&self) -> bool {
         self.barrier().is_well()
+    }
+
+    fn hold_flush(&self) {
+        self.log_flusher().hold();
+    }
+
+    fn flush_asked(&self) -> Range<u64> {
+        self.log_flusher().asked()
+    }
+
+    fn flush_here(&self) -> bool {
+        self.log_flusher().flush_here()
+    }
+
+    fn let_flush(&self) {
+        self.log_flusher().let_go();
     }
 }
 
@@ -146,6 +178,9 @@ struct Place {
     visit: Visit,
 }
 
+/// Longest wait for the log's event, ns.
+const WAIT: i64 = 200_000;
+
 /// Descriptors are below this: there is a place for each up to the highest one that is watched.
 const MOST_DESCRIPTORS: usize = 1 << 22;
 
@@ -165,6 +200,9 @@ pub struct ReadyLoop<S, P, L> {
     /// Watched descriptors whose sessions keep answers.
     keeping: Vec<RawFd>,
     patience: Patience,
+    held_flush: HeldFlush,
+    /// The loop has flushed since the last poll.
+    has_flushed: bool,
     found: Vec<Ready>,
     /// What is ready and not watched, of the last call.
     others: Vec<Ready>,
@@ -189,6 +227,8 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
             has_event: false,
             keeping: Vec::new(),
             patience: Patience::default(),
+            held_flush: HeldFlush::default(),
+            has_flushed: false,
             timeout_ms,
             watched: Vec::new(),
             watches: 0,
@@ -274,37 +314,49 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
     /// others are ready (`others`) the round waits for `finish` (`Served::held`). `active` is noted for
     /// the connections.
     pub fn serve(&mut self, until: Until, active: f64) -> Served {
+        let served = self.serve_rounds(until, active);
+        self.let_flush();
+        served
+    }
+
+    fn serve_rounds(&mut self, until: Until, active: f64) -> Served {
         let mut served = Served::new();
         let mut linger_ns = if until.hold { 0 } else { until.linger_ns };
         self.others.clear();
         let mut waits = !until.hold;
         let mut released = false; // by the step before: what is ready comes first now
         loop {
-            let flush_ns = match self.keeping.is_empty() || !waits {
-                true => 0,
-                false => self.patience.wait_ns(),
-            };
-            let wait_ns = match linger_ns.max(flush_ns) {
-                0 => 0,
-                longest => longest.min(until.end_ns - self.poll.now_ns()),
-            };
-            match self.poll.poll(wait_ns, &mut self.found) {
-                Err(_) if wait_ns > 0 => {
-                    (linger_ns, waits) = (0, false); // this system cannot wait for less than a millisecond
-                    continue;
-                }
-                Ok(()) if !self.found.is_empty() => {}
-                _ => {
-                    if flush_ns > 0 && wait_ns >= flush_ns {
-                        self.patience.missed();
+            if !self.is_flush_held_on() {
+                let flush_ns = match self.keeping.is_empty() || !waits || !self.patience.tries() {
+                    true => 0,
+                    false => WAIT,
+                };
+                let wait_ns = match linger_ns.max(flush_ns) {
+                    0 => 0,
+                    longest => longest.min(until.end_ns - self.poll.now_ns()),
+                };
+                match self.poll.poll(wait_ns, &mut self.found) {
+                    Err(_) if wait_ns > 0 => {
+                        (linger_ns, waits) = (0, false); // this system cannot wait for less than a millisecond
+                        continue;
                     }
-                    self.places.clear();
-                    self.others.clear();
-                    served.idle = true;
-                    return served;
+                    Ok(()) if !self.found.is_empty() => {}
+                    _ => {
+                        if flush_ns > 0 && wait_ns >= flush_ns {
+                            self.patience.missed();
+                        }
+                        self.places.clear();
+                        self.others.clear();
+                        served.idle = true;
+                        return served;
+                    }
                 }
             }
             self.sort();
+            if std::mem::take(&mut self.has_flushed) {
+                let more = !(self.places.is_empty() && self.others.is_empty());
+                self.held_flush.note_behind(more);
+            }
             released = self.has_event && !(released && self.found.len() > 1);
             if released {
                 served.rounds += 1;
@@ -316,6 +368,10 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
                 return served;
             } else {
                 served.rounds += 1;
+                if let (Some(log), Some(_)) = (&self.log, self.event) {
+                    log.hold_flush();
+                    self.held_flush.hold(self.poll.now_ns());
+                }
                 if self.round(false, active, &mut served) {
                     return served;
                 }
@@ -325,6 +381,46 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
                 self.places.clear();
                 return served;
             }
+        }
+    }
+
+    /// Flushes what was written, or leaves that to others; true if `found` comes first. What was flushed
+    /// makes the event ready.
+    fn is_flush_held_on(&mut self) -> bool {
+        let Some(log) = self.log.as_ref().filter(|_| self.held_flush.is_held()) else {
+            return false;
+        };
+        let mut wait_ns = 0;
+        loop {
+            let asked = log.flush_asked();
+            let is_ready =
+                self.poll.poll(wait_ns, &mut self.found).is_ok() && !self.found.is_empty();
+            let now = self.poll.now_ns();
+            if asked.is_empty() || is_ready {
+                if is_ready && self.held_flush.gathers(now) {
+                    return true;
+                }
+                break;
+            }
+            match self.held_flush.next(&asked, now) {
+                Next::Wait(ns) => wait_ns = ns,
+                Next::Own if log.flush_here() => {
+                    let took = self.poll.now_ns() - now;
+                    self.held_flush.flushed(asked.end - asked.start, took);
+                    self.has_flushed = true;
+                    break;
+                }
+                Next::Own | Next::Others => break,
+            }
+        }
+        self.let_flush();
+        false
+    }
+
+    /// Holds no flush back any longer.
+    fn let_flush(&mut self) {
+        if let (true, Some(log)) = (self.held_flush.end(), &self.log) {
+            log.let_flush();
         }
     }
 

@@ -13,7 +13,7 @@ use pyrmq_format::host::Host;
 use pyrmq_store::{FlushMode, Store, StoreConfig, StoreError, TopicSettings};
 use std::collections::VecDeque;
 use std::io;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -184,6 +184,11 @@ pub struct TestLog {
     pub panics: AtomicBool,
     pub slow: AtomicBool,
     pub unwell: AtomicBool,
+    /// The loop may flush; else others have done that already.
+    pub flushes_here: AtomicBool,
+    pub unwell_after_flush: AtomicBool,
+    /// How often the loop did.
+    pub flushes: AtomicUsize,
     /// How often the event was taken.
     pub taken: AtomicUsize,
     /// Bytes that had been sent to these when the log was written.
@@ -228,6 +233,30 @@ impl Log for Arc<TestLog> {
     fn is_well(&self) -> bool {
         !self.unwell.load(Ordering::Relaxed) && Log::is_well(&self.store)
     }
+
+    fn hold_flush(&self) {
+        if self.flushes_here.load(Ordering::Relaxed) {
+            Log::hold_flush(&self.store);
+        }
+    }
+
+    fn flush_asked(&self) -> Range<u64> {
+        match self.flushes_here.load(Ordering::Relaxed) {
+            true => Log::flush_asked(&self.store),
+            false => 0..0,
+        }
+    }
+
+    fn flush_here(&self) -> bool {
+        self.flushes.fetch_add(1, Ordering::Relaxed);
+        let unwell = self.unwell_after_flush.load(Ordering::Relaxed);
+        self.unwell.fetch_or(unwell, Ordering::Relaxed);
+        Log::flush_here(&self.store)
+    }
+
+    fn let_flush(&self) {
+        Log::let_flush(&self.store);
+    }
 }
 
 pub type TestLoop = ReadyLoop<MemorySocket, SharedPoll, Arc<TestLog>>;
@@ -267,6 +296,9 @@ impl Rig {
             panics: AtomicBool::new(false),
             slow: AtomicBool::new(false),
             unwell: AtomicBool::new(false),
+            flushes_here: AtomicBool::new(false),
+            unwell_after_flush: AtomicBool::new(false),
+            flushes: AtomicUsize::new(0),
             taken: AtomicUsize::new(0),
             sockets: Mutex::default(),
             sent_before: AtomicUsize::new(0),

@@ -1,7 +1,8 @@
 //! The log flusher: one thread writes the commit log to the disk and moves the barrier.
 //!
 //! With SYNC_FLUSH every request wakes it, and it flushes everything appended so far in one go
-//! (group commit).
+//! (group commit). Who serves connections may hold its requests back for a moment and flush by itself
+//! (`hold`, `flush_here`): waking a thread and being woken costs about as much as a quick flush.
 
 use super::barrier::Barrier;
 use super::commit_log::CommitLog;
@@ -13,6 +14,7 @@ use super::segment::Segment;
 use super::stalls::Stalls;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::fs::File;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -29,6 +31,8 @@ struct Requested {
     to: u64,
     /// The thread sleeps until so much is asked for, or its time is over.
     wake_at: u64,
+    /// Requests do not wake the thread.
+    held: bool,
 }
 
 pub struct LogFlusher {
@@ -40,7 +44,7 @@ pub struct LogFlusher {
     interval: Duration,
     /// Store timestamp of the last record that is known to be on disk.
     flushed_timestamp: AtomicI64,
-    /// The file that was flushed last, and where it starts.
+    /// The file that was flushed last, and where it starts. Who flushes has it: one at a time.
     open: Mutex<Option<(u64, File)>>,
     /// A file of the log could not be opened by the last attempt.
     waits_to_open: AtomicBool,
@@ -103,9 +107,38 @@ impl LogFlusher {
         let mut requested = self.requested.lock();
         if offset > requested.to {
             requested.to = offset;
-            if offset >= requested.wake_at {
+            if offset >= requested.wake_at && !requested.held {
                 self.changed.notify_one();
             }
+        }
+    }
+
+    /// From now on requests do not wake the thread, until `let_go`. Should that never come, it flushes at
+    /// its interval.
+    pub fn hold(&self) {
+        self.requested.lock().held = true;
+    }
+
+    /// What is to be flushed of what was asked for, as physical offsets.
+    pub fn asked(&self) -> Range<u64> {
+        self.barrier.flushed()..self.requested.lock().to
+    }
+
+    /// Has the thread flush what was asked for since `hold`.
+    pub fn let_go(&self) {
+        let mut requested = self.requested.lock();
+        requested.held = false;
+        if requested.to > self.barrier.flushed() {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Flushes in this thread. False if that is left to the log's own: it flushes already, or the file
+    /// could not be opened.
+    pub fn flush_here(&self) -> bool {
+        match self.open.try_lock() {
+            Some(mut open) => self.flush_with(&mut open),
+            None => false,
         }
     }
 
@@ -164,6 +197,10 @@ impl LogFlusher {
     /// Writes the log to the disk and moves the barrier. False if a file could not be opened, as no
     /// descriptor was left: then it is to be called again. What is not flushed waits.
     pub fn flush(&self) -> bool {
+        self.flush_with(&mut self.open.lock())
+    }
+
+    fn flush_with(&self, open: &mut Option<(u64, File)>) -> bool {
         if self.barrier.has_failed() {
             return true; // a second try could succeed without the data being on disk
         }
@@ -180,7 +217,7 @@ impl LogFlusher {
             .iter()
             .filter(|s| s.end() > from && s.base() < to)
         {
-            match self.sync(s) {
+            match self.sync(s, open) {
                 Err(e) if e.is_out_of_descriptors() => {
                     if !self.waits_to_open.swap(true, Ordering::Relaxed) {
                         log::error!("the log is not flushed, it is tried again: {e}");
@@ -218,8 +255,7 @@ impl LogFlusher {
     }
 
     /// Writes a file of the log to the disk. The one that was flushed last stays open.
-    fn sync(&self, segment: &Segment) -> Result<()> {
-        let mut open = self.open.lock();
+    fn sync(&self, segment: &Segment, open: &mut Option<(u64, File)>) -> Result<()> {
         let file = match &*open {
             Some((base, file)) if *base == segment.base() => file,
             _ => &open.insert((segment.base(), segment.open_for_writing()?)).1,
@@ -229,3 +265,7 @@ impl LogFlusher {
             .map_err(|e| StoreError::io("flush", segment.path(), &e))
     }
 }
+
+#[cfg(test)]
+#[path = "log_flusher_tests.rs"]
+mod tests;

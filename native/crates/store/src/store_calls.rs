@@ -8,6 +8,7 @@ use crate::config::StoreConfig;
 use crate::consume_queue::ConsumeQueue;
 use crate::error::{Result, StoreError};
 use crate::expressions::Expressions;
+use crate::log_flusher::LogFlusher;
 use crate::put::PutGuard;
 use crate::query::QueryResult;
 use crate::read::{Chunk, GetResult};
@@ -229,6 +230,11 @@ impl Store {
     /// Takes the arrivals that are confirmed.
     pub fn drain_arrivals(&self) -> Vec<Arrival> {
         self.arrivals.drain()
+    }
+
+    /// The flusher of the log.
+    pub fn log_flusher(&self) -> &LogFlusher {
+        &self.log_flusher
     }
 
     /// See `Retention::clean`.
