@@ -158,7 +158,9 @@ class Guard:
             wait = self._failures.failed(connection.peer, name)
         command.drop_body()
         refusal = self._refused(connection, command, name, UNKNOWN)
-        return InTurns(_later(wait, refusal)) if wait > 0 else refusal
+        if wait == 0 or command.is_oneway:  # without an answer there is nothing to delay
+            return refusal
+        return InTurns(_later(wait, refusal))
 
     def _signed(self, command: Command, name: str) -> bool:
         """Whether the user of this name is there, enabled, and has signed."""

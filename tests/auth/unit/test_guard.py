@@ -217,3 +217,13 @@ async def test_the_audit_log_has_refusals_but_not_all(
     assert "alice at 10.0.0.5:40000" in lines[0]
     assert "310 SEND_MESSAGE_V2" in lines[0]
     assert "of-alice" not in "".join(lines)
+
+
+async def test_nothing_waits_for_a_request_without_an_answer(alice: Stage) -> None:
+    """There is no nursery: a delay would need one."""
+    peer = alice.peer()
+    for _ in range(FREE + 5):
+        asked = command(Code.SEND_MESSAGE_V2, {"b": "T"}, b"x", by=("alice", "wrong"), oneway=True)
+        assert alice.ask(asked, peer) is None
+    assert peer.connection.awaited == 0
+    assert not alice.called
