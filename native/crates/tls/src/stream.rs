@@ -88,7 +88,7 @@ impl Stream {
             let (now, later) = received.split_at_mut(n);
             self.held.extend_from_slice(now);
             received = later;
-            if n < wanted {
+            if n < wanted && !is_front {
                 return Ok(());
             }
             let mut held = std::mem::take(&mut self.held);

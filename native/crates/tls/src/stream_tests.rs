@@ -113,8 +113,13 @@ fn a_front_that_is_none_is_refused_at_once() {
 #[test]
 fn an_alert_in_the_middle_of_a_message_of_the_handshake() {
     let bytes = [0x16, 3, 3, 0, 2, 2, 0x28, 0x15, 3, 3, 0, 2, 2, 0x28, 0x7e];
+    let ends = [0x16, 3, 3, 0, 2, 2, 0x28, 0x7e];
     for n in 1..=bytes.len() {
         assert!(opened(&mut stream(), &bytes, n).is_err());
+        assert!(
+            opened(&mut stream(), &ends, n).is_err(),
+            "{n}: with its first byte"
+        );
     }
 }
 
