@@ -1,7 +1,8 @@
 """Settings of TLS: their keys, RocketMQ's `tls.properties`, and what they are together.
 
 RocketMQ's names, from TlsSystemConfig. There they are system properties; `tls.server.mode`,
-`tls.enable` and `tls.config.file` are nothing else, and the file has the others and wins (TlsHelper).
+`tls.enable` and `tls.config.file` are nothing else, and the file has the others and wins
+(TlsHelper).
 """
 
 from __future__ import annotations
@@ -94,8 +95,8 @@ class TlsClientSettings:
 
     enable: bool = False
     test_mode: bool | None = None
-    """The server is not verified, and no certificate is sent. None: so it is if no file is named and
-    `auth_server` is not asked for."""
+    """The server is not verified, and no certificate is sent. None: so it is if no file is named
+    and `auth_server` is not asked for."""
     key_path: str = ""
     key_password: str = field(default="", repr=False)
     cert_path: str = ""
@@ -123,8 +124,8 @@ def read_tls_properties(path: Path) -> dict[str, str]:
 
 
 def server_settings(values: Mapping[str, str]) -> TlsServerSettings:
-    """Settings from keys and values; keys that are not a server's are left out. ConfigError names the
-    key at fault."""
+    """Settings from keys and values; keys that are not a server's are left out. ConfigError names
+    the key at fault."""
     return TlsServerSettings(
         mode=_choice(values, MODE, MODES, PERMISSIVE),
         test_mode=_flag(values, TEST_MODE),
@@ -151,8 +152,8 @@ def client_settings(values: Mapping[str, str]) -> TlsClientSettings:
 
 
 def with_file(values: Mapping[str, str]) -> dict[str, str]:
-    """`values` and those of the file that `tls.config.file` names; the file wins, as in RocketMQ. The
-    default file may be absent. ConfigError as `read_tls_properties`."""
+    """`values` and those of the file that `tls.config.file` names; the file wins, as in RocketMQ.
+    The default file may be absent. ConfigError as `read_tls_properties`."""
     named = _path(values, CONFIG_FILE)
     if not named and not DEFAULT_CONFIG_FILE.is_file():
         return dict(values)

@@ -1,4 +1,4 @@
-"""Credentials and TLS in a session: reads through brokers, the sink, a table; and what Spark shows."""
+"""Credentials and TLS in a session: reads through brokers, the sink, a table; what Spark shows."""
 
 from __future__ import annotations
 
