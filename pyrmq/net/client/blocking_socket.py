@@ -61,7 +61,7 @@ def open_socket(address: Address, tls: Tls | None) -> socket.socket | TlsSocket:
         return plain
     opened: socket.socket = plain
     try:
-        # What may fail goes before wrap_socket, and behind it: within it the socket would stay open.
+        # What may fail goes before wrap_socket and behind it: within it the socket stays open.
         host = tls.host_of(address[0])
         host.encode("idna")
         opened = secured = context.wrap_socket(

@@ -70,6 +70,7 @@ def _make(tls: Tls) -> ssl.SSLContext:
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.check_hostname = tls.check_hostname and not tls.insecure
     if tls.insecure:
+        log.warning("TLS verifies nothing: anybody on the way can read and change all data")
         context.verify_mode = ssl.CERT_NONE
     elif tls.ca is None:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)

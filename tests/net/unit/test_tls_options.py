@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 import ssl
 from pathlib import Path
@@ -48,14 +49,16 @@ def test_a_password_is_not_shown() -> None:
     assert pickle.loads(pickle.dumps(tls)) == tls
 
 
-def test_what_a_context_verifies(ca: Authority) -> None:
+def test_what_a_context_verifies(ca: Authority, caplog: pytest.LogCaptureFixture) -> None:
     made = context_of(Tls(ca=ca.file))
     assert made.verify_mode is ssl.CERT_REQUIRED
     assert made.check_hostname
     assert made.minimum_version is ssl.TLSVersion.TLSv1_2
     assert made.cert_store_stats()["x509"] == 1
     assert not context_of(Tls(ca=ca.file, check_hostname=False)).check_hostname
-    nothing = context_of(Tls(insecure=True))
+    with caplog.at_level(logging.WARNING):
+        nothing = context_of(Tls(insecure=True, server_hostname="of this test"))
+    assert "TLS verifies nothing" in caplog.text
     assert nothing.verify_mode is ssl.CERT_NONE
     assert not nothing.check_hostname
     assert context_of(Tls()).verify_mode is ssl.CERT_REQUIRED
