@@ -1,4 +1,4 @@
-"""With access control a session answers what was granted to who signed it; all else is a command."""
+"""With access control a session answers what was granted to who signed it, and nothing else."""
 
 from __future__ import annotations
 
@@ -177,7 +177,9 @@ def test_a_topic_that_is_written_with_escapes(rig: Rig) -> None:
         assert written in header
         raw = (4 + len(header) + 5).to_bytes(4) + len(header).to_bytes(4) + header + raw[-5:]
         answers = FrameReader().feed(rig.session.feed_bytes(raw, NOW) or b"")
-        assert (len(answers), subjects(rig.session)) == ((1, []) if topic == "A" else (0, ["alice"]))
+        assert (len(answers), subjects(rig.session)) == (
+            (1, []) if topic == "A" else (0, ["alice"])
+        )
 
 
 @pytest.mark.parametrize("first", ["T", "New"])

@@ -58,7 +58,10 @@ def subject_of_frame(session: Session, data: bytes) -> str | None:
 @pytest.mark.parametrize("serialize", [JSON, BINARY])
 @pytest.mark.parametrize(
     ("token", "proof"),
-    [({}, "unEJquYqbAuoGwa4bpx8b12cp/E="), ({"SecurityToken": "tok"}, "ibMx3XQKIVn20Bzse1fODNyOZCU=")],
+    [
+        ({}, "unEJquYqbAuoGwa4bpx8b12cp/E="),
+        ({"SecurityToken": "tok"}, "ibMx3XQKIVn20Bzse1fODNyOZCU="),
+    ],
 )
 def test_as_java_signs(serialize: int, token: dict[str, str], proof: str) -> None:
     ring = Keyring()
@@ -98,7 +101,8 @@ def test_who_cannot_be_verified(session: Session, serialize: int) -> None:
     ]
     bad += [
         replace(good, ext=good.ext | {"Signature": other})
-        for other in ("", "=", proof[:-1], proof + "=", proof.swapcase(), proof[1:] + "=", "é" * 14, "A" * 65536)
+        for other in ("", "=", proof[:-1], proof + "=", proof.swapcase(), proof[1:] + "=", "é" * 14,
+                      "A" * 65536)
     ]  # fmt: skip
     for command in bad:
         assert subject_of(session, command) is None, command.ext
@@ -284,7 +288,9 @@ values = st.text(st.characters(codec="utf-8"), max_size=80)
 
 
 @given(
-    st.dictionaries(names.filter(lambda n: n not in ("AccessKey", "Signature")), values, max_size=20),
+    st.dictionaries(
+        names.filter(lambda n: n not in ("AccessKey", "Signature")), values, max_size=20
+    ),
     st.binary(max_size=300),
     st.sampled_from([JSON, BINARY]),
     st.booleans(),
