@@ -94,6 +94,11 @@ def main() -> None:
     parser.add_argument("--load", action="append", choices=LOADS)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument(
+        "--both-signed",
+        action="store_true",
+        help="sign those to the first server too: the cost of verifying alone",
+    )
     options = parser.parse_args()
     require_release_build()
     with server("-m", "pyrmq") as plain, server(str(Path(__file__)), GUARDED) as guarded:
@@ -101,7 +106,7 @@ def main() -> None:
         for load in options.load or LOADS:
             rates, cpus = [], []
             for turn in range(options.rounds):
-                pair = [(plain, None), (guarded, USER)]
+                pair = [(plain, USER if options.both_signed else None), (guarded, USER)]
                 found = [
                     measure(load, at, user, options.seconds)
                     for at, user in (pair if turn % 2 else reversed(pair))

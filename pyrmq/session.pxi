@@ -345,7 +345,8 @@ cdef class Session:
         """Has requests that `subject` has signed answered in `feed` from now on, if they need one of
         these `rights` to `resource`: ACCESS_SEND (sends to this topic, of every kind but to %RETRY%
         topics), ACCESS_END (ends of transactions whose messages go to this topic, and that name it).
-        Until the keyring is changed or revoked. ValueError without a keyring, and for other rights."""
+        Until the keyring is changed or revoked: call it at once when that is decided, as a change in
+        between would not count. ValueError without a keyring, and for other rights."""
         cdef pyrmq_bytes subject_text, resource_text
         cdef int32_t rc
         if not 0 < rights <= ACCESS_SEND | ACCESS_END:

@@ -144,8 +144,9 @@ class Guard:
             if command.code in self._rules.unsigned:
                 return ""
             return self._refused(connection, command, None, UNSIGNED)
-        if command.subject == name and self._access.users.get(name) is not None:
-            return name  # the engine has verified it, with a secret key of a user that is enabled
+        user = self._access.users.get(name)
+        if command.subject == name and user is not None and user.is_enabled:
+            return name  # the engine has verified the signature
         known = self._of(connection)
         wait = 0.0 if name in known.proven else self._failures.refused_for(connection.peer, name)
         if wait == 0:

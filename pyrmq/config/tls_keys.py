@@ -36,8 +36,8 @@ class TlsKeys:
     tls_test_mode_enable: str = key(
         "",
         "true: the certificate is made at the start, self-signed, and nobody is verified, also "
-        "where this server connects to others. Empty: the certificate is so if no file is named and the "
-        "mode is not enforcing.",
+        "where this server connects to others. Empty: the certificate is so if no file is named "
+        "and the mode is not enforcing.",
         name=tls.TEST_MODE,
         check=_flag,
         values="true, false",

@@ -1,7 +1,7 @@
 //! Requests that are signed, for brokers with access control. [AclClientRPCHook, AclUtils]
 
-use crate::frame::Field;
-use crate::frame::Value::{Int, Text};
+use crate::field::Field;
+use crate::field::Value::{Int, Text};
 use pyrmq_format::push_int;
 use pyrmq_sign::{Job, Key, MOST, SIGNATURE, encode, macs};
 use std::fmt;

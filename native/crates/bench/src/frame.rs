@@ -4,6 +4,7 @@
 //! big-endian. Headers are JSON in the key order of the Java client, or RocketMQ's binary form.
 
 use crate::credentials::{Credentials, values};
+pub use crate::field::{Field, Value};
 use pyrmq_format::push_int;
 
 pub const SEND_MESSAGE_V2: i32 = 310;
@@ -24,15 +25,6 @@ pub const FIRST_OPAQUE: i32 = 1_000_000_000;
 const MAX_TOTAL: usize = (16 << 20) - 4;
 const VERSION: i32 = 479;
 pub const HEAD: usize = 8;
-
-/// A value of an ext field.
-#[derive(Clone, Copy)]
-pub enum Value<'a> {
-    Text(&'a str),
-    Int(i64),
-}
-
-pub type Field<'a> = (&'static str, Value<'a>);
 
 /// A request, but its opaque and body.
 pub struct Request<'a> {

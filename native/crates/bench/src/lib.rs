@@ -17,6 +17,7 @@ mod conn;
 mod consume;
 mod credentials;
 mod delivery;
+mod field;
 pub mod floor;
 mod frame;
 mod hdr_log;

@@ -1,6 +1,6 @@
 //! Base64 of signatures: RFC 4648's first alphabet, padded, on one line.
 
-use crate::key::MAC;
+use crate::state::MAC;
 use subtle::ConstantTimeEq;
 
 /// Bytes of a signature as text.
@@ -11,10 +11,10 @@ pub fn encode(mac: &[u8; MAC]) -> [u8; SIGNATURE] {
     let mut padded = [0; MAC + 1];
     padded[..MAC].copy_from_slice(mac);
     let mut out = [0; SIGNATURE];
-    for (text, bytes) in out.chunks_exact_mut(4).zip(padded.chunks_exact(3)) {
-        let bits = u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]]);
-        for (i, letter) in text.iter_mut().enumerate() {
-            *letter = ALPHABET[(bits >> (18 - 6 * i) & 63) as usize];
+    for n in 0..SIGNATURE / 4 {
+        let bits = u32::from_be_bytes([0, padded[3 * n], padded[3 * n + 1], padded[3 * n + 2]]);
+        for i in 0..4 {
+            out[4 * n + i] = ALPHABET[(bits >> (18 - 6 * i) & 63) as usize];
         }
     }
     out[SIGNATURE - 1] = b'=';

@@ -1,14 +1,12 @@
 //! A secret key, ready to sign with.
 
 use crate::message::Message;
+use crate::state::{BLOCK, MAC, State, bytes};
 use sha1::block_api::compress;
 use std::fmt;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroize;
 
-/// Bytes of a signature before it is written in base64.
-pub const MAC: usize = 20;
-pub(crate) const BLOCK: usize = 64;
 /// Where SHA-1 begins. [FIPS 180-4 section 5.3.1]
 const START: State = [
     0x6745_2301,
@@ -17,8 +15,6 @@ const START: State = [
     0x1032_5476,
     0xc3d2_e1f0,
 ];
-
-pub(crate) type State = [u32; 5];
 
 /// SHA-1 behind the first block of the inner and of the outer hash. Whoever has these can sign, but
 /// does not know the secret.
@@ -103,12 +99,4 @@ fn hash(mut state: State, mut message: Message<'_>) -> State {
         compress(&mut state, &[*message.next()]);
     }
     state
-}
-
-pub(crate) fn bytes(state: &State) -> [u8; MAC] {
-    let mut out = [0; MAC];
-    for (place, word) in out.chunks_exact_mut(4).zip(state) {
-        place.copy_from_slice(&word.to_be_bytes());
-    }
-    out
 }

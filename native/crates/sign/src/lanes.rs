@@ -1,8 +1,9 @@
 //! SHA-1 of sixteen messages side by side, with AVX-512: each has a lane of 32 bits.
 
-use crate::key::{BLOCK, Key, MAC, State, bytes};
-use crate::many::{Job, MOST};
+use crate::job::{Job, MOST};
+use crate::key::Key;
 use crate::message::Message;
+use crate::state::{BLOCK, MAC, State, bytes};
 use std::arch::x86_64::*;
 
 /// So few messages are faster one by one.

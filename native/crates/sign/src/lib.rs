@@ -4,12 +4,16 @@
 //! `macs` makes many at once: `lanes` hashes sixteen messages side by side where the processor can.
 
 mod base64;
+mod job;
 mod key;
 #[cfg(target_arch = "x86_64")]
 mod lanes;
 mod many;
 mod message;
+mod state;
 
 pub use base64::{SIGNATURE, encode, is_signature};
-pub use key::{Key, MAC};
-pub use many::{Job, MOST, macs};
+pub use job::{Job, MOST};
+pub use key::Key;
+pub use many::macs;
+pub use state::MAC;

@@ -3,18 +3,8 @@
 //! SHA-1 is one long chain, so a processor mostly waits within one message. Sixteen messages side by
 //! side take a fraction of the time, also of that with the processor's own instructions for SHA-1.
 
-use crate::key::{Key, MAC};
-
-/// A message to be signed: `head` followed by `body`.
-#[derive(Clone, Copy)]
-pub struct Job<'a> {
-    pub key: &'a Key,
-    pub head: &'a [u8],
-    pub body: &'a [u8],
-}
-
-/// Jobs of one call at most.
-pub const MOST: usize = 16;
+use crate::job::{Job, MOST};
+use crate::state::MAC;
 
 /// The signatures of up to `MOST` jobs, in their order; of more jobs the first ones.
 pub fn macs(jobs: &[Job<'_>]) -> [[u8; MAC]; MOST] {

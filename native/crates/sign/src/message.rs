@@ -1,6 +1,6 @@
 //! A message of two parts as the blocks of SHA-1 that it is hashed in.
 
-use crate::key::BLOCK;
+use crate::state::BLOCK;
 
 /// `head` and `body` lie apart: a block that has bytes of both, or the padding, is put together in
 /// `joined`; the others are read where they lie.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::key::Key;
 use hmac::{Hmac, KeyInit, Mac};
 use proptest::prelude::*;
 use sha1::Sha1;

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from pyrmq.engine import (
     ACCESS_END,
@@ -20,11 +23,13 @@ from pyrmq.engine import (
     Store,
     Transactions,
 )
-from tests.net.unit.session.exchange import new_session
+from tests.net.unit.session.exchange import Exchange, exchanges, new_session, serving
 from tests.net.unit.session.signing import NOW, SECRETS, feed, sign, subjects
+from tests.net.unit.session.test_pieces import GARBAGE, cut
 from tests.store.tools import data
 from tests.support.client import SEND_MESSAGE, batch_command, pull_command, send_command
 from tests.support.records import decode_records
+from tests.support.thorough import examples
 from tests.support.transactions import COMMIT, ROLLBACK, end_command, half_command, stored_half
 from tests.support.wire import BINARY, FLAG_ONEWAY, JSON, Command, FrameReader, encode
 
@@ -332,3 +337,36 @@ def test_a_pull_that_nobody_has_signed_is_granted_to_nobody(rig: Rig) -> None:
     grant_pull(rig, pull)
     assert not rig.is_answered(pull)
     assert not rig.is_answered(sign(pull))
+
+
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    exchanges(),
+    st.sets(st.integers(0, 11)),
+    st.sampled_from([b"", b"", *GARBAGE.values()]),
+    st.lists(st.integers(0, 1 << 20), max_size=10),
+)
+def test_without_rights_all_is_handed_over_as_it_came(
+    frames: list[bytes], signed: set[int], garbage: bytes, places: list[int]
+) -> None:
+    """Of any stream, cut anywhere, also behind and in front of frames that break the protocol."""
+    frames = [
+        encode(sign(FrameReader().feed(frame)[0])) if n in signed else frame
+        for n, frame in enumerate(frames)
+    ]
+    stream = b"".join(frames) + garbage
+    with tempfile.TemporaryDirectory() as folder, serving(Path(folder)) as (store, _):
+        keyring = Keyring()
+        keyring.replace(SECRETS)
+        expected = Exchange(store, Listener())
+        expected.feed(stream)
+        for pieces in ([stream], cut(stream, places)):
+            for as_server in (False, True):
+                exchange = Exchange(store, Listener(store.native, keyring=keyring))
+                if as_server:
+                    exchange.feed_as_server(pieces)
+                else:
+                    for piece in pieces:
+                        exchange.feed(piece)
+                assert exchange.outcome() == expected.outcome()
+        assert expected.outcome().stored == []
