@@ -22,7 +22,9 @@ from pyrmq.net.server.unconfirmed import GroupCommit, Unconfirmed
 log = logging.getLogger(__name__)
 
 BUFFER = 128 * 1024
-"""Bytes of one receive: also the bound on native time per feed. 64 requests of 1 KiB at once are 88 KB."""
+"""Bytes of one receive: also the bound on native time per feed.
+
+64 requests of 1 KiB that come at once are 88 KB."""
 
 
 class Feeder:
