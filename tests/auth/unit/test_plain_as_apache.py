@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyrmq.auth.plain.access import AccessDeniedError, PlainAccess
-from pyrmq.net.client.requests import Credentials
+from pyrmq.net.client.credentials import Credentials
 
 DATA = Path(__file__).parents[2] / "support" / "data" / "access_apache_4_9.json"
 RECORD: dict[str, Any] = json.loads(DATA.read_text("utf-8"))

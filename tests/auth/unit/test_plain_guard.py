@@ -10,24 +10,26 @@ import pytest
 import trio
 import trio.testing
 
+from pyrmq.auth.guard import Kind
 from pyrmq.auth.plain.access import PlainAccess
-from pyrmq.auth.plain.guard import LOG_INTERVAL, Guard, host_of
-from pyrmq.net.client.requests import Credentials
+from pyrmq.auth.plain.guard import LOG_INTERVAL, PlainGuard, host_of
+from pyrmq.net.client.credentials import Credentials
 from pyrmq.net.command import Response
+from pyrmq.net.server.connection import Connection
 
 SEND, RUNTIME_INFO = 310, 28
 CREDENTIALS = Credentials("producer1", "secret-of-producer")
 
 
 @pytest.fixture
-def guard(tmp_path: Path) -> Guard:
+def guard(tmp_path: Path) -> PlainGuard:
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "plain_acl.yml").write_text(
         "globalWhiteRemoteAddresses: [10.9.9.*, 'fd00::*']\n"
         "accounts:\n"
         "- {accessKey: producer1, secretKey: secret-of-producer, topicPerms: [T=PUB]}\n"
     )
-    return Guard(PlainAccess(tmp_path))
+    return PlainGuard(PlainAccess(tmp_path))
 
 
 def _connection(peer: str = "203.0.113.7:4000") -> Any:
@@ -35,21 +37,33 @@ def _connection(peer: str = "203.0.113.7:4000") -> Any:
 
 
 def _command(code: int, ext: dict[str, str], *, signs: bool = True) -> Any:
+    """As a session hands it over, which has verified the signature."""
     signed = CREDENTIALS.signed(ext, b"x") if signs else ext
-    return SimpleNamespace(code=code, ext=signed, body=b"x", version=479)
+    subject = CREDENTIALS.access_key if signs else None
+    return SimpleNamespace(code=code, ext=signed, body=b"x", version=479, subject=subject)
 
 
-def _run(guard: Guard, command: Any, peer: str = "203.0.113.7:4000") -> Response | str:
+class _Grants:
+    def __init__(self) -> None:
+        self.told: list[tuple[str, Kind, str]] = []
+
+    def grant(self, connection: Connection, subject: str, kind: Kind, topic: str) -> None:
+        self.told.append((subject, kind, topic))
+
+    def revoke(self) -> None:
+        self.told.clear()
+
+
+def _run(guard: PlainGuard, command: Any, peer: str = "203.0.113.7:4000") -> Response | str:
     """What the processor behind the guard answers, or the refusal."""
-    reached = Response(remark="reached")
-    answer = guard.guarded({command.code: lambda *_: reached})[command.code](
-        _connection(peer), command
-    )
-    assert isinstance(answer, Response)
-    return "reached" if answer is reached else answer
+    connection = _connection(peer)
+    name = guard.identify(connection, command)
+    if isinstance(name, Response):
+        return name
+    return guard.authorize(connection, command, name) or "reached"
 
 
-async def test_what_reaches_a_processor(guard: Guard) -> None:
+async def test_what_reaches_a_processor(guard: PlainGuard) -> None:
     assert _run(guard, _command(SEND, {"b": "T"})) == "reached"
     assert _run(guard, _command(RUNTIME_INFO, {})) == "reached"
     assert _run(guard, _command(25, {}, signs=False), "10.9.9.1:1") == "reached"
@@ -65,7 +79,7 @@ async def test_what_reaches_a_processor(guard: Guard) -> None:
         assert (refused.remark or "").startswith("AclException: ")
 
 
-async def test_both_steps(guard: Guard) -> None:
+async def test_both_steps(guard: PlainGuard) -> None:
     """As a server takes them: the body may be gone between them."""
     command = _command(SEND, {"b": "T"})
     assert guard.identify(_connection(), command) == "producer1"
@@ -78,11 +92,14 @@ async def test_both_steps(guard: Guard) -> None:
     assert guard.authorize(_connection("10.9.9.1:1"), _command(25, {}), "") is None
 
 
-async def test_what_is_granted(guard: Guard) -> None:
-    told: list[tuple[str, int, str]] = []
-    granting = Guard(guard._access, lambda _, name, code, topic: told.append((name, code, topic)))
-    assert _run(granting, _command(SEND, {"b": "T"})) == "reached"
-    assert _run(granting, _command(37, {"topic": "T"})) == "reached"
+async def test_what_is_granted(guard: PlainGuard) -> None:
+    grants = _Grants()
+    granting = PlainGuard(guard._access, grants)
+    both = [("producer1", kind, "T") for kind in Kind]
+    for code, ext in ((SEND, {"b": "T"}), (37, {"topic": "T"})):
+        assert _run(granting, _command(code, ext)) == "reached"
+        assert grants.told == both
+        grants.revoke()
     assert _run(granting, _command(37, {})) == "reached"
     assert _run(granting, _command(RUNTIME_INFO, {})) == "reached"
     for command, peer in (
@@ -92,11 +109,13 @@ async def test_what_is_granted(guard: Guard) -> None:
         (_command(SEND, {"b": "T"}, signs=False), "10.9.9.1:1"),  # everybody may, from there
     ):
         _run(granting, command, peer)
-    assert told == [("producer1", SEND, "T"), ("producer1", 37, "T")]
+    assert grants.told == []
+    assert _run(granting, _command(SEND, {"b": "Other"}), "10.9.9.1:1") == "reached"
+    assert grants.told == [("producer1", kind, "Other") for kind in Kind]
 
 
 async def test_refusals_are_logged_now_and_then(
-    guard: Guard, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+    guard: PlainGuard, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(100):
         _run(guard, _command(SEND, {"b": "Other\x1b"}))

@@ -12,7 +12,7 @@ from pyrmq.bench.options import Options
 from pyrmq.bench.run import run
 from pyrmq.broker import assembly
 from pyrmq.engine import Command, Keyring, Listener
-from pyrmq.net.client.requests import Credentials
+from pyrmq.net.client.credentials import Credentials
 from pyrmq.net.server.connection import Connection
 from pyrmq.net.server.dispatch import Dispatcher
 from pyrmq.server import Running

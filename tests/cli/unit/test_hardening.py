@@ -51,10 +51,10 @@ SAFE = {
 
 def test_the_defaults_on_an_open_address() -> None:
     assert _serious(_found({})) == {
-        "authenticationEnabled", "adminAddressAllowList", "tls.server.mode",
+        "authenticationEnabled", "adminAddressAllowList", "tls.server.certPath",
     }  # fmt: skip
     assert _serious(_found({}, namesrv=True)) == {
-        "authenticationEnabled", "adminAddressAllowList", "tls.server.mode",
+        "authenticationEnabled", "adminAddressAllowList", "tls.server.certPath",
     }  # fmt: skip
 
 
@@ -188,7 +188,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "serious  authenticationEnabled=false\n" in done.output
     assert "why: whoever reaches port 12000 on 0.0.0.0 " in done.output
-    assert done.output.splitlines()[-1] == "3 serious, 3 advice"
+    assert done.output.splitlines()[-1] == "3 serious, 4 advice"
     rows = json.loads(_check(str(conf), "-o", "json").output)
     assert len(rows) == 6
     assert rows[0].keys() == {"severity", "key", "value", "set", "why"}
