@@ -30,6 +30,8 @@ from tests.support.waiting import eventually_trio
 from tests.support.wire import Command as Request
 
 ECHO = RequestCode.REGISTER_BROKER  # its body may be as long as a frame
+LARGE = RequestCode.GET_KV_CONFIG
+LARGE_BODY = bytes(range(256)) * 4096
 PLAIN_HELLO = encode_request(ECHO, 1)
 CLIENT_HELLO = bytes.fromhex("16030100c8010000c40303")
 T = TypeVar("T")
@@ -39,6 +41,10 @@ async def echo(connection: Connection, command: Command) -> Response:
     return Response(body=command.body)
 
 
+def large(connection: Connection, command: Command) -> Response:
+    return Response(body=LARGE_BODY)
+
+
 @asynccontextmanager
 async def serving(
     settings: TlsServerSettings, tls: ServerTls | None = None
@@ -46,7 +52,7 @@ async def serving(
     tls = tls or ServerTls("test", settings)
     listener = Listener(None, tls=tls.context)
     sockets = open_listeners("127.0.0.1", 0)
-    server = RemotingServer("test", sockets, {ECHO: echo}, listener, tls=tls)
+    server = RemotingServer("test", sockets, {ECHO: echo, LARGE: large}, listener, tls=tls)
     with trio.fail_after(100):
         async with trio.open_nursery() as nursery:
             await nursery.start(server.run)
@@ -221,23 +227,19 @@ async def test_a_stop_is_told() -> None:
 
 
 async def test_what_a_client_does_not_read_waits(authority: Authority) -> None:
-    """Its answers wait sealed or plain, requests of others go on, and it gets all of them."""
-    body = bytes(range(256)) * 4096
-    count = 24
+    """Its answers wait, sealed and plain, requests of others go on, and it gets all of them."""
+    count = 40
 
     def slow(server: RemotingServer) -> Client:
         client = Client(server.address, tls=trusting(authority))
-        for _ in range(4):
-            client.post(Request(ECHO, {}, body))
+        for _ in range(count):
+            client.post(Request(LARGE, {}))
         return client
 
-    def rest(client: Client) -> int:
-        for _ in range(count - 4):
-            client.post(Request(ECHO, {}, body))
-            assert client.receive().body == body
-        for _ in range(4):
-            assert client.receive().body == body
-        return count
+    def rest(client: Client) -> list[int]:
+        answers = [client.receive() for _ in range(count)]
+        assert {answer.body for answer in answers} == {LARGE_BODY}
+        return [answer.opaque for answer in answers]
 
     async with serving(files(authority)) as server:
         client = await blocking(slow, server)
@@ -245,7 +247,7 @@ async def test_what_a_client_does_not_read_waits(authority: Authority) -> None:
             waiting = lambda: any(c.out for c in server.connections.values())  # noqa: E731
             await eventually_trio(waiting, "answers wait")
             assert await blocking(said, server, trusting(authority)) == b"body"
-            assert await blocking(rest, client) == count
+            assert await blocking(rest, client) == list(range(1, count + 1))
             await eventually_trio(lambda: not waiting(), "all are taken")
 
 

@@ -220,6 +220,8 @@ pub fn tls(corpus: &Corpus) {
     corpus.add("tls", "hello", &hello);
     corpus.add("tls", "twice", &[hello, hello].concat());
     corpus.add("tls", "alert", &[0x15, 3, 3, 0, 2, 2, 40]);
+    let in_message = [22, 3, 3, 0, 2, 2, 40, 21, 3, 3, 0, 2, 2, 40, 126];
+    corpus.add("tls", "alert_in_message", &in_message);
     let mut plain = vec![0];
     plain.extend(SEND.bytes());
     corpus.add("tls", "short", &plain);
