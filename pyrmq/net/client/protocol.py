@@ -76,6 +76,7 @@ SPEAKS_TLS = "it speaks TLS on this port: turn TLS on here as well"
 PEERS = (CloseReason.HUNG_UP, CloseReason.FAILED)
 """Ends that are the peer's wish, as far as is known here."""
 MAY_WANT_TLS = "a server that accepts only TLS does so"
+MAY_REFUSE = "a server that refuses the client's certificate, or wants one, does so"
 TLS_RECORDS = range(0x14, 0x18)
 """The first bytes of records of TLS."""
 SILENCE = 0.1
@@ -149,8 +150,8 @@ class ClientProtocol:
         plain: bool = True,
     ) -> None:
         self.name = name
-        self._unheard = plain
-        """Whether the peer has said nothing yet, on a connection without TLS."""
+        self._plain, self._unheard = plain, True
+        """`_unheard`: the peer has said nothing yet."""
         self.closed: Closed | None = None
         """How the connection ended."""
         self.server_requests = self.server_request_bytes = 0
@@ -289,7 +290,7 @@ class ClientProtocol:
         """Whether what came first is an alert or another record of TLS: as the length of a frame it
         would be 320 MiB and more."""
         self._unheard = False
-        return len(data) > 1 and data[0] in TLS_RECORDS and data[1] == 3
+        return self._plain and len(data) > 1 and data[0] in TLS_RECORDS and data[1] == 3
 
     def _arrived(self, now: float) -> int:
         self._received_at = now
@@ -356,7 +357,8 @@ class ClientProtocol:
         if self.closed is not None:
             return []
         if reason in PEERS and self._unheard and self._opaque:
-            text = f"{text or reason.value}, before it answered anything; {MAY_WANT_TLS}"
+            hint = MAY_WANT_TLS if self._plain else MAY_REFUSE
+            text = f"{text or reason.value}, before it answered anything; {hint}"
         elif not text:
             text = reason.value
         elif reason is CloseReason.PROTOCOL:

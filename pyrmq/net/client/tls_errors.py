@@ -39,12 +39,12 @@ ENDED = (
 
 
 def tls_error_text(error: BaseException, tls: Tls | None, host: str) -> str:
-    """`error` is what a handshake or a read raised, `tls` None if it is not known any more."""
+    """`error` is what a handshake raised; or, with `tls` None, what was raised later."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _unverified(error, tls.host_of(host) if tls else host)
     reason = getattr(error, "reason", None) or ""
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError):
-        return ENDED
+        return ENDED if tls is not None else "the other end hung up"
     if reason in VERSIONS:
         return "the server speaks no TLS 1.2 or newer"
     if reason in PLAIN:
@@ -58,7 +58,7 @@ def tls_error_text(error: BaseException, tls: Tls | None, host: str) -> str:
         return f"the server refused the connection ({alert})"
     if isinstance(error, ssl.SSLError):
         return str(reason).replace("_", " ").lower() or str(error)
-    return ENDED
+    return ENDED if tls is not None else str(error)
 
 
 def _unverified(error: ssl.SSLCertVerificationError, host: str) -> str:

@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -160,7 +161,7 @@ async def test_a_client_with_a_certificate_of_others(
         secure.maximum_version = most
         with SocketServer(Echo(), secure).serving() as where:
             tls = Tls(ca=ca.file, cert=own.cert, key=own.key)
-            with pytest.raises(ConnectError, match="the server refused the client's certificate"):
+            with pytest.raises(ConnectError, match=r"refuse[sd] the client's certificate"):
                 await ask(where, tls, b"x")
 
 
@@ -255,6 +256,22 @@ async def test_a_handshake_that_breaks_off(ask: Ask, ca: Authority) -> None:
 
     with raw(begin) as where, pytest.raises(ConnectError, match="during the TLS handshake"):
         await ask(where, Tls(ca=ca.file), b"x")
+
+
+async def test_a_reset_may_hide_that_a_certificate_was_refused(ask: Ask, ca: Authority) -> None:
+    """In TLS 1.3 the client sends before it is refused; what was not read resets the connection."""
+
+    def refuse(connection: socket.socket) -> None:
+        with secure.wrap_socket(connection, server_side=True) as secured:
+            secured.recv(1)
+            secured.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    secure = ca.issue(HOST).serving()
+    with raw(refuse) as where, pytest.raises(ConnectError) as caught:
+        await ask(where, Tls(ca=ca.file), b"x")
+    text = "before it answered anything; a server that refuses the client's certificate, or wants"
+    assert text in str(caught.value)
+    assert "handshake" not in str(caught.value)
 
 
 async def test_an_end_without_a_word_is_an_end(ca: Authority) -> None:
