@@ -60,8 +60,13 @@ def bodies(size: str, files: Sequence[Path] = (), compression: str = "none") -> 
         found = [text[:n] for n in wanted]
     if sum(map(len, found)) > MOST_ALL:
         raise OptionError(f"bodies of more than {MOST_ALL >> 20} MiB in all")
+    return packed(found, compression)
+
+
+def packed(found: list[bytes], compression: str) -> list[bytes]:
+    """As clients compress them."""
     if compression == "zlib":
-        found = [zlib.compress(body, COMPRESS_LEVEL) for body in found]
+        return [zlib.compress(body, COMPRESS_LEVEL) for body in found]
     return found
 
 

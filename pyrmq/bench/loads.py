@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pyrmq.bench.bodies import bodies
+from pyrmq.bench.bodies import bodies, packed
 from pyrmq.bench.options import AT_A_RATE, DELAY_LEVELS, OptionError, Options, parse_time
 from pyrmq.bench.result import BenchError
 from pyrmq.bench.where import Places
@@ -15,14 +15,21 @@ Role = dict[str, Any]
 """A role as the engine wants it: see native/crates/bench/src/config.rs."""
 
 
-def producer(options: Options, places: Places, topics: list[str]) -> Role:
+def producer(
+    options: Options, places: Places, topics: list[str], files: list[bytes] | None = None
+) -> Role:
+    """`files`: what the payload files have, if they were read already."""
+    if files is not None and options.payload_files:
+        payloads = packed(files, options.compression)
+    else:
+        payloads = bodies(options.size, options.payload_files, options.compression)
     kind = options.load if options.load in KINDS else "send"
     return {
         **_common(options, options.connections),
         "kind": kind,
         "delay": (options.delay_level, _delay_ms(options, places)),
         "rate": options.rate,
-        "payloads": bodies(options.size, options.payload_files, options.compression),
+        "payloads": payloads,
         "targets": [target for topic in topics for target in places.write[topic]],
     }
 
@@ -87,12 +94,12 @@ def _delay_ms(options: Options, places: Places) -> int:
         ) from None
 
 
-def roles(options: Options, places: Places) -> list[Role]:
-    """Of every load but `mixed`."""
+def roles(options: Options, places: Places, files: list[bytes] | None = None) -> list[Role]:
+    """Of every load but `mixed`. `files`: see `producer`."""
     topics = options.topic_names()
     if options.load in ("pull", "push"):
         return [consumer(options, places, topics, options.connections)]
-    found = [producer(options, places, topics)]
+    found = [producer(options, places, topics, files)]
     if options.load in AT_A_RATE:
         found.append(consumer(options, places, topics, options.consumers))
     elif options.verify:

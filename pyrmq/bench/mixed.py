@@ -189,14 +189,16 @@ class Mixed:
         own.subscription = table.get("tags", "*")
         return own
 
-    def roles(self, options: Options, places: Places) -> list[Role]:
+    def roles(
+        self, options: Options, places: Places, files: list[bytes] | None = None
+    ) -> list[Role]:
         """With the command line's options where the file says nothing. OptionError if their bodies
-        are more than is kept."""
+        are more than is kept. `files`: see `producer`."""
         found = []
         kept = 0
         for table in self.producers:
             own = self._producer(options, table)
-            found.append(producer(own, places, self._topics(table)))
+            found.append(producer(own, places, self._topics(table), files))
             kept += sum(map(len, found[-1]["payloads"]))
             if kept > MOST_ALL:
                 raise OptionError(f"{self.where}: bodies of more than {MOST_ALL >> 20} MiB in all")

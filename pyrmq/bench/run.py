@@ -57,12 +57,14 @@ def run(options: Options, progress: Progress | None = None) -> Result:
     options.check()
     mixed = None
     content: dict[str, Any] = {}
+    made: list[bytes] | None = None
     if options.file:
         mixed = Mixed.read(options.file, options.topic, options.topics)
         mixed.check(options)
         content["mixed"] = mixed.content()
     if options.payload_files or options.load not in READ_ONLY:
-        made = bodies(options.size, options.payload_files)  # what is wrong is told at once
+        # What is wrong is told at once. A file is read once: it may be a pipe.
+        made = bodies(options.size, options.payload_files)
         if options.payload_files:
             content["payload"] = [{"bytes": len(b), "crc32": zlib.crc32(b)} for b in made]
     with ExitStack() as stack:
@@ -76,9 +78,9 @@ def run(options: Options, progress: Progress | None = None) -> Result:
         pops = [(options.group, topic) for topic in topics] if options.load == "pop" else []
         places = trio.run(find, options, topics, mixed.popped(options) if mixed else pops)
         if mixed:
-            found: list[Role] = mixed.roles(options, places)
+            found: list[Role] = mixed.roles(options, places, made)
         else:
-            found = roles(options, places)
+            found = roles(options, places, made)
         where = environment(places.facts, store)
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         report = _measure(config(options, found), progress)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from pyrmq.bench import bodies
 from pyrmq.bench.result import ResultFormatError, parse_result, read_result, write_file
 from pyrmq.cli import main
 from tests.bench.lying import LyingBroker
@@ -47,6 +48,30 @@ def test_a_file_that_cannot_be_written_is_told_before_the_load(
     assert code == 2
     assert f"Invalid value for {option}: {path} cannot be written" in text
     assert broker.asked == []
+
+
+@pytest.mark.parametrize("load", ["send", "mixed"])
+def test_a_payload_file_is_read_once(
+    load: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It may be a pipe, or change: the result names what was read first.
+    body, table = tmp_path / "body", tmp_path / "load.toml"
+    body.write_bytes(b"first")
+    table.write_text('[[producer]]\ntopic = "A"\n')
+    read = bodies._content
+
+    def once(path: Path) -> bytes:
+        content = read(path)
+        path.write_bytes(b"second")
+        return content
+
+    monkeypatch.setattr(bodies, "_content", once)
+    broker = LyingBroker()
+    words: list[str | Path] = [load, "--file", table] if load == "mixed" else [load]
+    with SocketServer(broker).serving() as address:
+        code, text = invoke(*words, "--address", address, "--payload-file", body, "--count", "3")
+    assert code == 0, text
+    assert {c.body for c in broker.sends} == {b"first"}
 
 
 def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
