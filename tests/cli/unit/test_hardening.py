@@ -190,7 +190,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert "why: whoever reaches port 12000 on 0.0.0.0 " in done.output
     assert done.output.splitlines()[-1] == "3 serious, 4 advice"
     rows = json.loads(_check(str(conf), "-o", "json").output)
-    assert len(rows) == 6
+    assert len(rows) == 7
     assert rows[0].keys() == {"severity", "key", "value", "set", "why"}
     conf.write_text("bindAddress=127.0.0.1\n")
     assert (_check(str(conf)).exit_code, _check(str(conf), "-o", "json").output) == (0, "[]\n")
