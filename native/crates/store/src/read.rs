@@ -528,8 +528,11 @@ fn expect(segment: &Segment, slot: &[u8], most: usize) {
     if let Some(at) = segment.place_of(phys)
         && let Some(bytes) = segment.bytes(at, size)
     {
-        for line in bytes[..size.min(most)].chunks(LINE) {
-            prefetch(line.as_ptr());
+        let (start, end) = (bytes.as_ptr(), size.min(most));
+        let mut line = 0;
+        while line < end {
+            prefetch(start.wrapping_add(line));
+            line += LINE;
         }
     }
 }
