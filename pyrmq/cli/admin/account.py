@@ -22,7 +22,7 @@ def account() -> None:
 @account.command("set")
 @session()
 @where
-@click.argument("access_key")
+@click.argument("account", metavar="ACCESS_KEY")
 @click.option("--secret", is_flag=True, help="Set the secret key: asked for, or read from stdin.")
 @click.option("--admin", is_flag=True, help="An administrator. Without it: none.")
 @click.option("--white", metavar="PATTERN", help="Addresses that need no signature; '': none.")
@@ -31,7 +31,7 @@ def account() -> None:
 @click.option("--topic", "topics", multiple=True, metavar="NAME=PERM", help="All that are listed.")
 @click.option("--group", "groups", multiple=True, metavar="NAME=PERM", help="All that are listed.")
 def set_account(
-    session: Session, access_key: str, secret: bool, admin: bool, white: str | None,
+    session: Session, account: str, secret: bool, admin: bool, white: str | None,
     default_topic: str | None, default_group: str | None, topics: tuple[str, ...],
     groups: tuple[str, ...], broker: str | None, cluster: str | None,
 ) -> None:  # fmt: skip
@@ -42,7 +42,7 @@ def set_account(
     from pyrmq.admin.accounts import PlainAccount
 
     made = PlainAccount(
-        access_key,
+        account,
         _secret() if secret else None,
         white,
         admin,
@@ -68,14 +68,14 @@ def _secret() -> str:
 @account.command("delete")
 @session(destroys=True)
 @where
-@click.argument("access_key")
+@click.argument("account", metavar="ACCESS_KEY")
 def delete_account(
-    session: Session, access_key: str, broker: str | None, cluster: str | None
+    session: Session, account: str, broker: str | None, cluster: str | None
 ) -> None:
     """Delete an account."""
-    session.confirm(f"Delete account {access_key} from {cluster or broker}?")
+    session.confirm(f"Delete account {account} from {cluster or broker}?")
     outcomes = session.run(
-        lambda api: api.accounts.delete(access_key, broker=broker, cluster=cluster)
+        lambda api: api.accounts.delete(account, broker=broker, cluster=cluster)
     )
     session.done(outcomes, "deleted")
 
