@@ -29,7 +29,7 @@ from pyrmq.broker import BrokerConfig
 from pyrmq.errors import ClientError
 from pyrmq.namesrv.config import NamesrvConfig
 from pyrmq.portal.thread import Held, Portal
-from pyrmq.server import Running, serving
+from pyrmq.server import Running, namesrv_keys, serving
 
 SMALL_LOG = 16 << 20
 """Commit-log file size of test stores, bytes."""
@@ -136,6 +136,7 @@ async def _serving(store: Path | None, settings: dict[str, Any]) -> AsyncIterato
             listen_port=0,
             bind_address="127.0.0.1",
             kv_config_path=config.store_path_root_dir / "config" / "kvConfig.json",
+            **namesrv_keys(config),
         )
         async with serving(config, namesrv) as running:
             yield running

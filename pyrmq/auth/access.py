@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from secrets import token_hex
 
 import trio
 
@@ -33,6 +34,7 @@ from pyrmq.errors import (
     ServiceNotAvailableError,
 )
 from pyrmq.model.codes import ResponseCode
+from pyrmq.net.client.credentials import Credentials
 
 CREATE_SUPER = "The super user can only be create by super user"
 UPDATE_SUPER = "The super user can only be update by super user"
@@ -56,6 +58,21 @@ class Access:
         self.acls = Acls(acls)
         self.on_changed: list[Callable[[], None]] = []
         self._lock = trio.Lock()
+
+    @property
+    def owner(self) -> str:
+        """Whose files they are, if they are another server's: then nothing is changed here."""
+        return ""
+
+    def refresh(self) -> None:
+        """Called before each check. There is nothing to do where every change is made here."""
+
+    def know_own_broker(self) -> Credentials:
+        """Has the broker of this name server be a super user, in memory; what it signs with."""
+        name, password = f"own broker {token_hex(8)}", token_hex(32)
+        # A blank: no name of a user, as check_user_name has it.
+        self.users.own_broker = User(name, password, UserType.SUPER)
+        return Credentials(name, password)
 
     def ensure_super(self, name: str, password: str) -> None:
         """Makes a super user, unless there is a user of this name. Blocking, at start only."""

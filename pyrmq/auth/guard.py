@@ -139,12 +139,13 @@ class Guard:
     def identify(self, connection: Connection, command: Command) -> Response | InTurns | str:
         """The name of the user that signed the request; "" if nobody has to. Otherwise what refuses
         it, which may take its time."""
+        self._access.refresh()
         name = command.ext.get(ACCESS_KEY)
         if not name:
             if command.code in self._rules.unsigned:
                 return ""
             return self._refused(connection, command, None, UNSIGNED)
-        user = self._access.users.get(name)
+        user = self._access.users.signer(name)
         if command.subject == name and user is not None and user.is_enabled:
             return name  # the engine has verified the signature
         known = self._of(connection)
@@ -165,7 +166,7 @@ class Guard:
 
     def _signed(self, command: Command, name: str) -> bool:
         """Whether the user of this name is there, enabled, and has signed."""
-        user = self._access.users.get(name)
+        user = self._access.users.signer(name)
         if user is None:
             as_for_a_user(command)
             return False
@@ -178,7 +179,7 @@ class Guard:
         if not self._rules.authorization or code in self._rules.unchecked:
             self._grant(connection, command, name)
             return None
-        user = self._access.users.get(name)
+        user = self._access.users.signer(name)
         if user is None or not user.is_enabled:
             return self._refused(connection, command, name, UNKNOWN if name else UNSIGNED)
         row = NEEDS.get(code)
@@ -202,7 +203,7 @@ class Guard:
         if not self._rules.authorization or command.code in self._rules.unchecked:
             return
         name = command.ext.get(ACCESS_KEY, "")
-        user = self._access.users.get(name)
+        user = self._access.users.signer(name)
         if user is not None and user.is_enabled:
             acl = self._access.acls.get(user.subject)
             if user.is_super or allows(acl, need, self._of(connection).source):
@@ -234,7 +235,7 @@ class Guard:
     def asker(self, connection: Connection, command: Command) -> Asker:
         """Who makes a request that `identify` let through. Nobody is no super user."""
         name = command.ext.get(ACCESS_KEY) or None
-        user = self._access.users.get(name) if name else None
+        user = self._access.users.signer(name) if name else None
         return Asker(name, connection.peer, user is not None and user.is_super)
 
     def _refused(

@@ -76,21 +76,30 @@ class AccessProcessor:
             )
         return Asker(None, connection.peer, True)
 
+    def _changer(self, connection: Connection, command: Command) -> Asker:
+        asker, owner = self._asker(connection, command), self._access.owner
+        if owner:
+            raise NoPermissionError(
+                f"the users and access lists here are those of {owner}: change them there (-b with "
+                "its address), or on all brokers of the cluster (-c)"
+            )
+        return asker
+
     async def create_user(self, connection: Connection, command: Command) -> Response:
         """AUTH_CREATE_USER."""
         name, change = _name(command), _user_change(command)
-        await self._access.create_user(self._asker(connection, command), name, change)
+        await self._access.create_user(self._changer(connection, command), name, change)
         return Response()
 
     async def update_user(self, connection: Connection, command: Command) -> Response:
         """AUTH_UPDATE_USER: what is not stated stays."""
         name, change = _name(command), _user_change(command)
-        await self._access.update_user(self._asker(connection, command), name, change)
+        await self._access.update_user(self._changer(connection, command), name, change)
         return Response()
 
     async def delete_user(self, connection: Connection, command: Command) -> Response:
         """AUTH_DELETE_USER, and the access list of the user."""
-        await self._access.delete_user(self._asker(connection, command), _name(command))
+        await self._access.delete_user(self._changer(connection, command), _name(command))
         return Response()
 
     def get_user(self, connection: Connection, command: Command) -> Response:
@@ -117,13 +126,13 @@ class AccessProcessor:
 
     async def create_acl(self, connection: Connection, command: Command) -> Response:
         """AUTH_CREATE_ACL: as AUTH_UPDATE_ACL, as in RocketMQ."""
-        asker = self._asker(connection, command)
+        asker = self._changer(connection, command)
         await self._access.update_acl(asker, "createAcl", _acl(command))
         return Response()
 
     async def update_acl(self, connection: Connection, command: Command) -> Response:
         """AUTH_UPDATE_ACL: adds entries, or replaces those of the same resources."""
-        asker = self._asker(connection, command)
+        asker = self._changer(connection, command)
         await self._access.update_acl(asker, "updateAcl", _acl(command))
         return Response()
 
@@ -136,7 +145,7 @@ class AccessProcessor:
             resource = Resource.parse(text) if text.strip() else None
         except InvalidParameterError as e:
             raise NoPermissionError(str(e)) from None
-        asker = self._asker(connection, command)
+        asker = self._changer(connection, command)
         await self._access.delete_acl(asker, subject, policy, resource)
         return Response()
 

@@ -20,18 +20,23 @@ def open_access(config: AccessKeys, users: Path, acls: Path) -> Access | None:
     if not config.has_users:
         return None
     access = Access(users, acls)
-    for pair in (
-        settings.init_user(config.init_authentication_user),
-        settings.inner_credentials(config.inner_client_authentication_credentials),
-    ):
-        if pair is not None:
-            access.ensure_super(*pair)
+    make_supers(config, access)
     if config.authentication_enabled and not access.users.supers:
         raise ConfigError(
             f"authenticationEnabled=true, but {users} has no super user that is enabled, so nobody "
             'could administrate: set initAuthenticationUser={"username":"…","password":"…"}'
         )
     return access
+
+
+def make_supers(config: AccessKeys, access: Access) -> None:
+    """The super users of a configuration. Blocking, at start only."""
+    for pair in (
+        settings.init_user(config.init_authentication_user),
+        settings.inner_credentials(config.inner_client_authentication_credentials),
+    ):
+        if pair is not None:
+            access.ensure_super(*pair)
 
 
 def guard_of(

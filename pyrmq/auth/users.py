@@ -22,6 +22,8 @@ class Users:
     def __init__(self, path: Path) -> None:
         """Reads the file. ConfigError if it cannot be used. Blocking."""
         self.path = path
+        self.own_broker: User | None = None
+        """The broker that runs with a name server. It is in no file, and not shown."""
         self._users = _read(path)
 
     def __len__(self) -> int:
@@ -29,6 +31,11 @@ class Users:
 
     def get(self, name: str) -> User | None:
         return self._users.get(name)
+
+    def signer(self, name: str) -> User | None:
+        """Who signs with this access key: a user, or the name server's own broker."""
+        own = self.own_broker
+        return own if own is not None and own.name == name else self._users.get(name)
 
     def all(self) -> list[User]:
         """In the order of their names."""

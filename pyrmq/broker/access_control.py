@@ -53,12 +53,23 @@ class AccessControl:
         return NamedMessages(store, self.users).guarded(processors)
 
 
-def open_access_control(config: BrokerConfig) -> AccessControl:
-    """Reads the files. Blocking. ConfigError if they cannot be used."""
+def access_files(config: BrokerConfig) -> tuple[Path, Path]:
+    """Where users and access lists are."""
+    folder = config.store_path_root_dir / "config"
+    return folder / users.FILE, folder / acls.FILE
+
+
+def open_users(config: BrokerConfig) -> Access | None:
+    """Users and access lists of a broker. As `open_access`."""
+    return open_access(config, *access_files(config))
+
+
+def open_access_control(config: BrokerConfig, shared: Access | None = None) -> AccessControl:
+    """Reads the files. Blocking. ConfigError if they cannot be used. `shared`: users and access
+    lists that are open already."""
     if config.acl_enable:
         return _accounts(config)
-    folder = config.store_path_root_dir / "config"
-    access = open_access(config, folder / users.FILE, folder / acls.FILE)
+    access = shared if shared is not None else open_users(config)
     return AccessControl() if access is None else _users(config, access)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from pyrmq.auth.access import Access
 from pyrmq.broker import opening
 from pyrmq.broker.access_control import AccessControl, open_access_control
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
@@ -72,6 +73,8 @@ class Start:
     ha_sockets: list[socket.socket]
     restart: Callable[[], None]
     """Has the broker left and served again: its role has changed."""
+    shared: Access | None = None
+    """Users and access lists that this process has open already, for its name server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ def assemble(start: Start) -> Parts:
     """Opens the store and makes all parts. Blocking. If one cannot be made, the store is closed."""
     config = start.role.config
     address = config.broker_ip1, start.sockets[0].getsockname()[1]
-    access = open_access_control(config)
+    access = open_access_control(config, start.shared)
     store = open_store(config, address)
     try:
         return _parts(start, address, store, access)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import trio
 
+from pyrmq.auth.access import Access
 from pyrmq.auth.exposure import warn_of_access
 from pyrmq.broker.assembly import Parts, Start, assemble
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
@@ -65,11 +66,15 @@ class Broker:
     @classmethod
     @asynccontextmanager
     async def serving(
-        cls, config: BrokerConfig, pinned: Mapping[str, str] = MappingProxyType({})
+        cls,
+        config: BrokerConfig,
+        pinned: Mapping[str, str] = MappingProxyType({}),
+        shared: Access | None = None,
     ) -> AsyncIterator[Broker]:
         """Opens the store, serves and registers. Leaving stops in order: no new connections, what
         is in flight is answered, offsets are written, name servers forget the broker, the store
-        closes. `pinned`: keys that UPDATE_BROKER_CONFIG may not change, and what sets them."""
+        closes. `pinned`: keys that UPDATE_BROKER_CONFIG may not change, and what sets them.
+        `shared`: the broker's users and access lists, if its name server has opened them."""
         configured = config
         own = await trio.to_thread.run_sync(role.load, config, pinned)
         config = await trio.to_thread.run_sync(with_addresses, own.config)
@@ -84,7 +89,7 @@ class Broker:
                     config.bind_address, config.listen_port, config.ha_listen_port
                 )
             _warn_of_access(config, sockets, ha_sockets)
-            start = Start(own, configured, pinned, sockets, ha_sockets, restart.set)
+            start = Start(own, configured, pinned, sockets, ha_sockets, restart.set, shared)
             parts = await trio.to_thread.run_sync(assemble, start)
         except BaseException:
             for sock in sockets + ha_sockets:

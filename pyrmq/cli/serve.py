@@ -120,19 +120,11 @@ def server(
     names.set_option("bindAddress", host, "--host")
     names.set_option("listenPort", namesrv_port, "--namesrv-port")
     namesrv_config = NamesrvConfig.from_properties(names.values)
-    if (
-        namesrv_config.authentication_enabled
-        and not broker_config.inner_client_authentication_credentials
-    ):
-        raise click.UsageError(
-            "authenticationEnabled=true: the broker cannot register at its name server without "
-            'innerClientAuthenticationCredentials={"accessKey":"…","secretKey":"…"}'
-        )
     members = planned(broker_config, brokers, "--brokers")
     if len(members) > 1:
         common = ("bindAddress", "flushDiskType")
         kept = {str(key): values[key] for key in common if key in values}
-        serve_beside(members, config, kept, log_level, namesrv_config, broker_config.namesrv_addr)
+        serve_beside(members, config, kept, log_level, namesrv_config, broker_config)
         return
 
     @asynccontextmanager
@@ -214,11 +206,12 @@ def broker(
 
         lifeline.hold()
     _configure_logging(log_level, own.get("brokerName", ""))
+    import os
     import signal
     from dataclasses import replace
 
     from pyrmq.broker import Broker, BrokerConfig
-    from pyrmq.cli.serve_many import configs, planned, serve_alone
+    from pyrmq.cli.serve_many import configs, planned, serve_alone, started_by
     from pyrmq.cli.settings import Settings
     from pyrmq.net.address import format_address
 
@@ -227,6 +220,8 @@ def broker(
     for key, value in own.items():
         settings.set_option(key, value, "--brokers or --processes")
     broker_config = BrokerConfig.from_properties(settings.values)
+    if own:
+        broker_config = started_by(os.environ, broker_config)
     if print_config:
         for one in configs(broker_config, processes):
             if one.broker_name != broker_config.broker_name:

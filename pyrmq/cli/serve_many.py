@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import trio
 
+from pyrmq.auth.followed import FollowedAccess
 from pyrmq.broker import BrokerConfig
+from pyrmq.broker.access_control import access_files
 from pyrmq.broker.config.broker_config import OTHER_KEYS
 from pyrmq.cli.until_signal import ready_line, run, say
 from pyrmq.config.table import parsed
@@ -21,9 +26,16 @@ from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.namesrv import NameServer
 from pyrmq.namesrv.config import NamesrvConfig
+from pyrmq.net.address import format_address, parse_address
+from pyrmq.net.client.credentials import Credentials
+from pyrmq.net.client.server_access import OwnNameServer
+from pyrmq.net.client.tls import Tls
 from pyrmq.net.tasks import Tasks
 from pyrmq.processes.plan import Member, check_all_served, check_ports, how_many, plan
 from pyrmq.processes.supervisor import Supervisor
+
+OWN_NAME_SERVER = "PYRMQ_OWN_NAME_SERVER"
+"""The variable by which a supervisor tells its brokers about its name server."""
 
 
 def planned(config: BrokerConfig, asked: str, option: str) -> list[Member]:
@@ -50,22 +62,27 @@ def serve_beside(
     options: Mapping[str, str],
     log_level: str,
     namesrv_config: NamesrvConfig,
-    others: str,
+    broker_config: BrokerConfig,
 ) -> None:
     """Until a signal: a name server in this process, and the brokers. `options`: keys that the
-    brokers have in common, besides those of the file; `others`: further name servers."""
+    brokers have in common, besides those of the file; `broker_config`: that of the first one."""
     check_ports(members, {namesrv_config.listen_port})
     supervisor = Supervisor([], lambda _: (), _announce)
+    both = broker_config.has_users and namesrv_config.has_users
+    files, owner = access_files(broker_config), f"broker {members[0].name}"
+    users = partial(FollowedAccess, *files, owner) if both else None
 
     @asynccontextmanager
     async def serve() -> AsyncIterator[tuple[str, Any]]:
         nonlocal supervisor
-        name_server = NameServer(namesrv_config)
+        name_server = NameServer(namesrv_config, users)
         async with Tasks() as tasks:
             await tasks.start(name_server.run)
             own = name_server.reachable
+            others = broker_config.namesrv_addr
             keys = {**options, "namesrvAddr": ";".join(a for a in (own, others) if a)}
-            supervisor = _supervisor(members, file, keys, log_level)
+            told = name_server.for_own_broker(broker_config)
+            supervisor = _supervisor(members, file, keys, log_level, _told(told))
             async with supervisor.running():
                 yield ready_line(namesrv=own, brokers=len(members)), trio.Event()
 
@@ -89,7 +106,11 @@ def serve_alone(
 
 
 def _supervisor(
-    members: Sequence[Member], file: Path | None, options: Mapping[str, str], log_level: str
+    members: Sequence[Member],
+    file: Path | None,
+    options: Mapping[str, str],
+    log_level: str,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Supervisor:
     def command(member: Member) -> list[str]:
         words = [sys.executable, "-m", "pyrmq", "broker", "--log-level", log_level]
@@ -98,7 +119,34 @@ def _supervisor(
             words += ["--member", f"{key}={value}"]
         return words
 
-    return Supervisor(members, command, _announce)
+    return Supervisor(members, command, _announce, environment=environment)
+
+
+def _told(own: OwnNameServer) -> dict[str, str]:
+    """The variable by which a broker learns of its name server. Command lines are no place for
+    secrets."""
+    keys, tls = own.credentials, own.tls
+    found = {
+        "address": format_address(own.address),
+        "credentials": keys and {"access_key": keys.access_key, "secret_key": keys.secret_key},
+        "tls": tls and {"cert": tls.cert, "key": tls.key, "key_password": tls.key_password},
+    }
+    return {OWN_NAME_SERVER: json.dumps(found, default=str)}
+
+
+def started_by(environment: Mapping[str, str], config: BrokerConfig) -> BrokerConfig:
+    """The configuration of a broker that a supervisor started."""
+    text = environment.get(OWN_NAME_SERVER)
+    if text is None:
+        return config
+    found = json.loads(text)
+    keys, tls = found["credentials"], found["tls"]
+    own = OwnNameServer(
+        parse_address(found["address"]),
+        keys and Credentials(**keys),
+        tls and Tls(**tls, insecure=True),
+    )
+    return replace(config, own_name_server=own)
 
 
 def _announce(member: Member, line: str) -> None:

@@ -122,7 +122,8 @@ def key(
 
 
 def keys_of(cls: Any) -> Mapping[str, tuple[str, Key]]:
-    """RocketMQ's key -> field and row, of a settings class or an instance, in their order."""
+    """RocketMQ's key -> field and row, of a settings class or an instance, in their order. Fields
+    without a row are not for users."""
     return _keys_of(cls if isinstance(cls, type) else type(cls))
 
 
@@ -130,7 +131,9 @@ def keys_of(cls: Any) -> Mapping[str, tuple[str, Key]]:
 def _keys_of(cls: Any) -> Mapping[str, tuple[str, Key]]:
     out: dict[str, tuple[str, Key]] = {}
     for field in dataclasses.fields(cls):
-        row: Key = field.metadata[_ROW]
+        row: Key | None = field.metadata.get(_ROW)
+        if row is None:
+            continue
         out[row.name or _camel_case(field.name)] = (field.name, row)
     return MappingProxyType(out)
 

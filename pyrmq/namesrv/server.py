@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import logging
 import socket
+from collections.abc import Callable
 
 import trio
 
+from pyrmq.auth.access import Access
 from pyrmq.auth.exposure import warn_of_access
 from pyrmq.auth.setup import access_requests, guard_of, open_access
 from pyrmq.config.files import parse_properties
@@ -21,7 +23,8 @@ from pyrmq.namesrv.clients import RouteProcessor
 from pyrmq.namesrv.config import OTHER_KEYS, NamesrvConfig, RunningConfig
 from pyrmq.namesrv.kv import KvConfig, KvLock, KvProcessor
 from pyrmq.namesrv.routes import Routes
-from pyrmq.net.address import Address, format_address
+from pyrmq.net.address import Address, format_address, parse_address
+from pyrmq.net.client.server_access import ConnectingKeys, OwnNameServer, own_tls
 from pyrmq.net.command import Response
 from pyrmq.net.server.admin_access import AdminAccess
 from pyrmq.net.server.answers import Processor
@@ -100,20 +103,28 @@ def _line(value: str) -> str:
 class NameServer:
     """`run` serves; `address` is where (port 0 takes any free one)."""
 
-    def __init__(self, config: NamesrvConfig) -> None:
+    def __init__(
+        self, config: NamesrvConfig, users: Callable[[], Access | None] | None = None
+    ) -> None:
+        """`users` opens users and access lists that are not this name server's own."""
         self._lock = KvLock(config.kv_config_path)
         self._lock.hold()
         try:
-            self._open(config)
+            self._open(config, users)
         except BaseException:
             self._lock.release()
             raise
 
-    def _open(self, config: NamesrvConfig) -> None:
+    def _open(self, config: NamesrvConfig, users: Callable[[], Access | None] | None) -> None:
         self.config = RunningConfig(config)
         folder = config.kv_config_path.parent
-        access = open_access(config, folder / USERS_FILE, folder / ACLS_FILE)
+        if users is None:
+            access = open_access(config, folder / USERS_FILE, folder / ACLS_FILE)
+        else:
+            access = users()
+        self.access = access
         guard = guard_of(config, access, ALL_CLUSTERS)
+        self._guarded = guard is not None
         self.routes = Routes()
         # Apart, so that nobody who asks for long lists keeps brokers from registering.
         turns, of_brokers = Turns(), Turns()
@@ -179,6 +190,15 @@ class NameServer:
         """`host:port` at which processes on this machine reach it."""
         host, port = self.address
         return format_address(("127.0.0.1" if host in ("0.0.0.0", "::") else host, port))
+
+    def for_own_broker(self, config: ConnectingKeys) -> OwnNameServer:
+        """How a broker that this process runs, or starts, connects to this name server."""
+        access = self.access if self._guarded else None
+        return OwnNameServer(
+            parse_address(self.reachable),
+            access.know_own_broker() if access is not None else None,
+            own_tls(self.config.now, config),
+        )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         where = format_address(self.address)

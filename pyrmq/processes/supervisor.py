@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import trio
 
@@ -65,7 +67,8 @@ class Supervisor:
     `command` is how a broker is started; it has to hold on to `lifeline` and to print a ready line.
     `announce` gets each broker with the line, whenever it serves. `first` and `longest`: pauses
     before a broker is started again, `rarely`: the pause of one that was given up, `grace`: how
-    long a stop may take; seconds.
+    long a stop may take; seconds. `environment`: variables of the brokers, besides those of this
+    process.
     """
 
     def __init__(
@@ -78,7 +81,9 @@ class Supervisor:
         longest: float = LONGEST_PAUSE,
         rarely: float = RARELY,
         grace: float = GRACE,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        self._environment = environment
         self._kept = [_Kept(member, Backoff(first, longest)) for member in members]
         self._all_serve = trio.Event()
         self._rarely = rarely
@@ -138,6 +143,7 @@ class Supervisor:
                 list(self._command(kept.member)),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                env={**os.environ, **self._environment},
                 process_group=0,  # what a terminal sends to a group comes to the supervisor only
             )
         except OSError as e:  # no memory, too many processes, Python is being replaced

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Self, TypeVar
 
 import trio
@@ -300,11 +301,15 @@ class Channel:
         await self._send(self._protocol.oneway(code, fields, len(body), remark=remark), body)
 
 
+def _signer(credentials: Credentials | None, fields: Ext | None) -> Signer | None:
+    return None if credentials is None else Signer(credentials, fields)
+
+
 class Channels:
     """Channels by address, opened on demand and reopened when broken. An async context manager;
     requests of servers go to `handler`, connections that ended to `on_closed`. `fields` are added
     to every request; requests are signed with `credentials`. Entering it reads the files of `tls`:
-    ConfigError if they are invalid."""
+    ConfigError if they are invalid. `apart`: servers with credentials and TLS of their own."""
 
     def __init__(
         self,
@@ -313,10 +318,11 @@ class Channels:
         fields: Ext | None = None,
         credentials: Credentials | None = None,
         tls: Tls | None = None,
+        apart: Mapping[Address, tuple[Credentials | None, Tls | None]] = MappingProxyType({}),
     ) -> None:
         self._fields = fields
-        self._signer = None if credentials is None else Signer(credentials, fields)
-        self._tls = tls
+        self._access = _signer(credentials, fields), tls
+        self._apart = {at: (_signer(one, fields), own) for at, (one, own) in apart.items()}
         self._handler = handler
         self._on_closed = on_closed
         self._channels: dict[Address, Channel] = {}
@@ -324,8 +330,9 @@ class Channels:
         self._tasks = Tasks()
 
     async def __aenter__(self) -> Self:
-        if self._tls is not None:
-            await trio.to_thread.run_sync(context_of, self._tls)
+        for _, tls in (self._access, *self._apart.values()):
+            if tls is not None:
+                await trio.to_thread.run_sync(context_of, tls)
         await self._tasks.__aenter__()
         return self
 
@@ -375,13 +382,12 @@ class Channels:
     async def _open(self, address: Address) -> Channel:
         if not self._tasks.running:
             raise ClientError("not connected: use the client inside of its `async with`")
-        stream = await open_stream(address, self._tls)
+        signer, tls = self._apart.get(address, self._access)
+        stream = await open_stream(address, tls)
         if not self._tasks.running:  # it was left meanwhile
             await trio.aclose_forcefully(stream)
             raise ClientError("not connected: the client was left")
-        channel = Channel(
-            stream, address, self._handler, self._on_closed, self._fields, self._signer
-        )
+        channel = Channel(stream, address, self._handler, self._on_closed, self._fields, signer)
         self._channels[address] = channel
         self._tasks.start_soon(channel.run)
         return channel

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from pyrmq.config.table import key
@@ -16,12 +16,15 @@ from pyrmq.config.tls import (
     CLIENT_KEY_PASSWORD,
     CLIENT_TRUST,
     CONFIG_FILE,
+    DISABLED,
     ENABLE,
+    ENFORCING,
     TEST_MODE,
     with_file,
 )
 from pyrmq.config.tls_keys import TlsKeys
 from pyrmq.errors import ClientError, ConfigError
+from pyrmq.net.address import Address
 from pyrmq.net.client.channel import Channels
 from pyrmq.net.client.credentials import Credentials
 from pyrmq.net.client.tls import Tls
@@ -39,6 +42,16 @@ def _credentials(text: str) -> Credentials | None:
 def _flag(text: str) -> None:
     if text.lower() not in ("", "true", "false"):
         raise ValueError("true or false expected")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnNameServer:
+    """The name server that runs with a broker, in its process or in the one that started it: the
+    broker is known there without a key of its configuration."""
+
+    address: Address
+    credentials: Credentials | None = field(repr=False)
+    tls: Tls | None
 
 
 @dataclass(frozen=True)
@@ -81,10 +94,38 @@ class ConnectingKeys(TlsKeys):
         "", "The password of the key.", name=CLIENT_KEY_PASSWORD, secret=True
     )
 
+    own_name_server: OwnNameServer | None = None
+    """No key: whoever runs both servers sets it."""
+
 
 def channels_of(config: ConnectingKeys) -> Channels:
     """Connections as a server's configuration says. ConfigError."""
-    return Channels(credentials=credentials_of(config), tls=tls_of(config))
+    own = config.own_name_server
+    apart = {} if own is None else {own.address: (own.credentials, own.tls)}
+    return Channels(credentials=credentials_of(config), tls=tls_of(config), apart=apart)
+
+
+def own_tls(name_server: TlsKeys, config: ConnectingKeys) -> Tls | None:
+    """How a broker connects to its own name server: with TLS if that takes nothing else, or if the
+    broker's configuration has tls.enable. ConfigError.
+
+    Nothing is verified: the port is one of this process, or of the one that started it, so nobody
+    is on the way. Where the name server wants certificates of its clients, its own is shown, unless
+    the broker has one for its connections.
+    """
+    settings, given = name_server.tls_settings(), tls_of(config)
+    if settings.mode == DISABLED or (given is None and settings.mode != ENFORCING):
+        return None
+    if given is not None and given.cert is not None:
+        return Tls(cert=given.cert, key=given.key, key_password=given.key_password, insecure=True)
+    if settings.need_client_auth == "none" or not settings.cert_path:
+        return Tls(insecure=True)
+    return Tls(
+        cert=settings.cert_path,
+        key=settings.key_path,
+        key_password=settings.key_password or None,
+        insecure=True,
+    )
 
 
 def credentials_of(config: ConnectingKeys) -> Credentials | None:
