@@ -21,11 +21,6 @@ def served(folder: Path, conf: str) -> tuple[str, ...]:
     return ("server", "-c", str(file), "--namesrv-port=0")
 
 
-def test_a_broker_that_could_not_register_does_not_start(tmp_path: Path) -> None:
-    result = run(*served(tmp_path, CONF + USER))
-    assert_refused(result, "innerClientAuthenticationCredentials")
-
-
 def test_without_a_super_user_it_does_not_start(tmp_path: Path) -> None:
     result = run("broker", "-c", served(tmp_path, CONF)[2])
     assert_refused(result, "initAuthenticationUser")
