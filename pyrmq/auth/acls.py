@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from pyrmq.auth import secret_file
@@ -33,9 +34,12 @@ class Acls:
     def with_acl(self, acl: Acl) -> dict[str, Acl]:
         """The table with a list, new or changed; an empty list is none. InvalidParameterError if
         there are too many entries."""
-        changed = {**self._acls, acl.subject: acl}
-        if acl.is_empty:
-            del changed[acl.subject]
+        return self.with_acls([acl])
+
+    def with_acls(self, acls: Iterable[Acl]) -> dict[str, Acl]:
+        """The same with several lists."""
+        changed = self._acls | {acl.subject: acl for acl in acls}
+        changed = {subject: acl for subject, acl in changed.items() if not acl.is_empty}
         count = sum(len(one.custom) + len(one.default) for one in changed.values())
         if count > MAX_ALL_ENTRIES:
             raise InvalidParameterError(

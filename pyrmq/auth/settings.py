@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyrmq.auth.model import check_password, check_user_name
-from pyrmq.config.table import FixedKey, UnusedKey, key
+from pyrmq.config.table import UnusedKey, key
 from pyrmq.errors import ConfigError, InvalidParameterError
 from pyrmq.net.client.server_access import ConnectingKeys
 
@@ -159,16 +159,13 @@ class AccessKeys(ConnectingKeys):
             raise ConfigError(f"initAuthenticationUser needs {users}")
 
 
-OTHER_ACCESS_KEYS: tuple[FixedKey | UnusedKey, ...] = (
-    FixedKey("migrateAuthFromV1Enabled", ("false",)),
-    *(
-        UnusedKey(name, _CACHED)
-        for name in (
-            "userCacheMaxNum", "userCacheExpiredSecond", "userCacheRefreshSecond",
-            "aclCacheMaxNum", "aclCacheExpiredSecond", "aclCacheRefreshSecond",
-            "statefulAuthenticationCacheMaxNum", "statefulAuthenticationCacheExpiredSecond",
-            "statefulAuthorizationCacheMaxNum", "statefulAuthorizationCacheExpiredSecond",
-        )
-    ),
+OTHER_ACCESS_KEYS: tuple[UnusedKey, ...] = tuple(
+    UnusedKey(name, _CACHED)
+    for name in (
+        "userCacheMaxNum", "userCacheExpiredSecond", "userCacheRefreshSecond",
+        "aclCacheMaxNum", "aclCacheExpiredSecond", "aclCacheRefreshSecond",
+        "statefulAuthenticationCacheMaxNum", "statefulAuthenticationCacheExpiredSecond",
+        "statefulAuthorizationCacheMaxNum", "statefulAuthorizationCacheExpiredSecond",
+    )
 )  # fmt: skip
 """RocketMQ's keys of access control without a field."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from pyrmq.auth import settings
 from pyrmq.auth.access import Access
 from pyrmq.auth.guard import Grants, Guard, Rules
+from pyrmq.auth.plain.migration import migrate
 from pyrmq.auth.requests import AccessProcessor
 from pyrmq.auth.settings import AccessKeys
 from pyrmq.errors import ConfigError
@@ -14,12 +15,17 @@ from pyrmq.net.server.admin_access import AdminAccess
 from pyrmq.net.server.answers import Processor
 
 
-def open_access(config: AccessKeys, users: Path, acls: Path) -> Access | None:
+def open_access(
+    config: AccessKeys, users: Path, acls: Path, accounts: Path | None = None
+) -> Access | None:
     """Users and access lists of a server, with the super users of its configuration; None if it
-    keeps none. Blocking. ConfigError if a file cannot be used, or if nobody could administrate."""
+    keeps none. Blocking. ConfigError if a file cannot be used, or if nobody could administrate.
+    `accounts`: the folder whose accounts of ACL 1.0 become users."""
     if not config.has_users:
         return None
     access = Access(users, acls)
+    if accounts is not None:
+        migrate(access, accounts)
     make_supers(config, access)
     if config.authentication_enabled and not access.users.supers:
         raise ConfigError(

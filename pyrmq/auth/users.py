@@ -52,7 +52,11 @@ class Users:
 
     def with_user(self, user: User) -> dict[str, User]:
         """The table with a user, new or changed. InvalidParameterError if there are too many."""
-        changed = {**self._users, user.name: user}
+        return self.with_users([user])
+
+    def with_users(self, users: Iterable[User]) -> dict[str, User]:
+        """The same with several users."""
+        changed = self._users | {user.name: user for user in users}
         if len(changed) > MAX_USERS:
             raise InvalidParameterError(f"there are {MAX_USERS} users, and no more are taken")
         return changed

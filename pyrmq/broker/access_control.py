@@ -61,7 +61,8 @@ def access_files(config: BrokerConfig) -> tuple[Path, Path]:
 
 def open_users(config: BrokerConfig) -> Access | None:
     """Users and access lists of a broker. As `open_access`."""
-    return open_access(config, *access_files(config))
+    accounts = Path(config.rocketmq_home) if config.migrate_auth_from_v1_enabled else None
+    return open_access(config, *access_files(config), accounts)
 
 
 def open_access_control(config: BrokerConfig, shared: Access | None = None) -> AccessControl:

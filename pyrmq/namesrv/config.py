@@ -24,6 +24,7 @@ _QUEUES = "requests wait in sockets here, not in queues of thread pools"
 OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
     FixedKey("enableControllerInNamesrv", ("false",)),
     FixedKey("clusterTest", ("false",)),
+    FixedKey("migrateAuthFromV1Enabled", ("false",)),
     *OTHER_ACCESS_KEYS,
     UnusedKey("rocketmqHome", "nothing is read from there"),
     UnusedKey("configStorePath", "the file given with -c is the only one, and is never written"),

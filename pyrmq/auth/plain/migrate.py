@@ -4,7 +4,8 @@ The values are those of UserInfo and AclInfo, as createUser and createAcl take t
 
 An account becomes a user of the same name, whose password is the secret key: its clients go on as
 they are. Listed permissions become a Custom policy, defaults a Default one. White lists of
-addresses have no counterpart: ACL 2.0 has no requests without a user.
+addresses have no counterpart: ACL 2.0 has no requests without a user. ACL 1.0 has no patterns of
+names: a listed name with `*`, which no topic has, would match others in ACL 2.0, and is left out.
 """
 
 from __future__ import annotations
@@ -40,6 +41,11 @@ def to_v2(accounts: Iterable[Account]) -> Migrated:
             }
         )
         policies = list(_policies(account))
+        notes += [
+            f"{account.access_key}: the permission for {name} is left out, as * is no name"
+            for name in (*account.topics, *account.groups)
+            if "*" in name
+        ]
         if policies:
             acls.append({"subject": f"User:{account.access_key}", "policies": policies})
         elif not account.admin:
@@ -77,7 +83,11 @@ def _policies(account: Account) -> Iterable[dict[str, Any]]:
 
 
 def _entries(kind: str, permissions: Permissions) -> Iterable[dict[str, Any]]:
-    return [_entry(f"{kind}:{name}", permission) for name, permission in permissions.items()]
+    return [
+        _entry(f"{kind}:{name}", permission)
+        for name, permission in permissions.items()
+        if "*" not in name
+    ]
 
 
 def _entry(resource: str, permission: Permission) -> dict[str, Any]:

@@ -354,9 +354,15 @@ class BrokerConfig(AccessKeys, StoreConfig):
     )
     rocketmq_home: str = key(
         lambda: os.environ.get("ROCKETMQ_HOME", ""),
-        "Folder in which conf/plain_acl.yml and conf/acl are, for aclEnable.",
+        "Folder in which conf/plain_acl.yml and conf/acl are, for aclEnable and "
+        "migrateAuthFromV1Enabled.",
         values="a folder",
         shown="ROCKETMQ_HOME of the environment",
+    )
+    migrate_auth_from_v1_enabled: bool = key(
+        False,
+        "Whether the start makes users of the accounts of ACL 1.0, those that are missing. Needs "
+        "aclEnable=false and the two metadata providers.",
     )
 
     def __post_init__(self) -> None:
@@ -369,6 +375,8 @@ class BrokerConfig(AccessKeys, StoreConfig):
 
     def check_plain_access(self) -> None:
         """ConfigError for access control that cannot be."""
+        if self.migrate_auth_from_v1_enabled:
+            self._check_migration()
         if not self.acl_enable:
             return
         if not self.rocketmq_home:
@@ -383,6 +391,22 @@ class BrokerConfig(AccessKeys, StoreConfig):
                     f"aclEnable and {name} are both true: set aclEnable=false, and "
                     "migrateAuthFromV1Enabled=true for one start to take the accounts along"
                 )
+
+    def _check_migration(self) -> None:
+        this = "migrateAuthFromV1Enabled=true"
+        if self.acl_enable:
+            raise ConfigError(f"{this} makes users of accounts: set aclEnable=false")
+        if not (self.authentication_metadata_provider and self.authorization_metadata_provider):
+            raise ConfigError(
+                f"{this} makes users and access lists: set authenticationMetadataProvider="
+                "LocalAuthenticationMetadataProvider and authorizationMetadataProvider="
+                "LocalAuthorizationMetadataProvider"
+            )
+        if not self.rocketmq_home:
+            raise ConfigError(
+                f"{this} needs rocketmqHome, or the variable ROCKETMQ_HOME: the folder with "
+                "conf/plain_acl.yml"
+            )
 
     @classmethod
     def from_properties(cls, values: Mapping[str, str]) -> BrokerConfig:
