@@ -55,8 +55,15 @@ def changed(asker: Asker, what: str, subject: str, before: str, after: str) -> N
     """One line about a change that was made."""
     log.info(
         "%s: %s %s: before %s, after %s",
-        escape(asker), what, escape(subject), escape(before), escape(after),
+        escape(asker), what, escape(subject[:MAX_SHOWN]), escape(before), escape(after),
     )  # fmt: skip
+
+
+def not_changed(asker: Asker, what: str, subject: str, why: object) -> None:
+    """One line about a change that could not be made."""
+    log.warning(
+        "%s: %s %s: not changed: %s", escape(asker), what, escape(subject[:MAX_SHOWN]), escape(why)
+    )
 
 
 class Refusals:

@@ -14,7 +14,11 @@ from ipaddress import IPv6Address
 
 import trio
 
+from pyrmq.engine import Command
+from pyrmq.net.command import Response
 from pyrmq.net.server.admin_access import host_of
+from pyrmq.net.server.answers import InTurns
+from pyrmq.net.server.connection import Connection
 
 FREE = 5
 """Failures before anything is slowed."""
@@ -82,3 +86,49 @@ class Failures:
     def succeeded(self, peer: str, name: str) -> None:
         """Forgets the failures of a user at an address."""
         self._rows.pop((source_of(peer), name), None)
+
+
+class Logins:
+    """The failures of a server, and who has signed right on which connection."""
+
+    def __init__(self) -> None:
+        self._failures = Failures()
+        self._proven: dict[Connection, set[str]] = {}
+
+    def refused_for(self, connection: Connection, name: str) -> float:
+        """Seconds for which this user is refused here; 0: its signature is to be verified. A user
+        that has signed right here is not refused where others guess its password."""
+        if name in self._proven.get(connection, ()):
+            return 0.0
+        return self._failures.refused_for(connection.peer, name)
+
+    def succeeded(self, connection: Connection, name: str) -> None:
+        """The user has signed right. What it signs next is verified all the same."""
+        proven = self._proven.get(connection)
+        if proven is None:
+            proven = self._proven[connection] = set()
+            connection.call_on_close(self._forget)
+        if name not in proven:
+            proven.add(name)
+            self._failures.succeeded(connection.peer, name)
+
+    def failed(self, connection: Connection, name: str) -> float:
+        """The signature was wrong. Returns the seconds that the answer is to wait."""
+        self._proven.get(connection, set()).discard(name)
+        return self._failures.failed(connection.peer, name)
+
+    def _forget(self, connection: Connection) -> None:
+        self._proven.pop(connection, None)
+
+
+def delayed(command: Command, refusal: Response, seconds: float) -> Response | InTurns:
+    """A refusal that comes after so many seconds. Without an answer there is nothing to delay."""
+    command.drop_body()
+    if seconds == 0 or command.is_oneway:
+        return refusal
+    return InTurns(_later(seconds, refusal))
+
+
+async def _later(seconds: float, refusal: Response) -> Response:
+    await trio.sleep(seconds)
+    return refusal

@@ -17,14 +17,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-import trio
-
 from pyrmq.auth.access import Access
 from pyrmq.auth.audit import Asker, Refusals
 from pyrmq.auth.decide import IpAddress, Need, allows
-from pyrmq.auth.failures import Failures
+from pyrmq.auth.failures import Logins, delayed
 from pyrmq.auth.model import Action, ResourceType, User
-from pyrmq.auth.needs import Row
+from pyrmq.auth.needs import Row, of_topic
 from pyrmq.auth.signing import ACCESS_KEY, as_for_a_user, is_signed
 from pyrmq.auth.table import NEEDS
 from pyrmq.engine import Command
@@ -97,9 +95,6 @@ class _Known:
 
     generation: int
     source: IpAddress | None
-    proven: set[str] = field(default_factory=set)
-    """Users that have signed right here: they are not refused where others guess their passwords.
-    What they sign is checked all the same."""
     decisions: dict[tuple[str, tuple[Need, ...]], Need | None] = field(default_factory=dict)
     """The need that is not met, if any."""
 
@@ -112,7 +107,7 @@ class Guard:
         self._access = access
         self._rules = rules
         self._grants = grants
-        self._failures = Failures()
+        self._logins = Logins()
         self._generation = 0
         self._known: dict[Connection, _Known] = {}
         access.on_changed.append(self.revoke)
@@ -148,21 +143,13 @@ class Guard:
         user = self._access.users.signer(name)
         if command.subject == name and user is not None and user.is_enabled:
             return name  # the engine has verified the signature
-        known = self._of(connection)
-        wait = 0.0 if name in known.proven else self._failures.refused_for(connection.peer, name)
+        wait = self._logins.refused_for(connection, name)
         if wait == 0:
             if self._signed(command, name):
-                if name not in known.proven:
-                    known.proven.add(name)
-                    self._failures.succeeded(connection.peer, name)
+                self._logins.succeeded(connection, name)
                 return name
-            known.proven.discard(name)
-            wait = self._failures.failed(connection.peer, name)
-        command.drop_body()
-        refusal = self._refused(connection, command, name, UNKNOWN)
-        if wait == 0 or command.is_oneway:  # without an answer there is nothing to delay
-            return refusal
-        return InTurns(_later(wait, refusal))
+            wait = self._logins.failed(connection, name)
+        return delayed(command, self._refused(connection, command, name, UNKNOWN), wait)
 
     def _signed(self, command: Command, name: str) -> bool:
         """Whether the user of this name is there, enabled, and has signed."""
@@ -197,9 +184,10 @@ class Guard:
         self._grant(connection, command, name)
         return None
 
-    def check(self, connection: Connection, command: Command, need: Need) -> None:
-        """For a need that is known only when a request is under way: NoPermissionError if the user
-        that `authorize` let through does not have it (any more)."""
+    def check_topic(self, connection: Connection, command: Command, topic: str) -> None:
+        """For the topic of a message, which is known only when a request is under way:
+        NoPermissionError if the user that `authorize` let through has no right to it (any more)."""
+        need = of_topic(topic, NEEDS[command.code].of_message)
         if not self._rules.authorization or command.code in self._rules.unchecked:
             return
         name = command.ext.get(ACCESS_KEY, "")
@@ -243,8 +231,3 @@ class Guard:
     ) -> Response:
         self.refusals.refused(name, connection.peer, command.code, why, oneway=command.is_oneway)
         return Response(ResponseCode.NO_PERMISSION, why)
-
-
-async def _later(seconds: float, refusal: Response) -> Response:
-    await trio.sleep(seconds)
-    return refusal

@@ -1,8 +1,16 @@
-"""Whether a request is signed with a password. [AclSigner, AclUtils, AclClientRPCHook]
+"""Whether a request is signed with a password, a secret key. [AclSigner, AclUtils,
+AclClientRPCHook]
 
 The signed text is the values of all ext fields but Signature, in the order of their names, and the
 body. Signature is its HMAC-SHA1, in Base64. Some clients sign less, or more, than that text; what
-they sign instead is tried after it, and only for requests that look like theirs.
+they sign instead is tried after it, and only for requests that look like theirs:
+
+- clients up to 4.9.3 sign only the fields of the header, without `_UNIQUE_KEY_QUERY`;
+- Java clients add `__ZONE_NAME` and `__ZONE_MODE` after they have signed;
+- the Go client does not sign its SecurityToken at first, and what it sends again it signs over the
+  signature before.
+
+None of these fields says what is done to which topic or group.
 """
 
 from __future__ import annotations
@@ -20,11 +28,11 @@ SECURITY_TOKEN = "SecurityToken"
 UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 ZONES = frozenset({"__ZONE_NAME", "__ZONE_MODE"})
 """Fields that Java clients add after they have signed."""
-V4_9_3 = 399
-"""MQVersion of the last clients that sign the declared fields of a header only."""
 GO = LANGUAGES.index("GO")
 GO_RESENDS = 3
 """How often a Go client may have signed the same request again, over the signature before."""
+MANY_BYTES = 64 << 10
+"""Of a longer body fewer texts are tried: all fields, and none that a client may leave out."""
 _DUMMY = b"\x00" * 16
 
 
@@ -42,13 +50,15 @@ def _sign(password: bytes, values: dict[str, str], body: bytes) -> str:
 
 def _variants(command: Command, fields: dict[str, str]) -> Iterator[dict[str, str]]:
     """The fields that may have been signed, the usual ones first."""
-    left_out = []
+    left_out: list[frozenset[str]] = []
     if UNIQUE_KEY_QUERY in fields and command.code == RequestCode.QUERY_MESSAGE:
         left_out.append(frozenset({UNIQUE_KEY_QUERY}))
     if not ZONES.isdisjoint(fields):
         left_out.append(ZONES)
     if SECURITY_TOKEN in fields and command.language == GO:
         left_out.append(frozenset({SECURITY_TOKEN}))
+    if left_out and len(command.body) > MANY_BYTES:
+        left_out = [frozenset().union(*left_out)]
     for bits in range(1 << len(left_out)):
         without: set[str] = set()
         for i, names in enumerate(left_out):
@@ -63,8 +73,6 @@ def is_signed(command: Command, password: str) -> bool:
     given = command.ext.get(SIGNATURE, "").encode(errors="replace")
     key = password.encode(errors="replace")
     fields = {name: value for name, value in command.ext.items() if name != SIGNATURE}
-    if command.version <= V4_9_3:
-        fields.pop(UNIQUE_KEY_QUERY, None)
     for values in _variants(command, fields):
         made = _sign(key, values, command.body)
         if hmac.compare_digest(made.encode(), given):

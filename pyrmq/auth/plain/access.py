@@ -1,8 +1,7 @@
 """Access control of ACL 1.0 as one object: who asks, whether that is allowed, and what changes.
 
-`check` is called for every request that is not decided natively. `secrets` has what a native
-keyring needs; `on_changed` are called after every change, so that grants can be revoked and the
-keyring replaced.
+`secrets` has what a native keyring needs; `on_changed` are called after every change, so that
+grants can be revoked and the keyring replaced.
 
 A refusal has code 1 (SYSTEM_ERROR) and the text `AclException: …`, as RocketMQ's clients know it.
 Whoever did not prove who it is gets one of two texts, which do not tell whether an account exists;
@@ -19,11 +18,13 @@ from pathlib import Path
 import trio
 
 from pyrmq.auth.plain import changes
-from pyrmq.auth.plain.addresses import address_of
-from pyrmq.auth.plain.decide import refusal
+from pyrmq.auth.plain.accounts import Permission
+from pyrmq.auth.plain.addresses import Address
+from pyrmq.auth.plain.decide import refusal, refusal_of_topic
 from pyrmq.auth.plain.files import Folder
 from pyrmq.auth.plain.rules import Rules, load_rules
-from pyrmq.auth.plain.signing import ACCESS_KEY, is_valid
+from pyrmq.auth.signing import ACCESS_KEY, is_signed
+from pyrmq.engine import Command
 from pyrmq.errors import ConfigError, ResponseError
 from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
@@ -31,7 +32,7 @@ from pyrmq.model.codes import ResponseCode
 log = logging.getLogger(__name__)
 
 MAX_HOSTS = 4096
-"""Decisions about hosts that are kept."""
+"""Decisions about addresses that are kept."""
 UNSIGNED = "this broker takes signed requests: give the client an access key and a secret key"
 UNPROVEN = "the access key is unknown, or the signature does not fit it"
 
@@ -50,8 +51,8 @@ class PlainAccess:
         """Reads the files. Blocking. ConfigError if they cannot be used."""
         self.folder = Folder(home)
         self.on_changed: list[Callable[[], None]] = []
-        self._white: dict[tuple[str, str], bool] = {}
-        """By access key ("": the global list) and host: whether a white list has the host."""
+        self._white: dict[tuple[str, Address | None], bool] = {}
+        """By access key ("": the global list) and address: whether a white list has it."""
         self._nobody = random.token_hex(16)
         """The secret of accounts that do not exist."""
         self.changing = trio.Lock()
@@ -64,60 +65,36 @@ class PlainAccess:
         """The secret key of each access key."""
         return {key: account.secret_key for key, account in self.rules.accounts.items()}
 
-    def check(
-        self,
-        code: int,
-        ext: Mapping[str, str],
-        body: bytes,
-        version: int,
-        peer_host: str,
-        verified: str | None = None,
-    ) -> None:
-        """Returns if the request is allowed. The arguments are those of `identify`, and the request
-        code. AccessDeniedError says why not."""
-        name = self.identify(ext, body, version, peer_host, verified)
-        self.authorize(name, code, ext, body)
-
-    def identify(
-        self,
-        ext: Mapping[str, str],
-        body: bytes,
-        version: int,
-        peer_host: str,
-        verified: str | None = None,
-    ) -> str:
+    def identify(self, command: Command, source: Address | None) -> str:
         """The access key of who makes a request; "" if a white list lets everything through that
-        comes from there.
-
-        `version`: MQVersion of the client. `peer_host`: its address, without port. `verified`: the
-        access key, if the signature was verified already. AccessDeniedError.
-        """
-        if self._is_white("", peer_host):
+        comes from there. AccessDeniedError. `command.subject` is the access key, if the signature
+        was verified already."""
+        if self._is_white("", source):
             return ""
-        key = ext.get(ACCESS_KEY) if verified is None else verified
-        if key is None:
+        verified = command.subject
+        key = command.ext.get(ACCESS_KEY) if verified is None else verified
+        if not key:
             raise AccessDeniedError(UNSIGNED)
         account = self.rules.accounts.get(key)
-        if account is not None and self._is_white(key, peer_host):
+        if account is not None and self._is_white(key, source):
             return ""
         if account is None or verified is None:
             secret = account.secret_key if account is not None else self._nobody
-            if not is_valid(ext, body, version, secret) or account is None:
+            if not is_signed(command, secret) or account is None:
                 raise AccessDeniedError(UNPROVEN)
         return key
 
-    def _is_white(self, key: str, host: str) -> bool:
-        """Whether the white list of an account, or the global one, has a host."""
-        found = self._white.get((key, host))
+    def _is_white(self, key: str, source: Address | None) -> bool:
+        """Whether the white list of an account, or the global one, has an address."""
+        found = self._white.get((key, source))
         if found is None:
-            address = address_of(host)
             if key:
-                found = self.rules.accounts[key].white.matches(address)
+                found = self.rules.accounts[key].white.matches(source)
             else:
-                found = self.rules.is_white(address)
+                found = self.rules.is_white(source)
             if len(self._white) >= MAX_HOSTS:
                 self._white.clear()
-            self._white[key, host] = found
+            self._white[key, source] = found
         return found
 
     def authorize(self, name: str, code: int, ext: Mapping[str, str], body: bytes) -> None:
@@ -128,6 +105,21 @@ class PlainAccess:
         if account is None:  # deleted meanwhile
             raise AccessDeniedError(UNPROVEN)
         why = refusal(account, code, ext, body)
+        if why is not None:
+            raise AccessDeniedError(why)
+
+    def authorize_topic(
+        self, command: Command, source: Address | None, topic: str, permission: Permission
+    ) -> None:
+        """The same for a topic that is known only when a request is under way, which `identify` let
+        through. AccessDeniedError."""
+        key = command.subject or command.ext.get(ACCESS_KEY, "")
+        account = self.rules.accounts.get(key)
+        if self._is_white("", source) or (account is not None and self._is_white(key, source)):
+            return
+        if account is None:
+            raise AccessDeniedError(UNPROVEN)
+        why = refusal_of_topic(account, topic, permission)
         if why is not None:
             raise AccessDeniedError(why)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address
 
 Address = IPv4Address | IPv6Address
 Range = tuple[int, int]
@@ -69,17 +69,6 @@ def _parts_of(address: Address) -> list[int]:
     if isinstance(address, IPv4Address):
         return list(raw)
     return [raw[i] << 8 | raw[i + 1] for i in range(0, 16, 2)]
-
-
-def address_of(host: str) -> Address | None:
-    """The address of a peer; None if the text is none. An IPv4 address that is mapped into IPv6 is
-    an IPv4 address."""
-    try:
-        address = ip_address(host.strip("[]").partition("%")[0])
-    except ValueError:
-        return None
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return mapped or address
 
 
 def parse_pattern(text: str) -> Pattern:

@@ -11,7 +11,7 @@ END_TRANSACTION, LOCK_BATCH_MQ and UNLOCK_BATCH_MQ need what their relatives nee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,6 +159,15 @@ def refusal(account: Account, code: int, ext: Ext, body: bytes) -> str | None:
         return str(e)
     if any(n.name == TRACE_TOPIC and n.permission == PUB and not n.group for n in needs):
         return None  # of message trace: every account may
+    return _unmet(account, needs)
+
+
+def refusal_of_topic(account: Account, topic: str, permission: Permission) -> str | None:
+    """Why the account may not do this to a topic; None: it may."""
+    return None if account.admin else _unmet(account, _topic(topic, permission))
+
+
+def _unmet(account: Account, needs: Iterable[Need]) -> str | None:
     for need in needs:
         if not grants(owned(account, need), need.permission):
             kind = "group" if need.group else "topic"

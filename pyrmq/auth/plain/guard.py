@@ -1,37 +1,25 @@
-"""Puts processors behind the check of ACL 1.0."""
+"""The check of ACL 1.0 before each request. [PlainAccessValidator]"""
 
 from __future__ import annotations
 
-import logging
-
-import trio
-
+from pyrmq.auth.audit import Refusals
+from pyrmq.auth.failures import Logins, delayed
 from pyrmq.auth.guard import Grants, granted
-from pyrmq.auth.plain.access import AccessDeniedError, PlainAccess
+from pyrmq.auth.model import Action
+from pyrmq.auth.plain.access import UNPROVEN, AccessDeniedError, PlainAccess
+from pyrmq.auth.plain.accounts import Permission
+from pyrmq.auth.signing import ACCESS_KEY
+from pyrmq.auth.table import NEEDS
 from pyrmq.engine import Command
-from pyrmq.errors import ConfigError
-from pyrmq.escape import escape
-from pyrmq.model.codes import ResponseCode, request_text
-from pyrmq.net.address import parse_address
+from pyrmq.model.codes import ResponseCode
 from pyrmq.net.command import Response
+from pyrmq.net.server.admin_access import host_of
+from pyrmq.net.server.answers import InTurns
 from pyrmq.net.server.connection import Connection
-
-log = logging.getLogger(__name__)
-
-LOG_INTERVAL = 1.0
-"""Seconds between two refusals that are logged."""
-
-
-def host_of(peer: str) -> str:
-    """The host of `host:port`; "" if there is none."""
-    try:
-        return parse_address(peer)[0]
-    except ConfigError:
-        return ""
 
 
 class PlainGuard:
-    """Checks requests before their processors see them, and logs refusals.
+    """Checks requests before their processors see them.
 
     `identify` reads the signature, which covers the body: it comes before a body is dropped.
     `authorize` comes before the processor. What is allowed to who has signed is granted to the
@@ -39,22 +27,29 @@ class PlainGuard:
     """
 
     def __init__(self, access: PlainAccess, grants: Grants | None = None) -> None:
+        self.refusals = Refusals()
         self._access = access
         self._grants = grants
-        self._next_log = -1.0
+        self._logins = Logins()
 
-    def identify(self, connection: Connection, command: Command) -> Response | str:
-        """The access key of who makes the request, "" for who needs none; or the refusal."""
-        try:
-            return self._access.identify(
-                command.ext,
-                command.body,
-                command.version,
-                host_of(connection.peer),
-                command.subject,
-            )
-        except AccessDeniedError as e:
-            return self._refused(connection, command, e)
+    def identify(self, connection: Connection, command: Command) -> Response | InTurns | str:
+        """The access key of who makes the request, "" for who needs none. Otherwise what refuses
+        it, which may take its time."""
+        name = command.ext.get(ACCESS_KEY)
+        is_login = bool(name) and command.subject is None
+        wait = self._logins.refused_for(connection, name) if name and is_login else 0.0
+        error = AccessDeniedError(UNPROVEN)
+        if wait == 0:
+            try:
+                found = self._access.identify(command, host_of(connection.peer))
+            except AccessDeniedError as e:
+                error = e
+                wait = self._logins.failed(connection, name) if name else 0.0
+            else:
+                if found and is_login:
+                    self._logins.succeeded(connection, found)
+                return found
+        return delayed(command, self._refused(connection, command, error), wait)
 
     def authorize(self, connection: Connection, command: Command, name: str) -> Response | None:
         """The refusal of a request of who `identify` named; None: it may be done."""
@@ -67,16 +62,21 @@ class PlainGuard:
                 self._grants.grant(connection, command.subject, kind, topic)
         return None
 
+    def check_topic(self, connection: Connection, command: Command, topic: str) -> None:
+        """For the topic of a message, which is known only when a request is under way.
+        AccessDeniedError. What ACL 2.0 has finer actions for needs SUB."""
+        publishes = Action.PUB in NEEDS[command.code].of_message
+        permission = Permission.PUB if publishes else Permission.SUB
+        try:
+            self._access.authorize_topic(command, host_of(connection.peer), topic, permission)
+        except AccessDeniedError as e:
+            self._refused(connection, command, e)
+            raise
+
     def _refused(
         self, connection: Connection, command: Command, error: AccessDeniedError
     ) -> Response:
-        now = trio.current_time()
-        if now >= self._next_log:
-            self._next_log = now + LOG_INTERVAL
-            log.warning(
-                "%s of %s refused: %s",
-                escape(request_text(command.code)),
-                escape(connection.peer),
-                escape(error),
-            )
+        name = command.ext.get(ACCESS_KEY)
+        why = str(error).removeprefix("AclException: ")
+        self.refusals.refused(name, connection.peer, command.code, why, oneway=command.is_oneway)
         return Response(ResponseCode.SYSTEM_ERROR, str(error))

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from inspect import isawaitable
-from typing import Any
+from typing import Any, Protocol
 
-from pyrmq.auth.guard import Guard
-from pyrmq.auth.needs import of_topic
 from pyrmq.auth.table import NEEDS
 from pyrmq.broker.bounds import Bounded
 from pyrmq.broker.requests import fields
@@ -38,10 +36,18 @@ _FIELDS = {
 """The field that names the message: its offset, or its id, which has the offset."""
 
 
+class TopicCheck(Protocol):
+    """The guard of a broker."""
+
+    def check_topic(self, connection: Connection, command: Command, topic: str) -> None:
+        """ResponseError if whoever makes the request, which was let through, has no right to the
+        topic that the message turns out to be of."""
+
+
 class NamedMessages:
     """Has the guard of a broker check the topic of the message, before a processor runs."""
 
-    def __init__(self, store: Store, guard: Guard) -> None:
+    def __init__(self, store: Store, guard: TopicCheck) -> None:
         self._store = store
         self._guard = guard
         self._bounded = Bounded("look-ups of messages that requests name", READERS, WAITING)
@@ -73,8 +79,7 @@ class NamedMessages:
         if offset >= 0:
             record = await self._bounded.run(self._store.record_at, offset)
         if record is not None:
-            need = of_topic(_topic(record), NEEDS[command.code].of_message)
-            self._guard.check(connection, command, need)
+            self._guard.check_topic(connection, command, _topic(record))
         answer = processor(connection, command)  # without such a message it says so
         while isinstance(answer, Elsewhere | InTurns) or isawaitable(answer):
             answer = await (answer.answer if isinstance(answer, Elsewhere | InTurns) else answer)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
+from pyrmq.auth import audit
+from pyrmq.auth.audit import MAX_SHOWN, NOTHING, Asker
 from pyrmq.auth.plain.access import PlainAccess
 from pyrmq.auth.plain.accounts import PERMISSIONS, Account, Permissions
-from pyrmq.auth.plain.signing import ACCESS_KEY
+from pyrmq.auth.signing import ACCESS_KEY
 from pyrmq.engine import Command
 from pyrmq.errors import ConfigError, ResponseError
-from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.topic import DataVersion
 from pyrmq.net import fastjson
@@ -25,7 +27,6 @@ from pyrmq.net.server.answers import Elsewhere, Processor
 from pyrmq.net.server.connection import Connection
 
 log = logging.getLogger(__name__)
-audit = logging.getLogger("pyrmq.audit")
 
 MASK = "******"
 MAX_WAITING = 8
@@ -73,18 +74,18 @@ class PlainAclProcessor:
         for name in ("topicPerms", "groupPerms"):
             if name in command.ext:
                 values[name] = _list(command.ext[name])
-        what = f"account {key}"
+        change = _Change("updateAclConfig", key, lambda: _account(access, key))
         return _elsewhere(
-            connection, command, access, lambda: access.set_account(values), code, what
+            connection, command, access, lambda: access.set_account(values), code, change
         )
 
     def delete(self, connection: Connection, command: Command) -> Elsewhere:
         """DELETE_ACL_CONFIG: accessKey."""
         code = ResponseCode.DELETE_ACL_CONFIG_FAILED
         access, key = self._enabled(code), text(command, "accessKey")
-        what = f"account {key} (deleted)"
+        change = _Change("deleteAclConfig", key, lambda: _account(access, key))
         return _elsewhere(
-            connection, command, access, lambda: access.delete_account(key), code, what
+            connection, command, access, lambda: access.delete_account(key), code, change
         )
 
     def update_white(self, connection: Connection, command: Command) -> Elsewhere:
@@ -93,9 +94,9 @@ class PlainAclProcessor:
         code = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED
         access, listed = self._enabled(code), _list(text(command, "globalWhiteAddrs"))
         path = command.ext.get("aclFileFullPath", "")
-        what = "the global white list"
+        change = _Change("updateGlobalWhiteAddr", path or NOTHING, lambda: _white(access))
         return _elsewhere(
-            connection, command, access, lambda: access.set_white_list(listed, path), code, what
+            connection, command, access, lambda: access.set_white_list(listed, path), code, change
         )
 
     def versions(self, connection: Connection, command: Command) -> Response:
@@ -129,33 +130,57 @@ class PlainAclProcessor:
         return self._access
 
 
-def _who(connection: Connection, command: Command) -> str:
-    """As lines of the audit log name who asks."""
-    return f"{command.ext.get(ACCESS_KEY, '-')[:255]} at {connection.peer}"
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A change as the audit log names it; `shown`: its subject as it is now, without secrets."""
+
+    what: str
+    subject: str
+    shown: Callable[[], str]
+
+
+def _account(access: PlainAccess, key: str) -> str:
+    account = access.rules.accounts.get(key)
+    if account is None:
+        return NOTHING
+    shown = _shown(account)
+    del shown["accessKey"], shown["secretKey"]
+    return _bounded(json.dumps(shown, separators=(",", ":"), ensure_ascii=False))
+
+
+def _white(access: PlainAccess) -> str:
+    return _bounded(",".join(pattern.text for pattern in access.rules.white) or NOTHING)
+
+
+def _bounded(text: str) -> str:
+    cut = f"{text[:MAX_SHOWN]}... ({len(text)} characters)"
+    return text if len(text) <= MAX_SHOWN else cut
 
 
 def _elsewhere(
     connection: Connection,
     command: Command,
     access: PlainAccess,
-    change: Callable[[], Awaitable[bool]],
+    run: Callable[[], Awaitable[bool]],
     code: int,
-    what: str,
+    change: _Change,
 ) -> Elsewhere:
     if access.changing.statistics().tasks_waiting >= MAX_WAITING:
         raise ResponseError("other changes of access files are still being written", code)
-    return Elsewhere(_change(_who(connection, command), change, code, what))
+    asker = Asker(command.ext.get(ACCESS_KEY, "")[:255] or None, connection.peer, True)
+    return Elsewhere(_changed(asker, run, code, change))
 
 
-async def _change(
-    who: str, change: Callable[[], Awaitable[bool]], code: int, what: str
+async def _changed(
+    asker: Asker, run: Callable[[], Awaitable[bool]], code: int, change: _Change
 ) -> Response:
+    before = change.shown()
     try:
-        lost = await change()
+        lost = await run()
     except ConfigError as e:
-        audit.warning("%s: not changed: %s: %s", escape(who), escape(what), escape(e))
+        audit.not_changed(asker, change.what, change.subject, e)
         raise ResponseError(str(e), code) from e
-    audit.info("%s: changed: %s", escape(who), escape(what))
+    audit.changed(asker, change.what, change.subject, before, change.shown())
     if not lost:
         return Response()
     log.warning("comments of the access file are lost by this change")

@@ -11,10 +11,12 @@ import trio
 
 from pyrmq.admin.api import Admin
 from pyrmq.errors import ConfigError, leaves
+from pyrmq.model.codes import RequestCode as Code
 from pyrmq.net.address import format_address
 from pyrmq.net.client.credentials import Credentials
+from pyrmq.net.client.protocol import Ext
 from pyrmq.server import Running
-from tests.support.client import Client
+from tests.support.client import Client, send_command
 from tests.support.fixtures import Serve
 from tests.support.mqadmin import admin, mqadmin
 from tests.support.waiting import eventually_trio
@@ -181,11 +183,15 @@ async def test_the_audit_log_says_who_changed_what(
         )
         await mqadmin(running.namesrv, "deleteAclConfig", *at, "-a", "alice-account")
     lines = [r.getMessage() for r in caplog.records if r.name == "pyrmq.audit"]
+    rights = (
+        '"admin":false,"defaultGroupPerm":"DENY","defaultTopicPerm":"DENY","groupPerms":[],'
+        '"topicPerms":[],"whiteRemoteAddress":""'
+    )
     assert [line.partition(": ")[2] for line in lines] == [
-        "not changed: account alice\\x1b-account: the account: accessKey has 7 to 1024 printable "
-        "characters",
-        "changed: account alice-account",
-        "changed: account alice-account (deleted)",
+        "updateAclConfig alice\\x1b-account: not changed: the account: accessKey has 7 to 1024 "
+        "printable characters",
+        f"updateAclConfig alice-account: before -, after {{{rights}}}",
+        f"deleteAclConfig alice-account: before {{{rights}}}, after -",
     ]
     assert all(line.startswith("administrator at 127.0.0.1:") for line in lines)
     assert "secret-of" not in caplog.text
@@ -253,3 +259,36 @@ async def test_access_files_that_cannot_be_used_stop_the_start(
         async with serve(acl_enable=True, rocketmq_home=str(file.parent.parent)):
             pass
     assert any("plain_acl.yml" in str(leaf) for leaf in leaves(error.value))
+
+
+async def test_the_topic_of_a_message_counts_whatever_a_request_states(
+    running: Running, file: Path
+) -> None:
+    at = _broker(running)
+    async with (
+        Admin(running.namesrv, credentials=ROOT) as root,
+        Admin(running.namesrv, credentials=ALICE) as alice,
+    ):
+        values = {
+            "accessKey": ALICE.access_key, "secretKey": ALICE.secret_key,
+            "topicPerms": "mine=PUB|SUB,sent=PUB", "groupPerms": "G=SUB",
+        }  # fmt: skip
+        await root.link.ask(at, Code.UPDATE_AND_CREATE_ACL_CONFIG, values)
+
+        async def offset(topic: str) -> int:
+            sent = send_command(topic)
+            answer = await root.link.ask(at, sent.code, sent.ext, sent.body)
+            return int(answer.ext["msgId"][-16:], 16)
+
+        async def why(code: int, ext: Ext) -> str:
+            answer = await alice.link.call(at, code, ext)
+            return answer.remark or "" if answer.code else "done"
+
+        mine, sent, other = [await offset(topic) for topic in ("mine", "sent", "other")]
+        back: Ext = {"group": "G", "delayLevel": 0, "originTopic": "mine"}
+        for code, ext in ((Code.VIEW_MESSAGE_BY_ID, {}), (Code.CONSUMER_SEND_MSG_BACK, back)):
+            assert await why(code, {**ext, "offset": mine}) == "done"
+            for foreign, topic in ((other, "other"), (sent, "sent")):
+                said = await why(code, {**ext, "offset": foreign})
+                assert said == f"AclException: no SUB permission for topic {topic}"
+        await root.link.ask(at, Code.VIEW_MESSAGE_BY_ID, {"offset": other})

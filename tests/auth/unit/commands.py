@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
 
+from pyrmq.auth.plain.access import PlainAccess
 from pyrmq.engine import Command, Listener, Session
 from pyrmq.net.client.credentials import Credentials
+from pyrmq.net.server.admin_access import host_of
 from tests.support import wire
 
 
@@ -28,6 +32,22 @@ def command(
         language=language, version=version,
     )  # fmt: skip
     return taken(sent)
+
+
+def check(
+    access: PlainAccess,
+    code: int,
+    ext: Mapping[str, str],
+    body: bytes,
+    host: str,
+    verified: str | None = None,
+) -> None:
+    """Both steps of ACL 1.0. AccessDeniedError. `verified`: who signed, as a session has found."""
+    asked: Any = SimpleNamespace(
+        code=code, ext=dict(ext), body=body, version=479, language=0, subject=verified
+    )
+    name = access.identify(asked, host_of(f"[{host}]:1"))
+    access.authorize(name, code, ext, body)
 
 
 def taken(sent: wire.Command) -> Command:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyrmq.auth.plain.addresses import MAX_FORMS, MAX_TEXT, address_of, parse_pattern
+from pyrmq.auth.plain.addresses import MAX_FORMS, MAX_TEXT, parse_pattern
 
 EXAMPLES = [
     ("*", "10.0.0.1 ::1", ""),
@@ -68,14 +68,6 @@ def test_a_text_that_is_no_pattern(text: str) -> None:
     with pytest.raises(ValueError) as error:
         parse_pattern(text)
     assert len(str(error.value)) < 200
-
-
-def test_the_address_of_a_peer() -> None:
-    assert address_of("10.0.0.1") == IPv4Address("10.0.0.1")
-    assert address_of("[fe80::1%eth0]") == IPv6Address("fe80::1")
-    assert address_of("::ffff:10.0.0.1") == IPv4Address("10.0.0.1")
-    assert address_of("somewhere") is None
-    assert address_of("") is None
 
 
 PART = st.integers(0, 255)

@@ -10,11 +10,14 @@ import pytest
 import trio
 import trio.testing
 
+from pyrmq.auth.audit import REFUSAL_SECONDS, REFUSALS
+from pyrmq.auth.failures import FREE, MOST_DELAY
 from pyrmq.auth.guard import Kind
-from pyrmq.auth.plain.access import PlainAccess
-from pyrmq.auth.plain.guard import LOG_INTERVAL, PlainGuard, host_of
+from pyrmq.auth.plain.access import UNPROVEN, PlainAccess
+from pyrmq.auth.plain.guard import PlainGuard
 from pyrmq.net.client.credentials import Credentials
 from pyrmq.net.command import Response
+from pyrmq.net.server.answers import InTurns
 from pyrmq.net.server.connection import Connection
 
 SEND, RUNTIME_INFO = 310, 28
@@ -32,15 +35,26 @@ def guard(tmp_path: Path) -> PlainGuard:
     return PlainGuard(PlainAccess(tmp_path))
 
 
+class _Peer:
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+
+    def call_on_close(self, callback: object) -> None:
+        """It stays open."""
+
+
 def _connection(peer: str = "203.0.113.7:4000") -> Any:
-    return SimpleNamespace(peer=peer)
+    return _Peer(peer)
 
 
-def _command(code: int, ext: dict[str, str], *, signs: bool = True) -> Any:
+def _command(code: int, ext: dict[str, str], *, signs: bool = True, oneway: bool = False) -> Any:
     """As a session hands it over, which has verified the signature."""
     signed = CREDENTIALS.signed(ext, b"x") if signs else ext
     subject = CREDENTIALS.access_key if signs else None
-    return SimpleNamespace(code=code, ext=signed, body=b"x", version=479, subject=subject)
+    return SimpleNamespace(
+        code=code, ext=signed, body=b"x", version=479, language=0, subject=subject,
+        is_oneway=oneway, drop_body=lambda: None,
+    )  # fmt: skip
 
 
 class _Grants:
@@ -54,7 +68,7 @@ class _Grants:
         self.told.clear()
 
 
-def _run(guard: PlainGuard, command: Any, peer: str = "203.0.113.7:4000") -> Response | str:
+def _run(guard: PlainGuard, command: Any, peer: str = "203.0.113.7:4000") -> object:
     """What the processor behind the guard answers, or the refusal."""
     connection = _connection(peer)
     name = guard.identify(connection, command)
@@ -114,24 +128,49 @@ async def test_what_is_granted(guard: PlainGuard) -> None:
     assert grants.told == [("producer1", kind, "Other") for kind in Kind]
 
 
-async def test_refusals_are_logged_now_and_then(
+async def test_refusals_are_in_the_audit_log(
     guard: PlainGuard, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(100):
         _run(guard, _command(SEND, {"b": "Other\x1b"}))
-    assert [record.getMessage() for record in caplog.records] == [
-        "310 SEND_MESSAGE_V2 of 203.0.113.7:4000 refused: AclException: no PUB permission for "
-        "topic Other\\x1b"
-    ]
-    await trio.sleep(LOG_INTERVAL)
-    _run(guard, _command(SEND, {"b": "Other"}))
-    assert len(caplog.records) == 2
+    assert len(caplog.records) == REFUSALS
+    assert caplog.records[0].name == "pyrmq.audit"
+    assert caplog.records[0].getMessage() == (
+        "producer1 at 203.0.113.7:4000: 310 SEND_MESSAGE_V2 refused: no PUB permission for topic "
+        "Other\\x1b"
+    )
+    await trio.sleep(REFUSAL_SECONDS)
+    _run(guard, _command(SEND, {"b": "Other"}, oneway=True))
+    assert caplog.records[-1].getMessage().endswith(f"{100 - REFUSALS} more were refused before")
+    assert (guard.refusals.count, guard.refusals.unanswered) == (101, 1)
     assert "secret-of" not in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("peer", "host"),
-    [("10.0.0.1:1", "10.0.0.1"), ("[::1]:1", "::1"), ("", ""), ("/tmp/socket", "")],
-)
-def test_the_host_of_a_peer(peer: str, host: str) -> None:
-    assert host_of(peer) == host
+def _guessed(secret: str) -> Any:
+    command = _command(SEND, {"b": "T"}, signs=False)
+    command.ext = Credentials("producer1", secret).signed({"b": "T"}, b"x")
+    return command
+
+
+async def test_who_guesses_secrets_is_slowed(
+    guard: PlainGuard, autojump_clock: trio.testing.MockClock
+) -> None:
+    near, right = _connection(), "secret-of-producer"
+    assert guard.identify(near, _guessed(right)) == "producer1"
+    there = _connection("203.0.113.7:5000")
+    for _ in range(FREE):
+        assert isinstance(guard.identify(there, _guessed("a-wrong-secret")), Response)
+    slowed = guard.identify(there, _guessed("a-wrong-secret"))
+    assert isinstance(slowed, InTurns)
+    started = trio.current_time()
+    refused = await slowed.answer
+    assert trio.current_time() > started
+    assert isinstance(refused, Response)
+    assert refused.remark == f"AclException: {UNPROVEN}"
+    for _ in range(3):
+        guard.identify(there, _guessed("a-wrong-secret"))
+    assert not isinstance(guard.identify(there, _guessed(right)), str)  # for a while
+    assert guard.identify(near, _guessed(right)) == "producer1"
+    assert guard.identify(_connection("203.0.113.8:1"), _guessed(right)) == "producer1"
+    await trio.sleep(MOST_DELAY)
+    assert guard.identify(there, _guessed(right)) == "producer1"

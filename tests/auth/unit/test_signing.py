@@ -7,8 +7,11 @@ import hashlib
 import hmac
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pyrmq.auth.signing import is_signed
+from pyrmq.auth import signing
+from pyrmq.auth.signing import MANY_BYTES, is_signed
 from pyrmq.engine import Command
 from pyrmq.model.codes import RequestCode as Code
 from tests.auth.unit.commands import command
@@ -92,3 +95,41 @@ def test_a_go_client_signs_its_signature_when_it_sends_again() -> None:
     assert is_signed(query("u" + first + "T", {}, language="GO"), "pw")
     assert is_signed(query("u" + second + "T", {}, language="GO"), "pw")
     assert not is_signed(query("u" + first + "T", {}, language="JAVA"), "pw")
+
+
+def test_a_long_body_is_hashed_a_few_times_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many fields there are that some clients do not sign."""
+    made: list[int] = []
+    sign = signing._sign
+
+    def counted(password: bytes, values: dict[str, str], body: bytes) -> str:
+        made.append(len(body))
+        return sign(password, values, body)
+
+    monkeypatch.setattr(signing, "_sign", counted)
+    extra = {"_UNIQUE_KEY_QUERY": "1", "__ZONE_NAME": "z", "SecurityToken": "t", "Signature": "no"}
+    for language, few, many in (("JAVA", 2, 4), ("GO", 8, 32)):
+        for body, count in ((bytes(MANY_BYTES + 1), few), (b"x", many)):
+            made.clear()
+            asked = command(Code.QUERY_MESSAGE, {**FIELDS, **extra}, body, language=language)
+            assert not is_signed(asked, "12345678")
+            assert len(made) == count
+    zone = {"AccessKey": "u", "__ZONE_NAME": "z", "__ZONE_MODE": "true"}
+    long = bytes(MANY_BYTES + 1)
+    assert is_signed(command(900, {**zone, "Signature": signed("u", long)}, long), "pw")
+
+
+def test_halves_of_surrogate_pairs_are_signed_as_java_encodes_them() -> None:
+    assert signing._text({"a": "x\ud800y"}) == b"x?y"
+
+
+@given(
+    st.dictionaries(st.text("abZ_~", max_size=8), st.text(max_size=20), max_size=8),
+    st.binary(max_size=64),
+    st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=20),
+)
+def test_what_our_own_client_signs_is_right(
+    fields: dict[str, str], body: bytes, secret: str
+) -> None:
+    assert is_signed(command(900, fields, body, by=("someone", secret)), secret)
+    assert not is_signed(command(900, fields, body, by=("someone", secret)), secret + "x")
