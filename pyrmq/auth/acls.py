@@ -47,9 +47,6 @@ class Acls:
             )
         return changed
 
-    def without(self, subject: str) -> dict[str, Acl]:
-        return {key: acl for key, acl in self._acls.items() if key != subject}
-
     def write(self, acls: dict[str, Acl]) -> None:
         """Writes a table. Blocking."""
         rows = {subject: acl.to_json() for subject, acl in acls.items()}
