@@ -94,8 +94,9 @@ def broker(store: Path | None = None, **settings: Any) -> TestBroker:
             with pyrmq.sync.Producer("group", namesrv=server.namesrv) as producer: ...
 
     `settings` are fields of BrokerConfig (`flush_disk_type="SYNC_FLUSH"`, …); those of access
-    control and TLS are the name server's as well. `server.namesrv` is the address for clients. Raises ConfigError for an invalid setting, and StoreLockedError if
-    another broker has the store open.
+    control and TLS are the name server's as well. `server.namesrv` is the address for clients.
+    Raises ConfigError for an invalid setting, and StoreLockedError if another broker has the store
+    open.
     """
     return TestBroker(_serving(store, settings))
 

@@ -162,6 +162,12 @@ def _of_broker(values: Values, bind: str) -> Iterator[Finding]:
             "haListenPort", port, "a firewall that lets only slaves to this port",
             f"the HA protocol has no users: whoever reaches the port on {bind} copies the log",
         )  # fmt: skip
+    if _is(values, "migrateAuthFromV1Enabled"):
+        yield _advice(
+            "migrateAuthFromV1Enabled", "true", "false, after the first start",
+            "a user that is deleted comes back with the next start, while it has an account of "
+            "ACL 1.0",
+        )  # fmt: skip
     if _is(values, "autoCreateTopicEnable"):
         yield _advice(
             "autoCreateTopicEnable", "true", "false, and create topics as an operator",

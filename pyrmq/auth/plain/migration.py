@@ -57,7 +57,8 @@ def migrate(access: Access, home: Path) -> None:
     for note in migrated.notes:
         log.warning("ACL 1.0: %s", escape(note))
     log.info(
-        "ACL 1.0: %d users were made, %d were there; %s can be removed from the configuration",
+        "ACL 1.0: %d users were made, %d were there; %s can be removed from the configuration, "
+        "and has to be before users are deleted",
         len(users), len(migrated.users) - len(users), KEY,
     )  # fmt: skip
 

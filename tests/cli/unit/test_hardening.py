@@ -86,6 +86,7 @@ def test_a_safe_broker_has_advice_only() -> None:
         ({"tls.server.authClient": "true"}, "tls.server.trustCertPath", True),
         ({"autoCreateTopicEnable": "true"}, "autoCreateTopicEnable", False),
         ({"autoCreateSubscriptionGroup": "true"}, "autoCreateSubscriptionGroup", False),
+        ({"migrateAuthFromV1Enabled": "true"}, "migrateAuthFromV1Enabled", False),
         ({"authenticationWhitelist": "105"}, "authenticationWhitelist", False),
         ({"authorizationWhitelist": "105"}, "authorizationWhitelist", False),
     ],
