@@ -161,8 +161,9 @@ class Feeder:
             if session.refused:
                 self._refusals.refused(f"{connection.peer}: {session.error}")
             else:
-                why = escape(session.error)
-                log.warning("%s: closing %s: %s", self._name, connection.peer, why)
+                log.warning(
+                    "%s: closing %s: %s", self._name, connection.peer, escape(session.error)
+                )
             connection.happened(Event.PROTOCOL_ERROR)
         elif session.told_end:
             connection.send_close()

@@ -125,5 +125,5 @@ class Refusals:
         if now < self._next_log:
             return
         self._next_log = now + self._interval
-        log.warning("%s: %d %s: %s", self._name, self._count, self._what, escape(why))
+        log.warning("%s: %d %s: %s", self._name, self._count, escape(self._what), escape(why))
         self._count = 0

@@ -52,19 +52,17 @@ class ServerTls:
         if settings.is_self_signed:
             self.context.use_self_signed()
             level = logging.DEBUG if settings.test_mode is None else logging.WARNING
-            log.log(level, "%s: TLS with a self-signed certificate, for tests", name)
+            log.log(level, "%s: TLS with a self-signed certificate, for tests", escape(name))
         elif settings.key_path:
             self._use()
             if settings.need_client_auth != "none" and not settings.auth_client:
                 log.warning(
-                    "%s: clients are asked for certificates (%s), but these are not verified: "
-                    "set %s=true",
-                    name,
-                    tls.NEED_CLIENT_AUTH,
-                    tls.SERVER_AUTH_CLIENT,
+                    "%s: clients are asked for certificates (tls.server.need.client.auth), but "
+                    "these are not verified: set tls.server.authClient=true",
+                    escape(name),
                 )
         else:
-            log.info("%s: no certificate (%s): TLS is refused", name, tls.SERVER_CERT)
+            log.info("%s: no certificate (tls.server.certPath): TLS is refused", escape(name))
 
     def _use(self) -> None:
         """Reads the files. ConfigError."""

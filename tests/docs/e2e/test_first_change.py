@@ -38,7 +38,7 @@ def copy(tmp_path: Path) -> Path:
 
 def test_the_change_passes_the_tests_that_it_names(copy: Path) -> None:
     assert len(NEW.findall(TEXT)) == 2
-    assert len(BELOW.findall(TEXT)) == 5
+    assert len(BELOW.findall(TEXT)) == 7
     commands = re.findall(r"^\.venv/bin/(pytest .+)$", TEXT, re.MULTILINE)
     assert len(commands) == 2
     for command in commands:

@@ -382,6 +382,12 @@ ROWS: dict[int, Row] = {
     Code.GET_BROKER_HA_STATUS: Row(),
     Code.GET_BROKER_EPOCH_CACHE: Row(ok=1),
     **{code: Row(ok=1) for code in range(3001, 3011)},
+    # accounts, which this broker does not have
+    Code.UPDATE_AND_CREATE_ACL_CONFIG: Row(ok=209),
+    Code.DELETE_ACL_CONFIG: Row(ok=210),
+    Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: Row(ok=211),
+    Code.GET_BROKER_CLUSTER_ACL_INFO: Row(ok=1),
+    Code.GET_BROKER_CLUSTER_ACL_CONFIG: Row(ok=1),
     Code.GET_ALL_MESSAGE_REQUEST_MODE: Row(),
     Code.SET_MESSAGE_REQUEST_MODE: Row(
         body=_body(topic="T", consumerGroup="G", mode="PULL", popShareQueueNum=0),
