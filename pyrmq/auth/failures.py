@@ -122,7 +122,8 @@ class Logins:
 
 
 def delayed(command: Command, refusal: Response, seconds: float) -> Response | InTurns:
-    """A refusal that comes after so many seconds. Without an answer there is nothing to delay."""
+    """A refusal that comes after so many seconds. Without an answer there is nothing to delay. The
+    body of the request, which nobody reads any more, is dropped."""
     command.drop_body()
     if seconds == 0 or command.is_oneway:
         return refusal

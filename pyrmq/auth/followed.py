@@ -12,21 +12,11 @@ from pathlib import Path
 from pyrmq.auth.access import Access
 from pyrmq.auth.acls import Acls
 from pyrmq.auth.users import Users
+from pyrmq.config.files import look
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
 
 log = logging.getLogger(__name__)
-
-_Seen = tuple[int, int, int] | None
-"""A file as it was found: time of its last change, bytes, inode. None: it was not there."""
-
-
-def _look(path: Path) -> _Seen:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 class FollowedAccess(Access):
@@ -35,7 +25,7 @@ class FollowedAccess(Access):
     def __init__(self, users: Path, acls: Path, owner: str) -> None:
         """`owner`: the broker whose files they are. ConfigError if one cannot be used. Blocking."""
         self._owner = owner
-        self._seen = _look(users), _look(acls)
+        self._seen = look(users), look(acls)
         super().__init__(users, acls)
 
     @property
@@ -45,7 +35,7 @@ class FollowedAccess(Access):
     def refresh(self) -> None:
         """Looks at both files, which takes microseconds. Those that cannot be used change nothing,
         and the log says so once."""
-        seen = _look(self.users.path), _look(self.acls.path)
+        seen = look(self.users.path), look(self.acls.path)
         if seen == self._seen:
             return
         self._seen = seen

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pyrmq.config import files
+from pyrmq.config.secret_file import is_open
 from pyrmq.errors import ConfigError, ProtocolError
 from pyrmq.net import fastjson
 
@@ -32,7 +33,7 @@ def load(path: Path) -> dict[Any, Any] | None:
         return None
     except OSError as e:
         raise ConfigError(f"cannot read {path}: {e.strerror or e}") from e
-    if mode & 0o077:
+    if is_open(mode):
         raise ConfigError(
             f"{path} holds secrets and is open to others (mode {mode:o}): chmod 600 it, and change "
             "the passwords in it if others may have read them"

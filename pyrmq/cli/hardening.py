@@ -16,6 +16,7 @@ from pathlib import Path
 from pyrmq.auth.plain.files import Folder
 from pyrmq.auth.plain.rules import Rules, load_rules
 from pyrmq.config.files import load_file
+from pyrmq.config.secret_file import is_open
 from pyrmq.errors import ConfigError
 from pyrmq.net.address import is_loopback
 
@@ -254,7 +255,7 @@ def _mode(path: Path, why: str) -> Iterator[Finding]:
         mode = path.stat().st_mode & 0o777
     except OSError:
         return  # what is not there is read by nobody
-    if mode & 0o077:
+    if is_open(mode):
         yield _serious(
             str(path), f"{mode:04o}", f"chmod 600 {path}", f"{why}, and other accounts can reach it"
         )

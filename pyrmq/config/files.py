@@ -104,3 +104,16 @@ def sync_folder(path: Path) -> None:
         raise OSError(e.errno, e.strerror, str(path)) from e
     finally:
         os.close(fd)
+
+
+Seen = tuple[int, int, int] | None
+"""A file as it was found: time of its last change, bytes, inode. None: it was not there."""
+
+
+def look(path: str | Path) -> Seen:
+    """What differs after a file was changed or replaced. Blocking."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

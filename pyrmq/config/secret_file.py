@@ -42,14 +42,19 @@ def _check_private(found: os.stat_result, shown: str) -> None:
         return
     if not stat.S_ISREG(found.st_mode):
         raise ConfigError(f"{shown} is not a file")
-    if found.st_mode & 0o077:
+    if is_open(found.st_mode):
         mode = stat.S_IMODE(found.st_mode)
         raise ConfigError(f"{shown} may be read by others (mode {mode:o}): chmod 600")
+
+
+def is_open(mode: int) -> bool:
+    """Whether a file with this mode has rights for others than its owner."""
+    return bool(mode & 0o077)
 
 
 def others_may_read(path: Path) -> bool:
     """Whether a file has rights for others than its owner; False if it is not there."""
     try:
-        return bool(path.stat().st_mode & 0o077)
+        return is_open(path.stat().st_mode)
     except OSError:
         return False

@@ -6,11 +6,11 @@ Connections that are open keep what they began with.
 from __future__ import annotations
 
 import logging
-import os
 
 import trio
 
 from pyrmq.config import tls
+from pyrmq.config.files import Seen, look
 from pyrmq.config.tls import TlsServerSettings
 from pyrmq.engine import TlsContext
 from pyrmq.errors import ConfigError
@@ -22,17 +22,6 @@ LOOK_EVERY = 5.0
 """Seconds between two looks at the files."""
 SAY_EVERY = 60.0
 """Seconds between two lines of the log about files that cannot be used, while nothing changes."""
-
-Seen = tuple[int, int, int] | None
-"""A file as it was found: time of its last change, bytes, inode. None: it was not there."""
-
-
-def look(path: str) -> Seen:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 class ServerTls:
