@@ -27,7 +27,8 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 async def test_a_change_counts_at_the_next_look(files: tuple[Path, Path]) -> None:
-    followed, revoked = FollowedAccess(*files, "broker b"), []
+    followed = FollowedAccess(*files, "broker b")
+    revoked: list[None] = []
     followed.on_changed.append(lambda: revoked.append(None))
     own = followed.know_own_broker()
     followed.refresh()
