@@ -12,7 +12,7 @@ import hmac
 from collections.abc import Iterator
 
 from pyrmq.engine import Command
-from pyrmq.model.codes import LANGUAGES, RequestCode
+from pyrmq.model.codes import LANGUAGES
 
 ACCESS_KEY = "AccessKey"
 SIGNATURE = "Signature"
@@ -21,7 +21,8 @@ UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 ZONES = frozenset({"__ZONE_NAME", "__ZONE_MODE"})
 """Fields that Java clients add after they have signed."""
 V4_9_3 = 399
-"""MQVersion of the last clients that sign the declared fields of a header only."""
+"""MQVersion of the last Java clients that sign only the declared fields of a header. Go clients
+state a lower one, and sign all fields."""
 GO = LANGUAGES.index("GO")
 GO_RESENDS = 3
 """How often a Go client may have signed the same request again, over the signature before."""
@@ -43,7 +44,7 @@ def _sign(password: bytes, values: dict[str, str], body: bytes) -> str:
 def _variants(command: Command, fields: dict[str, str]) -> Iterator[dict[str, str]]:
     """The fields that may have been signed, the usual ones first."""
     left_out = []
-    if UNIQUE_KEY_QUERY in fields and command.code == RequestCode.QUERY_MESSAGE:
+    if UNIQUE_KEY_QUERY in fields and command.version <= V4_9_3:
         left_out.append(frozenset({UNIQUE_KEY_QUERY}))
     if not ZONES.isdisjoint(fields):
         left_out.append(ZONES)
@@ -63,8 +64,6 @@ def is_signed(command: Command, password: str) -> bool:
     given = command.ext.get(SIGNATURE, "").encode(errors="replace")
     key = password.encode(errors="replace")
     fields = {name: value for name, value in command.ext.items() if name != SIGNATURE}
-    if command.version <= V4_9_3:
-        fields.pop(UNIQUE_KEY_QUERY, None)
     for values in _variants(command, fields):
         made = _sign(key, values, command.body)
         if hmac.compare_digest(made.encode(), given):
