@@ -62,8 +62,8 @@ LENIENT_SIGNATURES = {
 
 @pytest.fixture(params=BROKERS)
 def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[peer.Address]:
-    start = {"apache": secured.apache, "pyrmq": secured.ours}[request.param]
-    with start(tmp_path, None) as servers:
+    names = {"apache": "apache", "pyrmq": "open"}[request.param]
+    with secured.running(names, request.param, tmp_path) as servers:
         host, _, port = servers.broker.rpartition(":")
         yield host, int(port)
 

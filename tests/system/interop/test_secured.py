@@ -13,12 +13,15 @@ from .access.signing import Keys
 from .access.users import SUPER
 from .conftest import BROKERS, older
 from .drivers import Driver, DriverFailed
-from .secured import ALLOWED, CLIENT, Secured, serving, sign, succeeded
+from .secured import ALLOWED, CLIENT, OTHER, Secured, serving, sign, succeeded
 
 COUNT = 12
-FORGED: Keys = (CLIENT[0], "not-its-secret")
+FORGED: Keys = (OTHER[0], "not-its-secret")
+"""Of a user that is there. A user whose password is guessed is refused for a while, so that it is
+none that other tests need."""
 STRANGER: Keys = ("stranger", "some-secret")
 NO_PERMISSION = re.compile(r"CODE: 16\b|code: 16\b|code:16\b|response code: 16\b")
+NO_ROUTE = re.compile("No route info of this topic|route info not found")
 NOT_CONNECTED = re.compile(
     r"(connect to|send request to) .* failed|wait response on the channel .* timeout"
 )
@@ -36,6 +39,14 @@ def secured(
 ) -> Iterator[Secured]:
     """Servers that demand credentials."""
     with serving(request.param, tmp_path_factory.mktemp("signed"), with_tls=False) as servers:
+        yield servers
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """Servers of ours, whose name server demands credentials as well."""
+    folder = tmp_path_factory.mktemp("guarded")
+    with serving("pyrmq", folder, with_tls=False, names="guarded") as servers:
         yield servers
 
 
@@ -73,7 +84,8 @@ def transactions(driver: Driver, topic: str) -> None:
 
 
 def refused(driver: Driver, command: str, topic: str, keys: Keys | None) -> None:
-    words = {"topic": topic, "group": f"P-{topic}", "count": 1}
+    # Each further failed login of an address is answered later, by ours.
+    words = {"topic": topic, "group": f"P-{topic}", "count": 1, "retries": 0}
     with pytest.raises(DriverFailed, match=NO_PERMISSION):
         driver.run(command, **words, **(sign(keys) if keys else {}))
 
@@ -95,6 +107,17 @@ def test_refused(secured: Secured, client: str, topic: str) -> None:
     for keys in (None, FORGED, STRANGER):
         refused(driver, "produce", topic, keys)
     refused(driver, "produce", f"Forbidden-{topic}", CLIENT)
+
+
+@pytest.mark.thorough("the decisions of a name server are tested by themselves")
+@pytest.mark.parametrize("client", CLIENTS)
+def test_name_server_with_access_control(guarded: Secured, client: str, topic: str) -> None:
+    """It knows the users of the broker, from an export. Whoever it refuses finds no route."""
+    driver = guarded.driver(client)
+    sends_and_consumes(driver, topic)
+    words = {"topic": topic, "group": f"P-{topic}", "count": 1, "retries": 0}
+    with pytest.raises(DriverFailed, match=NO_ROUTE):
+        driver.run("produce", **words)
 
 
 @pytest.mark.parametrize("client", JAVA)

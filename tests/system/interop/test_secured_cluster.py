@@ -1,0 +1,88 @@
+"""Clusters of both makes whose servers demand credentials, and TLS."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from . import certificates, checks, toolchain
+from .access.users import SUPER
+from .secured import (
+    ALLOWED,
+    CLIENT,
+    Secured,
+    broker,
+    copy_users,
+    make_users,
+    name_server,
+    serving,
+    succeeded,
+)
+
+COUNT = 12
+NEWEST = f"java-{toolchain.NEWEST}"
+CLIENTS = (NEWEST, "pyrmq")
+
+pytestmark = pytest.mark.thorough("three servers and their clients, for half a minute each")
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"{ALLOWED}{uuid.uuid4().hex[:8]}"
+
+
+def exchanged(servers: Secured, topic: str, brokers: set[str]) -> None:
+    """Each client sends to all brokers, and each consumes what the other one sent."""
+    sent = []
+    for client in CLIENTS:
+        words = {"topic": topic, "count": COUNT, "label": client, **servers.words(client)}
+        lines = servers.driver(client).run("produce", group=f"P-{topic}", **words).sent
+        assert {line["brokerName"] for line in lines} == brokers
+        sent += lines
+    for client in CLIENTS:
+        words = {"topic": topic, "count": len(sent), **servers.words(client)}
+        received = servers.driver(client).run("consume", group=f"G-{client[:4]}", **words).received
+        checks.arrived(sent, received)
+
+
+@pytest.mark.parametrize(
+    ("names", "whose"), [("apache", "pyrmq"), ("guarded", "apache"), ("open", "apache")]
+)
+def test_name_server_of_the_other_make(tmp_path: Path, names: str, whose: str, topic: str) -> None:
+    """The broker signs what it asks of a name server that demands it."""
+    with serving(whose, tmp_path, with_tls=True, names=names) as servers:
+        exchanged(servers, topic, {"broker-a"})
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Secured]:
+    """Our name server, and a broker of each make; users were made at ours."""
+    tls = certificates.make(tmp_path / "tls")
+    with ExitStack() as stack:
+        names = stack.enter_context(name_server("guarded", tmp_path / "names", tls))
+        start = [("pyrmq", "broker-a"), ("apache", "broker-b")]
+        ours, apache = (
+            stack.enter_context(broker(whose, tmp_path / name, names.address, tls, brokerName=name))
+            for whose, name in start
+        )
+
+        def state() -> str:
+            return "\n".join(server.state() for server in (names, ours, apache))
+
+        servers = Secured(names.address, ours.address, tls, tmp_path, state)
+        make_users(servers)
+        copy_users(servers, names.address, apache.address)
+        yield servers
+
+
+def test_both_makes_in_one_cluster(cluster: Secured, topic: str) -> None:
+    """The topic is made on both brokers by mqadmin, which finds them at our name server."""
+    at = ("-c", "DefaultCluster")
+    with cluster.mqadmin(SUPER) as tool:
+        succeeded(tool, cluster, "updateTopic", *at, "-t", topic, "-r", "3", "-w", "3")
+        assert CLIENT[0] in succeeded(tool, cluster, "listUser", *at)
+    exchanged(cluster, topic, {"broker-a", "broker-b"})
