@@ -121,7 +121,7 @@ def broker(
         return
     text = users.conf(timerWheelEnable="") + TIMING + _lines_of_tls(tls) + more
     lines = (line.split("=", 1) for line in text.splitlines())
-    node = Node(folder, namesrv, **_OF_OURS, **dict(lines))
+    node = Node(folder, namesrv, **{**_OF_OURS, **dict(lines)})
     try:
         node.start()
         yield Started(node.text_address, node.stderr)
