@@ -90,6 +90,42 @@ def refused(driver: Driver, command: str, topic: str, keys: Keys | None) -> None
         driver.run(command, **words, **(sign(keys) if keys else {}))
 
 
+def not_allowed(servers: Secured, *everyone: Keys | None) -> None:
+    """mqadmin by a conf/tools.yml of these keys, or without the file."""
+    for keys in everyone:
+        with servers.mqadmin(keys) as tool:
+            out, err = tool.command(servers.namesrv, "listUser", "-b", servers.broker)
+            assert NO_PERMISSION.search(out + err), f"{keys}: {out}{err}"
+
+
+def test_mqadmin(secured: Secured) -> None:
+    """RocketMQ's mqadmin by its conf/tools.yml: users, access lists and a topic. It comes before
+    the tests of refusals: each failed login of an address makes the next answers later."""
+    at = ("-b", secured.broker)
+    made = f"made-{uuid.uuid4().hex[:8]}"
+    user, subject, resource = ("-u", made), ("-s", f"User:{made}"), ("-r", "Topic:T*")
+    with secured.mqadmin(SUPER) as tool:
+
+        def run(*words: str) -> str:
+            return succeeded(tool, secured, *words)
+
+        run("createUser", *at, *user, "-p", "made-secret", "-t", "Normal")
+        assert made in run("getUser", *at, *user)
+        run("updateUser", *at, *user, "-s", "disable")
+        assert re.search(rf"{made}.*disable", run("listUser", *at), re.IGNORECASE)
+        run(
+            "createAcl", *at, *subject, *resource, "-a", "Pub,Sub", "-d", "Deny", "-i", "10.0.0.0/8"
+        )
+        assert re.search(r"Topic:T\*.*Pub.*10\.0\.0\.0/8.*Deny", run("getAcl", *at, *subject))
+        run("updateAcl", *at, *subject, *resource, "-a", "Sub", "-d", "Allow")
+        assert re.search(rf"User:{made}.*Topic:T\*.*Sub.*Allow", run("listAcl", *at))
+        run("deleteAcl", *at, *subject)
+        run("updateTopic", *at, "-t", f"{ALLOWED}{made}", "-r", "2", "-w", "2")
+        run("deleteUser", *at, *user)
+        assert made not in run("listUser", *at)
+    not_allowed(secured, None, CLIENT, (SUPER[0], "not-its-secret"))
+
+
 @pytest.mark.parametrize("client", CLIENTS)
 def test_signed(secured: Secured, client: str, topic: str) -> None:
     sends_and_consumes(secured.driver(client), topic)
@@ -125,11 +161,13 @@ def test_tls(over_tls: Secured, client: str, topic: str) -> None:
     sends_and_consumes(over_tls.driver(client), topic)
 
 
+@pytest.mark.thorough("test_tls, and the same without TLS, stand for it")
 @pytest.mark.parametrize("client", JAVA)
 def test_tls_transactions(over_tls: Secured, client: str, topic: str) -> None:
     transactions(over_tls.driver(client), topic)
 
 
+@pytest.mark.thorough("test_tls, and the same without TLS, stand for it")
 @pytest.mark.parametrize("client", JAVA)
 def test_tls_refused(over_tls: Secured, client: str, topic: str) -> None:
     """A wrong secret over TLS; no TLS; servers whose authority the client does not know."""
@@ -141,41 +179,7 @@ def test_tls_refused(over_tls: Secured, client: str, topic: str) -> None:
             driver.run("produce", **words)
 
 
-def not_allowed(servers: Secured, *everyone: Keys | None) -> None:
-    """mqadmin by a conf/tools.yml of these keys, or without the file."""
-    for keys in everyone:
-        with servers.mqadmin(keys) as tool:
-            out, err = tool.command(servers.namesrv, "listUser", "-b", servers.broker)
-            assert NO_PERMISSION.search(out + err), f"{keys}: {out}{err}"
-
-
-def test_mqadmin(secured: Secured) -> None:
-    """RocketMQ's mqadmin by its conf/tools.yml: users, access lists and a topic."""
-    at = ("-b", secured.broker)
-    made = f"made-{uuid.uuid4().hex[:8]}"
-    user, subject, resource = ("-u", made), ("-s", f"User:{made}"), ("-r", "Topic:T*")
-    with secured.mqadmin(SUPER) as tool:
-
-        def run(*words: str) -> str:
-            return succeeded(tool, secured, *words)
-
-        run("createUser", *at, *user, "-p", "made-secret", "-t", "Normal")
-        assert made in run("getUser", *at, *user)
-        run("updateUser", *at, *user, "-s", "disable")
-        assert re.search(rf"{made}.*disable", run("listUser", *at), re.IGNORECASE)
-        run(
-            "createAcl", *at, *subject, *resource, "-a", "Pub,Sub", "-d", "Deny", "-i", "10.0.0.0/8"
-        )
-        assert re.search(r"Topic:T\*.*Pub.*10\.0\.0\.0/8.*Deny", run("getAcl", *at, *subject))
-        run("updateAcl", *at, *subject, *resource, "-a", "Sub", "-d", "Allow")
-        assert re.search(rf"User:{made}.*Topic:T\*.*Sub.*Allow", run("listAcl", *at))
-        run("deleteAcl", *at, *subject)
-        run("updateTopic", *at, "-t", f"{ALLOWED}{made}", "-r", "2", "-w", "2")
-        run("deleteUser", *at, *user)
-        assert made not in run("listUser", *at)
-    not_allowed(secured, None, CLIENT, (SUPER[0], "not-its-secret"))
-
-
+@pytest.mark.thorough("test_tls, and the same without TLS, stand for it")
 def test_mqadmin_over_tls(over_tls: Secured) -> None:
     """The users of this test were made over TLS."""
     with over_tls.mqadmin(SUPER) as tool:
