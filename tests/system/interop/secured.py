@@ -16,7 +16,7 @@ from tests.support import namesrv as tests_namesrv
 from tests.support.command import run
 from tests.system.ha.processes import Node
 
-from . import certificates
+from . import certificates, checks
 from .access import users
 from .access.signing import Keys
 from .access.users import SUPER
@@ -26,8 +26,10 @@ from .store import peer
 from .store.tool import Tool
 from .txn import PEER_CONF, TIMING
 
-CLIENT: Keys = ("client", "client-secret")
+CLIENT: Keys = ("a-client", "client-secret")
 OTHER: Keys = ("other", "other-secret")
+COUNT = 12
+PLAN = "a:commit;b:rollback;c:unknown>commit"
 ALLOWED = "Allowed-"
 """Topics that the client may send to and consume have this prefix. The other user has no rights."""
 _RIGHTS = (("Topic", f"{ALLOWED}*", "Pub,Sub"), ("Group", "*", "Sub"))
@@ -198,3 +200,22 @@ def succeeded(tool: Tool, secured: Secured, *words: str) -> str:
     out, err = tool.command(secured.namesrv, *words)
     assert "Exception" not in out + err, f"{words}: {out}{err}\n{secured.state()}"
     return out
+
+
+def sends_and_consumes(driver: Driver, topic: str) -> None:
+    words = {"topic": topic, "count": COUNT, **sign(CLIENT)}
+    sent = driver.run("produce", group=f"P-{topic}", **words).sent
+    checks.sent_well(sent, COUNT)
+    checks.arrived(sent, driver.run("consume", group=f"G-{topic}", **words).received)
+
+
+def transactions(driver: Driver, topic: str) -> None:
+    """One is committed, one rolled back, one asked about."""
+    words = {"topic": topic, **sign(CLIENT)}
+    with driver.start("produce-transaction", group=f"P-{topic}", plan=PLAN, **words) as producer:
+        producer.wait_for(
+            lambda report: any(line.get("event") == "complete" for line in report.lines), "checks"
+        )
+        consumed = driver.run("consume", group=f"G-{topic}", count=2, **words).received
+        producer.finish()
+    assert {line["properties"]["name"] for line in consumed} == {"a", "c"}

@@ -8,14 +8,23 @@ from collections.abc import Iterator
 
 import pytest
 
-from . import checks, toolchain
+from . import toolchain
 from .access.signing import Keys
 from .access.users import SUPER
 from .conftest import BROKERS, older
 from .drivers import Driver, DriverFailed
-from .secured import ALLOWED, CLIENT, OTHER, Secured, serving, sign, succeeded
+from .secured import (
+    ALLOWED,
+    CLIENT,
+    OTHER,
+    Secured,
+    sends_and_consumes,
+    serving,
+    sign,
+    succeeded,
+    transactions,
+)
 
-COUNT = 12
 FORGED: Keys = (OTHER[0], "not-its-secret")
 """Of a user that is there. A user whose password is guessed is refused for a while, so that it is
 none that other tests need."""
@@ -25,7 +34,6 @@ NO_ROUTE = re.compile("No route info of this topic|route info not found")
 NOT_CONNECTED = re.compile(
     r"(connect to|send request to) .* failed|wait response on the channel .* timeout"
 )
-PLAN = "a:commit;b:rollback;c:unknown>commit"
 JAVA = [
     pytest.param(f"java-{toolchain.NEWEST}"),
     pytest.param("java-4.9.8", marks=older),
@@ -64,25 +72,6 @@ def topic() -> str:
     return f"{ALLOWED}{uuid.uuid4().hex[:8]}"
 
 
-def sends_and_consumes(driver: Driver, topic: str) -> None:
-    words = {"topic": topic, "count": COUNT, **sign(CLIENT)}
-    sent = driver.run("produce", group=f"P-{topic}", **words).sent
-    checks.sent_well(sent, COUNT)
-    checks.arrived(sent, driver.run("consume", group=f"G-{topic}", **words).received)
-
-
-def transactions(driver: Driver, topic: str) -> None:
-    """One is committed, one rolled back, one asked about."""
-    words = {"topic": topic, **sign(CLIENT)}
-    with driver.start("produce-transaction", group=f"P-{topic}", plan=PLAN, **words) as producer:
-        producer.wait_for(
-            lambda report: any(line.get("event") == "complete" for line in report.lines), "checks"
-        )
-        consumed = driver.run("consume", group=f"G-{topic}", count=2, **words).received
-        producer.finish()
-    assert {line["properties"]["name"] for line in consumed} == {"a", "c"}
-
-
 def refused(driver: Driver, command: str, topic: str, keys: Keys | None) -> None:
     # Each further failed login of an address is answered later, by ours.
     words = {"topic": topic, "group": f"P-{topic}", "count": 1, "retries": 0}
@@ -98,6 +87,7 @@ def not_allowed(servers: Secured, *everyone: Keys | None) -> None:
             assert NO_PERMISSION.search(out + err), f"{keys}: {out}{err}"
 
 
+@pytest.mark.thorough("the users of all tests here are made with it; each command may wait 3 s")
 def test_mqadmin(secured: Secured) -> None:
     """RocketMQ's mqadmin by its conf/tools.yml: users, access lists and a topic. It comes before
     the tests of refusals: each failed login of an address makes the next answers later."""
