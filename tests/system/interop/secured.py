@@ -94,15 +94,20 @@ def sign(keys: Keys) -> dict[str, str]:
 
 
 @contextmanager
-def name_server(whose: str, folder: Path, tls: certificates.Tls | None) -> Iterator[Started]:
-    """Apache's, which has no access control; "open": ours without; "guarded": ours with it."""
+def name_server(
+    whose: str, folder: Path, tls: certificates.Tls | None, **keys: str
+) -> Iterator[Started]:
+    """Apache's, which has no access control; "open": ours without; "guarded": ours with it, and
+    with further keys of its configuration."""
     if whose == "apache":
         options = _jvm_options(tls)
         with peer.NameServer(folder / "namesrv", options=options) as names:
             yield Started(names.address, names.state)
         return
     (folder / "namesrv").mkdir(parents=True)
-    conf = _lines_of_tls(tls) + (users.conf(timerWheelEnable="") if whose == "guarded" else "")
+    conf = _lines_of_tls(tls) + (
+        users.conf(timerWheelEnable="", **keys) if whose == "guarded" else ""
+    )
     with tests_namesrv.name_server(folder / "namesrv", conf) as process:
         yield Started(process.facts["namesrv"], process.stderr)
 

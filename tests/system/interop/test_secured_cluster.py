@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import eventually
+from tests.support.wire import Command
+
 from . import certificates, toolchain
+from .access.signing import Session
 from .access.users import SUPER
 from .drivers import Line
 from .secured import (
@@ -23,6 +27,7 @@ from .secured import (
     serving,
     succeeded,
 )
+from .store import peer
 
 COUNT = 12
 NEWEST = f"java-{toolchain.NEWEST}"
@@ -92,3 +97,32 @@ def test_both_makes_in_one_cluster(cluster: Secured, topic: str) -> None:
         succeeded(tool, cluster, "updateTopic", *at, "-t", topic, "-r", "3", "-w", "3")
         assert CLIENT[0] in succeeded(tool, cluster, "listUser", *at)
     exchanged(cluster, topic, {"broker-a", "broker-b"})
+
+
+UNSIGNED = "103,104,217,322,901,904"
+"""What a broker asks name servers as it comes, lives and goes."""
+
+
+def test_a_broker_that_does_not_sign(tmp_path: Path) -> None:
+    """One without innerClientAuthenticationCredentials registers where both lists say that it may,
+    and nowhere else."""
+    keys = {"authenticationWhitelist": UNSIGNED, "authorizationWhitelist": UNSIGNED}
+    with (
+        name_server("guarded", tmp_path / "strict", None) as strict,
+        name_server("guarded", tmp_path / "lists", None, **keys) as lists,
+        peer.RealBroker(
+            tmp_path / "store", f"{strict.address};{lists.address}", home=tmp_path / "b"
+        ),
+    ):
+        eventually(lambda: b'"broker-a"' in brokers_at(lists.address), "it is registered")
+        assert b'"broker-a"' not in brokers_at(strict.address)
+        assert "103 REGISTER_BROKER refused" in strict.state()
+
+
+def brokers_at(namesrv: str) -> bytes:
+    host, _, port = namesrv.rpartition(":")
+    with closing(Session((host, int(port)))) as session:
+        answer = session.ask(Command(106), SUPER)
+    assert answer is not None
+    assert answer.code == 0
+    return answer.body
