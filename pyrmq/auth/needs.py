@@ -17,7 +17,7 @@ from pyrmq.auth.model import Action, Resource, cluster, group, topic
 from pyrmq.engine import Command
 from pyrmq.errors import InvalidParameterError
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.names import AUTO_CREATE_TOPIC, RETRY_PREFIX
+from pyrmq.model.names import AUTO_CREATE_TOPIC, HALF_TOPIC, RETRY_PREFIX
 from pyrmq.net import fastjson
 
 Actions = frozenset[Action]
@@ -144,6 +144,20 @@ class Send:
 
     def __str__(self) -> str:
         return "Topic Pub; of a retry topic: its group Sub"
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The topic of a transaction that ends, if it is stated. Java clients of 5.x that were asked
+    about a half state the topic of that question: it is where halves are kept, and nobody's."""
+
+    def find(self, command: Command, own_cluster: str) -> Iterator[Need]:
+        name = command.ext.get("topic", "")
+        if name not in ("", HALF_TOPIC):
+            yield of_topic(name, PUB)
+
+    def __str__(self) -> str:
+        return f"Topic Pub (if `topic` is stated, and is not {HALF_TOPIC})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ import hmac
 from collections.abc import Iterator
 
 from pyrmq.engine import Command
-from pyrmq.model.codes import LANGUAGES, RequestCode
+from pyrmq.model.codes import LANGUAGES
 
 ACCESS_KEY = "AccessKey"
 SIGNATURE = "Signature"
@@ -28,6 +28,9 @@ SECURITY_TOKEN = "SecurityToken"
 UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 ZONES = frozenset({"__ZONE_NAME", "__ZONE_MODE"})
 """Fields that Java clients add after they have signed."""
+V4_9_3 = 399
+"""MQVersion of the last Java clients that sign only the declared fields of a header. Go clients
+state a lower one, and sign all fields."""
 GO = LANGUAGES.index("GO")
 GO_RESENDS = 3
 """How often a Go client may have signed the same request again, over the signature before."""
@@ -51,7 +54,7 @@ def _sign(password: bytes, values: dict[str, str], body: bytes) -> str:
 def _variants(command: Command, fields: dict[str, str]) -> Iterator[dict[str, str]]:
     """The fields that may have been signed, the usual ones first."""
     left_out: list[frozenset[str]] = []
-    if UNIQUE_KEY_QUERY in fields and command.code == RequestCode.QUERY_MESSAGE:
+    if UNIQUE_KEY_QUERY in fields and command.version <= V4_9_3:
         left_out.append(frozenset({UNIQUE_KEY_QUERY}))
     if not ZONES.isdisjoint(fields):
         left_out.append(ZONES)

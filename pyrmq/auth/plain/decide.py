@@ -19,7 +19,7 @@ from pyrmq.auth.plain.accounts import Account, Permission
 from pyrmq.errors import ProtocolError
 from pyrmq.model.codes import RequestCode as Code
 from pyrmq.model.codes import request_text
-from pyrmq.model.names import RETRY_PREFIX, TRACE_TOPIC
+from pyrmq.model.names import HALF_TOPIC, RETRY_PREFIX, TRACE_TOPIC
 from pyrmq.model.request_kinds import ADMIN_REQUESTS
 from pyrmq.net import fastjson
 
@@ -77,6 +77,13 @@ def _read(ext: Ext, body: bytes) -> Iterator[Need]:
     yield from _group(ext.get("consumerGroup"))
 
 
+def _end(ext: Ext, body: bytes) -> Iterator[Need]:
+    """A transaction that ends. Java clients of 5.x that were asked about a half state the topic
+    where halves are kept; those of 4.x state none."""
+    name = ext.get("topic")
+    return _topic(None if name == HALF_TOPIC else name, PUB)
+
+
 def _of_group(field: str) -> Callable[[Ext, bytes], Iterator[Need]]:
     return lambda ext, body: _group(ext.get(field))
 
@@ -118,7 +125,7 @@ NEEDS: Mapping[int, Callable[[Ext, bytes], Iterator[Need]]] = {
     Code.HEART_BEAT: _heartbeat,
     Code.UNREGISTER_CLIENT: _of_group("consumerGroup"),
     Code.GET_CONSUMER_LIST_BY_GROUP: _of_group("consumerGroup"),
-    Code.END_TRANSACTION: lambda ext, body: _topic(ext.get("topic"), PUB),
+    Code.END_TRANSACTION: _end,
     Code.LOCK_BATCH_MQ: _lock,
     Code.UNLOCK_BATCH_MQ: _lock,
 }

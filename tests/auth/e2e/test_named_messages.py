@@ -11,6 +11,7 @@ from pyrmq.admin import Admin
 from pyrmq.admin.auth import Acl, Entry, User
 from pyrmq.errors import ResponseError
 from pyrmq.model.codes import RequestCode as Code
+from pyrmq.model.names import HALF_TOPIC
 from pyrmq.net.address import format_address
 from pyrmq.net.client.protocol import Ext
 from pyrmq.server import Running
@@ -93,11 +94,15 @@ async def test_no_transaction_of_others_is_ended(users: Users) -> None:
         "producerGroup": "PG", "tranStateTableOffset": 0, "commitOrRollback": 8,
         "fromTransactionCheck": False, "msgId": "another", "transactionId": "another",
     }  # fmt: skip
-    for stated in ({"topic": "mine"}, {}):
+    of_a_check = {"topic": HALF_TOPIC, "fromTransactionCheck": True}  # as Java 5.x answers
+    for stated in ({"topic": "mine"}, {}, of_a_check):
         ext: Ext = {**end, **stated, "commitLogOffset": other, "tranStateTableOffset": 1}
         assert await users.code(Code.END_TRANSACTION, ext) == 16
     # Of her own she is told what the processor says: these ids are of another message.
-    assert await users.code(Code.END_TRANSACTION, {**end, "commitLogOffset": mine}) == 1
+    for stated in ({}, of_a_check):
+        assert (
+            await users.code(Code.END_TRANSACTION, {**end, **stated, "commitLogOffset": mine}) == 1
+        )
 
 
 async def test_messages_that_an_id_names(users: Users) -> None:

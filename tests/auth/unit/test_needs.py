@@ -47,6 +47,7 @@ def needs(code: int, ext: dict[str, str] | None = None, body: Any = b"") -> set[
         (Code.CONSUMER_SEND_MSG_BACK, {"group": "G"}, {"Sub on Group:G"}),
         (Code.END_TRANSACTION, {"topic": "T", "producerGroup": "P"}, {"Pub on Topic:T"}),
         (Code.END_TRANSACTION, {"producerGroup": "P"}, set()),
+        (Code.END_TRANSACTION, {"topic": "RMQ_SYS_TRANS_HALF_TOPIC"}, set()),
         (Code.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "G"}, {"Sub/Get on Group:G"}),
         (Code.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"}, {"Pub/Sub/Get on Topic:T"}),
         (Code.GET_ROUTEINFO_BY_TOPIC, {"topic": "%RETRY%G"}, {"Sub/Get on Group:G"}),

@@ -62,6 +62,7 @@ def test_bits(owned: Permission, needed: Permission, enough: bool) -> None:
         (Code.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "G"}, b"", [G_SUB]),
         (Code.END_TRANSACTION, {"topic": "T"}, b"", [Need("T", PUB)]),
         (Code.END_TRANSACTION, {}, b"", []),
+        (Code.END_TRANSACTION, {"topic": "RMQ_SYS_TRANS_HALF_TOPIC"}, b"", []),
         (Code.LOCK_BATCH_MQ, {}, json.dumps(LOCK).encode(), [G_SUB, T_SUB]),
         (Code.UNLOCK_BATCH_MQ, {}, json.dumps(LOCK).encode(), [G_SUB, T_SUB]),
         (Code.GET_MAX_OFFSET, {"topic": "T"}, b"", []),

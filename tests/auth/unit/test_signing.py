@@ -31,13 +31,12 @@ def signed(text: str, body: bytes = b"", password: str = "pw") -> str:
 def query(
     text: str,
     extra: dict[str, str],
-    code: int = Code.QUERY_MESSAGE,
     language: str = "JAVA",
     version: int = 479,
 ) -> Command:
     """A query of topic T by user u whose signature is over `text`."""
     fields = {"AccessKey": "u", "topic": "T", **extra, "Signature": signed(text)}
-    return command(code, fields, language=language, version=version)
+    return command(Code.QUERY_MESSAGE, fields, language=language, version=version)
 
 
 @pytest.mark.parametrize(
@@ -70,10 +69,10 @@ def test_no_signature_is_none() -> None:
 
 def test_old_clients_do_not_sign_the_flag_of_a_query() -> None:
     flag = {"_UNIQUE_KEY_QUERY": "true"}
+    assert is_signed(query("uT", flag, version=399), "pw")
+    assert not is_signed(query("uT", flag, version=400), "pw")
     for version in (399, 479):
-        assert is_signed(query("uT", flag, version=version), "pw")
-    assert is_signed(query("u" + "true" + "T", flag), "pw")
-    assert not is_signed(query("uT", flag, code=Code.PULL_MESSAGE), "pw")
+        assert is_signed(query("u" + "true" + "T", flag, version=version), "pw")
 
 
 def test_zones_are_added_after_signing() -> None:

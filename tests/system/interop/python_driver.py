@@ -2,7 +2,8 @@
 
     python -m tests.system.interop.python_driver consume namesrv=HOST:PORT topic=T group=G count=10
 
-`produce`, `consume` and `consume-orderly`, with the words of the Java driver; compress=LZ4 or ZSTD.
+`produce`, `consume` and `consume-orderly`, with the words of the Java driver; compress=LZ4 or ZSTD;
+tlsConfig=FILE, RocketMQ's tls.properties, to connect with TLS.
 """
 
 from __future__ import annotations
@@ -38,6 +39,16 @@ class Words(dict[str, str]):
 
     def number(self, name: str, otherwise: int = 0) -> int:
         return int(self.get(name, otherwise))
+
+
+def access(words: Words) -> dict[str, Any]:
+    """The arguments of a client that signs, or speaks TLS."""
+    found: dict[str, Any] = {}
+    if "accessKey" in words:
+        found["credentials"] = pyrmq.Credentials(words["accessKey"], words["secretKey"])
+    if "tlsConfig" in words:
+        found["tls"] = pyrmq.Tls.from_properties(words["tlsConfig"])
+    return found
 
 
 def write(**line: Any) -> None:
@@ -97,6 +108,7 @@ async def produce(words: Words) -> dict[str, Any]:
         namesrv=words["namesrv"],
         send_timeout=10,
         compress_type=CompressionType[words.get("compress", "ZLIB")],
+        **access(words),
     ) as producer:
         for n in range(start, start + count):
             one = message(words, n)
@@ -171,6 +183,7 @@ async def consume(words: Words, *, orderly: bool = False) -> dict[str, Any]:
         orderly=orderly,
         max_reconsume_times=None if most < 0 else most,
         instance_name=words.get("instance"),
+        **access(words),
     ):
         if words.number("stay"):
             await stdin_ends()

@@ -12,13 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
+from tests.support import namesrv as tests_namesrv
+from tests.support.command import run
+from tests.system.ha.processes import Node
 
-from pyrmq.broker.config.broker_config import BrokerConfig
-from pyrmq.errors import ConfigError
-from tests.support.server import ServerProcess
-
-from . import certificates
+from . import certificates, checks
 from .access import users
 from .access.signing import Keys
 from .access.users import SUPER
@@ -28,18 +26,25 @@ from .store import peer
 from .store.tool import Tool
 from .txn import PEER_CONF, TIMING
 
-CLIENT: Keys = ("client", "client-secret")
+CLIENT: Keys = ("a-client", "client-secret")
+OTHER: Keys = ("other", "other-secret")
+COUNT = 12
+PLAN = "a:commit;b:rollback;c:unknown>commit"
 ALLOWED = "Allowed-"
-"""Topics that the client may send to and consume have this prefix."""
+"""Topics that the client may send to and consume have this prefix. The other user has no rights."""
 _RIGHTS = (("Topic", f"{ALLOWED}*", "Pub,Sub"), ("Group", "*", "Sub"))
 _OF_CHECKS = ("Topic", "RMQ_SYS_TRANS_HALF_TOPIC", "Pub")
 """What Apache's broker needs as well from Java clients of 5.x that are asked about a half: they
 answer with the topic of the question, which is this one. Ours must not need it."""
-_NOT_YET = (
-    "authenticationEnabled=true is not supported by this version",
-    "unknown configuration key 'tls.server.mode'",
-)
-"""How a broker of ours refuses the keys that it does not have yet. Any other text is a failure."""
+_OF_OURS = {"brokerName": "broker-a", "mappedFileSizeCommitLog": 1 << 24}
+
+
+@dataclass(frozen=True)
+class Started:
+    """A server that runs, for messages of failures with what it logged."""
+
+    address: str
+    state: Callable[[], str]
 
 
 @dataclass(frozen=True)
@@ -55,9 +60,14 @@ class Secured:
     def driver(self, client: str, properties: Path | None = None) -> Driver:
         """A client that is not signed yet; with TLS by another file of properties if wanted."""
         driver = Driver(client, tuple(built(client)), self.namesrv, self.state)
-        if self.tls is None:
+        if self.tls is None or client == "pyrmq":
             return driver
         return driver.with_jvm_options(*certificates.jvm_options(properties or self.tls.client))
+
+    def words(self, client: str) -> dict[str, str]:
+        """Further ones for a driver, with which it signs; our client is told of TLS as well."""
+        ours = client == "pyrmq" and self.tls is not None
+        return sign(CLIENT) | ({"tlsConfig": str(self.tls.client)} if ours and self.tls else {})
 
     def plain(self, client: str) -> Driver:
         """A client without TLS, whatever the servers speak."""
@@ -84,60 +94,110 @@ def sign(keys: Keys) -> dict[str, str]:
 
 
 @contextmanager
-def apache(folder: Path, tls: certificates.Tls | None) -> Iterator[Secured]:
-    """Apache RocketMQ's; with TLS both servers take nothing else."""
-    options = [] if tls is None else certificates.jvm_options(
-        tls.server, "-Dtls.server.mode=enforcing"
-    )  # fmt: skip
-    home = folder / "broker"
-    conf = users.conf() + TIMING + PEER_CONF
-    with (
-        peer.NameServer(folder / "namesrv", options=options) as names,
-        peer.RealBroker(home / "store", names.address, conf, home=home, options=options) as broker,
-    ):
-        yield Secured(names.address, broker.name_and_port, tls, folder, broker.state)
+def name_server(
+    whose: str, folder: Path, tls: certificates.Tls | None, **keys: str
+) -> Iterator[Started]:
+    """Apache's, which has no access control; "open": ours without; "guarded": ours with it, and
+    with further keys of its configuration."""
+    if whose == "apache":
+        options = _jvm_options(tls)
+        with peer.NameServer(folder / "namesrv", options=options) as names:
+            yield Started(names.address, names.state)
+        return
+    (folder / "namesrv").mkdir(parents=True)
+    conf = _lines_of_tls(tls) + (
+        users.conf(timerWheelEnable="", **keys) if whose == "guarded" else ""
+    )
+    with tests_namesrv.name_server(folder / "namesrv", conf) as process:
+        yield Started(process.facts["namesrv"], process.stderr)
 
 
 @contextmanager
-def ours(folder: Path, tls: certificates.Tls | None) -> Iterator[Secured]:
-    """pyrmq's; a skip as long as its configuration refuses the keys."""
-    conf = users.conf(timerWheelEnable="") + TIMING
-    wanted = {"authenticationEnabled": "true"}
-    if tls is not None:
-        wanted |= {"tls.server.mode": "enforcing"}
-        conf += f"tls.server.mode=enforcing\ntls.enable=true\ntls.config.file={tls.server}\n"
-    for key, value in wanted.items():
-        _needs(key, value)
-    with ServerProcess(folder / "store", conf=conf) as server:
-        namesrv, broker = ("{}:{}".format(*each) for each in (server.namesrv, server.broker))
-        yield Secured(namesrv, broker, tls, folder, server.stderr_text)
-
-
-def _needs(key: str, value: str) -> None:
+def broker(
+    whose: str, folder: Path, namesrv: str, tls: certificates.Tls | None, **keys: object
+) -> Iterator[Started]:
+    """Apache's or ours, with access control; with TLS it takes nothing else. `keys`: further ones
+    of its configuration."""
+    more = "".join(f"{key}={value}\n" for key, value in keys.items())
+    if whose == "apache":
+        conf = users.conf() + TIMING + PEER_CONF + more
+        options = _jvm_options(tls)
+        real = peer.RealBroker(folder / "store", namesrv, conf, home=folder, options=options)
+        with real as started:
+            yield Started(started.name_and_port, started.state)
+        return
+    text = users.conf(timerWheelEnable="") + TIMING + _lines_of_tls(tls) + more
+    lines = (line.split("=", 1) for line in text.splitlines())
+    node = Node(folder, namesrv, **{**_OF_OURS, **dict(lines)})
     try:
-        BrokerConfig.from_properties({key: value})
-    except ConfigError as refused:
-        if str(refused).startswith(_NOT_YET):
-            pytest.skip(f"the broker does not have this yet: {refused}")
+        node.start()
+        yield Started(node.text_address, node.stderr)
+    finally:
+        node.end()
+
+
+def _jvm_options(tls: certificates.Tls | None) -> list[str]:
+    more = ("-Dtls.server.mode=enforcing",)
+    return [] if tls is None else certificates.jvm_options(tls.server, *more)
+
+
+def _lines_of_tls(tls: certificates.Tls | None) -> str:
+    if tls is None:
+        return ""
+    return f"tls.server.mode=enforcing\ntls.enable=true\ntls.config.file={tls.server}\n"
 
 
 @contextmanager
-def serving(whose: str, folder: Path, *, with_tls: bool) -> Iterator[Secured]:
-    """Servers with the user CLIENT and its rights."""
+def running(
+    names: str, whose: str, folder: Path, tls: certificates.Tls | None = None
+) -> Iterator[Secured]:
+    """A name server, as `name_server` calls them, and the broker of `whose` make."""
+    with (
+        name_server(names, folder / "names", tls) as namesrv,
+        broker(whose, folder / "broker", namesrv.address, tls) as started,
+    ):
+        state = lambda: f"{namesrv.state()}\n{started.state()}"  # noqa: E731
+        yield Secured(namesrv.address, started.address, tls, folder, state)
+
+
+@contextmanager
+def serving(
+    whose: str, folder: Path, *, with_tls: bool, names: str | None = None
+) -> Iterator[Secured]:
+    """Servers with the user CLIENT and its rights. Without a word about the name server it is of
+    the same make as the broker, and takes whatever it is asked, as Apache's does."""
     tls = certificates.make(folder / "tls") if with_tls else None
-    start, rights = (ours, _RIGHTS) if whose == "pyrmq" else (apache, (*_RIGHTS, _OF_CHECKS))
-    with start(folder, tls) as secured:
-        with secured.mqadmin(SUPER) as tool:
-            _prepare(secured, tool, rights)
+    rights = _RIGHTS if whose == "pyrmq" else (*_RIGHTS, _OF_CHECKS)
+    with running(names or ("open" if whose == "pyrmq" else whose), whose, folder, tls) as secured:
+        make_users(secured, rights)
+        if names == "guarded":
+            copy_users(secured)
         yield secured
 
 
-def _prepare(secured: Secured, tool: Tool, rights: Sequence[tuple[str, str, str]]) -> None:
+def copy_users(secured: Secured, *to: str) -> None:
+    """From the broker to the name server, or to these servers, as an operator does."""
+    file = secured.home / "access.json"
+    at = {"PYRMQ_ACCESS_KEY": SUPER[0], "PYRMQ_SECRET_KEY": SUPER[1]}
+    if secured.tls is not None:
+        at["PYRMQ_TLS_CONFIG"] = str(secured.tls.client)
+    for words in (
+        ("export", "-b", secured.broker, "-f", str(file), "--with-passwords"),
+        *(("import", "-b", server, "-f", str(file)) for server in to or (secured.namesrv,)),
+    ):
+        done = run("admin", "auth", *words, "-n", secured.namesrv, **at)
+        assert done.returncode == 0, f"{words}: {done.stdout!r} {done.stderr!r}"
+
+
+def make_users(secured: Secured, rights: Sequence[tuple[str, str, str]] = _RIGHTS) -> None:
+    """At the broker: CLIENT with these rights, and OTHER."""
     at = ("-b", secured.broker)
-    succeeded(tool, secured, "createUser", *at, "-u", CLIENT[0], "-p", CLIENT[1], "-t", "Normal")
-    for kind, name, actions in rights:
-        right = ("-r", f"{kind}:{name}", "-a", actions, "-d", "Allow")
-        succeeded(tool, secured, "createAcl", *at, "-s", f"User:{CLIENT[0]}", *right)
+    with secured.mqadmin(SUPER) as tool:
+        for name, secret in (CLIENT, OTHER):
+            succeeded(tool, secured, "createUser", *at, "-u", name, "-p", secret, "-t", "Normal")
+        for kind, name, actions in rights:
+            right = ("-r", f"{kind}:{name}", "-a", actions, "-d", "Allow")
+            succeeded(tool, secured, "createAcl", *at, "-s", f"User:{CLIENT[0]}", *right)
 
 
 def succeeded(tool: Tool, secured: Secured, *words: str) -> str:
@@ -145,3 +205,22 @@ def succeeded(tool: Tool, secured: Secured, *words: str) -> str:
     out, err = tool.command(secured.namesrv, *words)
     assert "Exception" not in out + err, f"{words}: {out}{err}\n{secured.state()}"
     return out
+
+
+def sends_and_consumes(driver: Driver, topic: str) -> None:
+    words = {"topic": topic, "count": COUNT, **sign(CLIENT)}
+    sent = driver.run("produce", group=f"P-{topic}", **words).sent
+    checks.sent_well(sent, COUNT)
+    checks.arrived(sent, driver.run("consume", group=f"G-{topic}", **words).received)
+
+
+def transactions(driver: Driver, topic: str) -> None:
+    """One is committed, one rolled back, one asked about."""
+    words = {"topic": topic, **sign(CLIENT)}
+    with driver.start("produce-transaction", group=f"P-{topic}", plan=PLAN, **words) as producer:
+        producer.wait_for(
+            lambda report: any(line.get("event") == "complete" for line in report.lines), "checks"
+        )
+        consumed = driver.run("consume", group=f"G-{topic}", count=2, **words).received
+        producer.finish()
+    assert {line["properties"]["name"] for line in consumed} == {"a", "c"}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tests.support.wire import Command
 
@@ -126,23 +128,26 @@ def requests() -> list[Request]:
     return [*query, *wanted, *_own()]
 
 
-def record() -> list[dict[str, object]]:
+def record() -> list[dict[str, Any]]:
     """A row for each request, sent with each of CREDENTIALS."""
     with tempfile.TemporaryDirectory() as folder, peer.NameServer(Path(folder) / "n") as names:
         home = Path(folder) / "broker"
         with OldBroker(names.address, ACL, home=home) as broker:
-            return _rows(broker)
+            return ask_all(broker.address, answers.kind)
 
 
-def _rows(broker: OldBroker) -> list[dict[str, object]]:
+def ask_all(
+    address: peer.Address, seen: Callable[[Command | None], object]
+) -> list[dict[str, Any]]:
+    """A row for each request: what is seen of the answer to each of CREDENTIALS."""
     sources = (HERE, WHITE, GLOBAL)
-    sessions = {source: Session(broker.address, source, patience=3) for source in sources}
-    rows: list[tuple[Request, dict[str, object]]] = []
+    sessions = {source: Session(address, source, patience=3) for source in sources}
+    rows: list[tuple[Request, dict[str, Any]]] = []
     for request in requests():
         got = {}
         for name, (pair, source) in CREDENTIALS.items():
             _prepare(sessions[HERE])
-            got[name] = answers.kind(sessions[source].ask(request.command(), pair))
+            got[name] = seen(sessions[source].ask(request.command(), pair))
         rows.append((request, {"code": request.code, "variant": request.variant, "answers": got}))
     for session in sessions.values():
         session.close()

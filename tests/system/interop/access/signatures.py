@@ -109,7 +109,7 @@ def record(address: peer.Address) -> list[dict[str, object]]:
     """On a broker that has the topic and the user `admin`."""
     rows: list[dict[str, object]] = []
     for number, (name, (command, changes)) in enumerate(cases().items()):
-        session = Session(address, loopback(number), patience=3)
+        session = Session(address, loopback(number), patience=1)
         for change in changes:
             command = change(command)
         answer = session.ask(command, None)

@@ -18,7 +18,7 @@ func startProducer(args *arguments) (rocketmq.Producer, error) {
 		producer.WithNsResolver(primitive.NewPassthroughResolver([]string{args.get("namesrv", "")})),
 		producer.WithGroupName(args.get("group", "")),
 		producer.WithSendMsgTimeout(30*time.Second),
-		producer.WithRetry(2),
+		producer.WithRetry(args.number("retries", 2)),
 		producer.WithCredentials(credentials(args)),
 	)
 	if err != nil {

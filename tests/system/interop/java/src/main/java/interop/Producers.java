@@ -25,6 +25,7 @@ final class Producers {
         producer.setNamesrvAddr(args.namesrv());
         producer.setSendMsgTimeout(30_000);
         producer.setMqClientApiTimeout(30_000);
+        producer.setRetryTimesWhenSendFailed(args.number("retries", 2));
         producer.start();
         return producer;
     }

@@ -36,7 +36,8 @@ final class PushConsumers {
 
         synchronized void add(MessageExt message) {
             deliveries++;
-            places.add(message.getTopic() + ":" + message.getQueueId() + ":" + message.getQueueOffset());
+            String place = message.getTopic() + ":" + message.getQueueId() + ":" + message.getQueueOffset();
+            places.add(message.getStoreHost() + ":" + place);
             next.computeIfAbsent(message.getTopic(), topic -> new TreeMap<>())
                 .merge(message.getQueueId(), message.getQueueOffset() + 1, Math::max);
         }
