@@ -1,15 +1,14 @@
 //! A slave's connection on its socket, in a thread of the caller.
 
+use super::channel::{Channel, Cover};
 use super::slave::{SlaveLink, SlaveSettings};
 use super::socket::Socket;
 use crate::{Follower, Store, StoreError, now_ms};
 use parking_lot::Mutex;
+use std::io::{Error, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-
-/// Bytes that are read at a time.
-const READ: usize = 1 << 20;
 
 /// Why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,8 +81,8 @@ impl Receiver {
         }
     }
 
-    /// Appends what a master sends until the connection ends.
-    pub fn receive(&self, fd: OwnedFd) -> Ended {
+    /// Appends what a master sends until the connection ends. `cover`: TLS, say.
+    pub fn receive(&self, fd: OwnedFd, cover: Option<Box<dyn Cover>>) -> Ended {
         let growth = self.store.barrier().growth();
         let follower = match growth.join() {
             Ok(follower) => follower,
@@ -91,7 +90,12 @@ impl Receiver {
         };
         *self.follower.lock() = Some(follower.clone());
         let ended = match Socket::new(fd) {
-            Ok(socket) => self.run(&socket, &follower),
+            Ok(socket) => {
+                let mut channel = Channel::calling(socket, cover);
+                let ended = self.run(&mut channel, &follower);
+                channel.part(follower.fd());
+                ended
+            }
             Err(e) => Ended::Lost(e.to_string()),
         };
         self.connected.store(false, Ordering::Release);
@@ -100,7 +104,7 @@ impl Receiver {
         ended
     }
 
-    fn run(&self, socket: &Socket, follower: &Follower) -> Ended {
+    fn run(&self, channel: &mut Channel<'_>, follower: &Follower) -> Ended {
         let mut link = match SlaveLink::new(self.store.clone(), self.settings, now_ms()) {
             Ok(link) => link,
             Err(e) => return of_store(&e),
@@ -108,7 +112,7 @@ impl Receiver {
         let before = self.received.load(Ordering::Acquire);
         self.connected.store(true, Ordering::Release);
         let growth = self.store.barrier().growth();
-        let mut input = vec![0; READ];
+        let mut heard = false;
         let mut report: Vec<u8> = Vec::new();
         while !self.stopped.load(Ordering::Acquire) {
             if report.is_empty()
@@ -116,10 +120,11 @@ impl Receiver {
             {
                 report.extend_from_slice(&bytes);
             }
-            match socket.write(&report, false) {
-                _ if report.is_empty() => {}
-                Ok(n) => drop(report.drain(..n.unwrap_or(0))),
-                Err(e) => return Ended::Lost(e.to_string()),
+            if !report.is_empty() {
+                match channel.write(&report, false) {
+                    Ok(n) => drop(report.drain(..n.unwrap_or(0))),
+                    Err(e) => return lost(&e, heard, channel),
+                }
             }
             let until = match link.wait(now_ms()) {
                 Ok(until) => until,
@@ -128,17 +133,18 @@ impl Receiver {
             let stopped = || self.stopped.load(Ordering::Acquire);
             let more = || report.is_empty() && link.has_news() || stopped();
             if growth.sleep(follower, more) {
-                let ready = socket.wait(!report.is_empty(), follower.fd(), until - now_ms());
+                let ready = channel.wait(!report.is_empty(), follower.fd(), until - now_ms());
                 growth.awake(follower);
                 if let Err(e) = ready {
-                    return Ended::Lost(e.to_string());
+                    return lost(&e, heard, channel);
                 }
             }
-            match socket.read(&mut input) {
-                Err(e) => return Ended::Lost(e.to_string()),
+            match channel.read() {
+                Err(e) => return lost(&e, heard, channel),
                 Ok(None) => {}
-                Ok(Some(n)) => {
-                    if let Err(e) = link.feed(&input[..n], now_ms()) {
+                Ok(Some(bytes)) => {
+                    heard = true;
+                    if let Err(e) = link.feed(bytes, now_ms()) {
                         return of_store(&e);
                     }
                 }
@@ -153,6 +159,28 @@ impl Receiver {
         }
         Ended::Stopped
     }
+}
+
+/// Why there is no connection any more, and what may be behind it where the master said nothing.
+fn lost(e: &Error, heard: bool, channel: &Channel<'_>) -> Ended {
+    let silent = matches!(
+        e.kind(),
+        ErrorKind::UnexpectedEof
+            | ErrorKind::ConnectionReset
+            | ErrorKind::BrokenPipe
+            | ErrorKind::TimedOut
+    );
+    Ended::Lost(match (heard || !silent, channel.is_covered()) {
+        (true, _) => e.to_string(),
+        (false, true) => format!(
+            "{e}: the master may have tls.server.mode=disabled, or be Apache RocketMQ, which has no \
+             TLS here: its log says more"
+        ),
+        (false, false) => format!(
+            "{e} and sent nothing before: its log says why (with tls.server.mode=enforcing it wants \
+             tls.enable=true here)"
+        ),
+    })
 }
 
 fn of_store(e: &StoreError) -> Ended {
