@@ -35,5 +35,6 @@ pub use stream::{ClientStream, Refusal, Stream, StreamOf};
 /// The first byte of a handshake record. No plain frame begins with it: it would be too long.
 pub const HELLO: u8 = 0x16;
 
-/// A name or a numeric address as rustls takes it.
+// What callers hand over, as rustls has it.
+pub use rustls::ClientConfig;
 pub use rustls::pki_types::ServerName;
