@@ -154,12 +154,14 @@ impl HaSlave {
         self.receiver.stop();
     }
 
-    /// connected; received (bytes since the start); masterEnd (how far the master's log is known to
+    /// connected; heard (whether the master has sent something on this connection, or on the last
+    /// one); received (bytes since the start); masterEnd (how far the master's log is known to
     /// reach); heardAt and reportedAt (ms since 1970, 0: never).
     fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let status = self.receiver.status();
         let d = PyDict::new(py);
         d.set_item("connected", status.connected)?;
+        d.set_item("heard", status.heard)?;
         d.set_item("received", status.received)?;
         d.set_item("masterEnd", status.master_end)?;
         d.set_item("heardAt", status.heard_at)?;

@@ -30,6 +30,7 @@ pub struct Receiver {
     stopped: AtomicBool,
     follower: Mutex<Option<Arc<Follower>>>,
     connected: AtomicBool,
+    heard: AtomicBool,
     received: AtomicU64,
     master_end: AtomicU64,
     heard_at: AtomicI64,
@@ -40,6 +41,8 @@ pub struct Receiver {
 #[derive(Clone, Copy, Debug)]
 pub struct Status {
     pub connected: bool,
+    /// Whether the master has sent something on the connection, or on the last one.
+    pub heard: bool,
     /// Bytes of the log that were received since the start.
     pub received: u64,
     /// How far the master's log is known to reach.
@@ -56,6 +59,7 @@ impl Receiver {
             stopped: AtomicBool::new(false),
             follower: Mutex::default(),
             connected: AtomicBool::new(false),
+            heard: AtomicBool::new(false),
             received: AtomicU64::new(0),
             master_end: AtomicU64::new(0),
             heard_at: AtomicI64::new(0),
@@ -66,6 +70,7 @@ impl Receiver {
     pub fn status(&self) -> Status {
         Status {
             connected: self.connected.load(Ordering::Acquire),
+            heard: self.heard.load(Ordering::Acquire),
             received: self.received.load(Ordering::Acquire),
             master_end: self.master_end.load(Ordering::Acquire),
             heard_at: self.heard_at.load(Ordering::Acquire),
@@ -113,6 +118,7 @@ impl Receiver {
         self.connected.store(true, Ordering::Release);
         let growth = self.store.barrier().growth();
         let mut heard = false;
+        self.heard.store(false, Ordering::Release);
         let mut report: Vec<u8> = Vec::new();
         while !self.stopped.load(Ordering::Acquire) {
             if report.is_empty()
@@ -144,6 +150,7 @@ impl Receiver {
                 Ok(None) => {}
                 Ok(Some(bytes)) => {
                     heard = true;
+                    self.heard.store(true, Ordering::Release);
                     if let Err(e) = link.feed(bytes, now_ms()) {
                         return of_store(&e);
                     }
