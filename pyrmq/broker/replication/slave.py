@@ -217,9 +217,7 @@ class Replication:
                 self._happened(Event.LOST, f"master {address}: {why or 'stopped'}")
         self._on_changed()
 
-    async def _receive(
-        self, sock: socket.socket, client: TlsClient | None
-    ) -> tuple[str, str]:
+    async def _receive(self, sock: socket.socket, client: TlsClient | None) -> tuple[str, str]:
         """Takes what comes, in a thread; a cancellation ends the connection first."""
         async with trio.open_nursery() as nursery:
 
@@ -234,9 +232,7 @@ class Replication:
             receive = partial(self.slave.receive, tls=client, host=self.master.ha[0])
             done = False
             nursery.start_soon(stop_when_cancelled)
-            result = await trio.to_thread.run_sync(
-                receive, sock.detach(), limiter=self._limiter
-            )
+            result = await trio.to_thread.run_sync(receive, sock.detach(), limiter=self._limiter)
             done = True
             nursery.cancel_scope.cancel()
         return result
