@@ -178,7 +178,11 @@ impl<'d> Channel<'d> {
 
     /// Whether a piece may be sealed: the one before is gone, but for a few bytes.
     fn has_room(&mut self) -> Result<bool> {
-        Ok(!self.is_shaking() && (self.out.len() - self.out_done <= LITTLE || self.flush()?))
+        if self.is_shaking() {
+            self.flush()?; // its own records: who calls says the first one
+            return Ok(false);
+        }
+        Ok(self.out.len() - self.out_done <= LITTLE || self.flush()?)
     }
 
     /// Seals what may be sent now; `more`: something follows soon, which takes it along. None: nothing

@@ -149,6 +149,18 @@ fn before_the_handshake_is_done_nothing_is_sent() {
 }
 
 #[test]
+fn who_calls_says_hello_with_the_first_write() {
+    let (a, mut peer) = UnixStream::pair().unwrap();
+    let socket = Socket::new(OwnedFd::from(a)).unwrap();
+    let mut channel = Channel::calling(socket, Some(toy()));
+    assert_eq!(channel.write(b"report", false).unwrap(), None);
+    peer.set_nonblocking(true).unwrap();
+    let mut hello = [0; 9];
+    assert_eq!(peer.read(&mut hello).unwrap(), 3);
+    assert_eq!(hello[..3], HELLO);
+}
+
+#[test]
 fn a_peer_that_reads_nothing_has_little_kept_for_it() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
