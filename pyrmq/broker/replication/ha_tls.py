@@ -14,7 +14,7 @@ from pyrmq.net.client.tls import Tls
 
 log = logging.getLogger(__name__)
 
-MAX_SYSTEM_FILES = 1000
+SYSTEM_FILES = 1000
 """Files of this machine's authorities that are read."""
 
 
@@ -53,6 +53,4 @@ def system_files() -> list[Path]:
         return [Path(paths.cafile)]
     if paths.capath is None:
         return []
-    return sorted(path for path in Path(paths.capath).iterdir() if path.is_file())[
-        :MAX_SYSTEM_FILES
-    ]
+    return sorted(path for path in Path(paths.capath).iterdir() if path.is_file())[:SYSTEM_FILES]

@@ -19,7 +19,7 @@ pub const READ_LITTLE: usize = 4096;
 /// Sealed bytes that may wait for what follows them.
 const LITTLE: usize = 1024;
 /// ms that a handshake may take.
-const HANDSHAKE: i64 = 10_000;
+pub const HANDSHAKE: i64 = 10_000;
 /// ms in which a peer that is refused may read why.
 const FAREWELL: i64 = 1000;
 
