@@ -140,19 +140,15 @@ def test_catch_up(master, folder, paired, report) -> None:
 
 @pytest.mark.benchmark(group="catching up with 512 MiB, with TLS beside plain")
 def test_catch_up_tls(master, folder, paired, report) -> None:
-    slaves = Slaves(master, folder)
+    sealed, plain = Slaves(master, folder / "sealed"), Slaves(master, folder / "plain")
     tls = TlsClient(trust=None, system=[], insecure=True, cert=None, key=None, key_password=None)
 
-    def sealed() -> None:
-        slaves.renew()
-        slaves.catch_up(tls)
+    def renew() -> None:
+        sealed.renew()
+        plain.renew()
 
-    def plain() -> None:
-        slaves.renew()
-        slaves.catch_up()
-
-    result = paired(sealed, plain, rounds=3)
-    slaves.renew()
+    result = paired(lambda: sealed.catch_up(tls), plain.catch_up, rounds=3, before=renew)
+    renew()
     report(f"{result.speed:.2f} of the rate of a plain connection")
 
 
