@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pyrmq.engine import HaMaster, HaSlave, Listener, Session, Store
+from pyrmq.engine import HaMaster, HaSlave, Listener, Session, Store, TlsClient, TlsContext
 from pyrmq.model.properties import encode_properties
 from pyrmq.model.record import encode_batch
 from pyrmq.net.command import encode_request
@@ -39,19 +39,24 @@ class Master:
         self.store = Store(folder / "master", commit_log_file_size=FILE, index_enable=False)
         self.store.set_topic("T", read_queues=4, write_queues=4)
         self.session = Session(Listener(self.store.native), b"\x7f\0\0\1", 1)
-        self.ha = HaMaster(self.store.native, transfer_batch_size=32 << 10)
+        tls = TlsContext("permissive")
+        tls.use_self_signed()
+        self.ha = HaMaster(self.store.native, transfer_batch_size=32 << 10, tls=tls)
         self._threads: list[threading.Thread] = []
 
     @property
     def end(self) -> int:
         return int(self.store.stats()["maxPhyOffset"])
 
-    def follow(self, slave: HaSlave) -> None:
+    def follow(self, slave: HaSlave, tls: TlsClient | None = None) -> None:
         listening = socket.create_server(("127.0.0.1", 0))
         there = socket.create_connection(listening.getsockname())
         here, _ = listening.accept()
         listening.close()
-        for work, sock in ((lambda fd: self.ha.serve(fd, "s"), here), (slave.receive, there)):
+        for work, sock in (
+            (lambda fd: self.ha.serve(fd, "s"), here),
+            (lambda fd: slave.receive(fd, tls=tls), there),
+        ):
             thread = threading.Thread(target=work, args=(sock.detach(),))
             thread.start()
             self._threads.append(thread)
@@ -95,35 +100,56 @@ def copy_by_socket(path: Path, size: int, target: Path) -> None:
     there.close()
 
 
-@pytest.mark.benchmark(group="catching up with 512 MiB")
-def test_catch_up(master, folder, paired, report) -> None:
-    end = master.end
-    made: list[tuple[Store, HaSlave, Path]] = []
-    numbers = itertools.count()
+class Slaves:
+    """One slave at a time, which is empty."""
 
-    def new_slave() -> None:
+    def __init__(self, master: Master, folder: Path) -> None:
+        self._master = master
+        self._folder = folder
+        self._made: list[tuple[Store, HaSlave, Path]] = []
+        self._numbers = itertools.count()
+
+    def renew(self) -> None:
         """The one before goes, whatever that takes: a copy is not flushed either."""
-        for store, slave, root in made:
+        for store, slave, root in self._made:
             slave.stop()
             store.close()
             shutil.rmtree(root)
-        made.clear()
-        root = folder / f"slave-{next(numbers)}"
+        root = self._folder / f"slave-{next(self._numbers)}"
         store = Store(root, replica=True, commit_log_file_size=FILE, index_enable=False)
-        made.append((store, HaSlave(store.native), root))
+        self._made = [(store, HaSlave(store.native), root)]
 
-    def catch_up() -> None:
-        ((store, slave, _),) = made
-        master.follow(slave)
-        while store.stats()["maxPhyOffset"] < end:
+    def catch_up(self, tls: TlsClient | None = None) -> None:
+        ((store, slave, _),) = self._made
+        self._master.follow(slave, tls)
+        while store.stats()["maxPhyOffset"] < self._master.end:
             time.sleep(0.002)
 
-    def copy() -> None:
-        copy_by_socket(master.path, end, folder / "copy")
 
-    result = paired(catch_up, copy, rounds=5, before=new_slave)
-    new_slave()
+@pytest.mark.benchmark(group="catching up with 512 MiB")
+def test_catch_up(master, folder, paired, report) -> None:
+    slaves = Slaves(master, folder)
+
+    def copy() -> None:
+        copy_by_socket(master.path, master.end, folder / "copy")
+
+    result = paired(slaves.catch_up, copy, rounds=5, before=slaves.renew)
+    slaves.renew()
     report(f"{result.speed:.2f} of a socket copy", ">= 0.7")
+
+
+@pytest.mark.benchmark(group="catching up with 512 MiB, with TLS beside plain")
+def test_catch_up_tls(master, folder, paired, report) -> None:
+    sealed, plain = Slaves(master, folder / "sealed"), Slaves(master, folder / "plain")
+    tls = TlsClient(trust=None, system=[], insecure=True, cert=None, key=None, key_password=None)
+
+    def renew() -> None:
+        sealed.renew()
+        plain.renew()
+
+    result = paired(lambda: sealed.catch_up(tls), plain.catch_up, rounds=3, before=renew)
+    renew()
+    report(f"{result.speed:.2f} of the rate of a plain connection")
 
 
 @pytest.mark.benchmark(group="batches of 100 of 1 KiB, with a slave")

@@ -31,6 +31,7 @@ read_records = _native.read_records
 MessageText = _native.MessageText
 unique_key = _native.unique_key
 Listener = _native.Listener
+TlsClient = _native.TlsClient
 TlsContext = _native.TlsContext
 PullGrants = _native.PullGrants
 Keyring = _native.Keyring

@@ -129,7 +129,10 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
     peers = Peers(live, address)
     master = KnownMaster()
     since = start.role.since
-    replicating = Replicating(config, store, start.ha_sockets, master.get, since, peers)
+    tls = ServerTls(f"broker {config.broker_name}", config.tls_settings())
+    replicating = Replicating(
+        config, store, start.ha_sockets, master.get, since, peers, tls.context
+    )
     registration = Registration(
         live,
         topics.table,
@@ -170,7 +173,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
 
     engine = open_transactions(config, store, offsets)
     questions = Questions()
-    server = _server(config, start.sockets, store, grants, engine, questions, access)
+    server = _server(config, start.sockets, store, grants, engine, questions, access, tls)
     access.on_changed.extend((grants.revoke, server.release_all_parked))
     transactions = _transactions(config, address, store, tables, engine)
     delays = DelayService(
@@ -280,10 +283,10 @@ def _server(
     engine: Transactions,
     questions: Questions,
     access: AccessControl,
+    tls: ServerTls,
 ) -> RemotingServer:
     """The server, without processors: most of them need it."""
     name = f"broker {config.broker_name}"
-    tls = ServerTls(name, config.tls_settings())
     return RemotingServer(
         name,
         sockets,

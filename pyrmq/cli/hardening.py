@@ -158,9 +158,17 @@ def _of_broker(values: Values, bind: str) -> Iterator[Finding]:
     port = values.get("haListenPort", "0")
     if port == "0":
         port = str(int(values.get("listenPort", "0")) + 1)
-    if values.get("brokerRole") != "SLAVE":
-        yield _advice(  # no key closes the port
-            "haListenPort", port, "a firewall that lets only slaves to this port",
+    is_closed = (
+        values.get("tls.server.mode") == "enforcing"
+        and values.get("tls.server.need.client.auth") == "require"
+        and _is(values, "tls.server.authClient")
+    )
+    if values.get("brokerRole") != "SLAVE" and not is_closed:
+        yield _advice(
+            "haListenPort", port,
+            "a firewall that lets only slaves to this port, or certificates of slaves "
+            "(tls.server.mode=enforcing, tls.server.need.client.auth=require, "
+            "tls.server.authClient=true)",
             f"the HA protocol has no users: whoever reaches the port on {bind} copies the log",
         )  # fmt: skip
     if _is(values, "migrateAuthFromV1Enabled"):

@@ -2,18 +2,23 @@
 
 use super::error::to_py;
 use super::store::Store;
+use super::tls::{TlsClient, TlsContext};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use pyrmq_store::ha::{Ended, MasterSettings, Receiver, Replicas, Rule, Senders, SlaveSettings};
+use pyrmq_server::{ha_client, ha_server};
+use pyrmq_store::ha::{
+    Doorman, Ended, MasterSettings, Receiver, Replicas, Rule, Senders, SlaveSettings,
+};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Arc;
 
 /// A master's side: serves slaves and knows what they have. Keywords are RocketMQ's keys; times in ms,
-/// sizes in bytes.
+/// sizes in bytes. `tls`: which connections speak TLS; without it none may.
 #[pyclass(frozen, module = "pyrmq._native")]
 pub struct HaMaster {
     senders: Senders,
     replicas: Arc<Replicas>,
+    doorman: Option<Box<Doorman>>,
 }
 
 #[pymethods]
@@ -21,7 +26,7 @@ impl HaMaster {
     #[new]
     #[pyo3(signature = (store, *, in_sync_replicas=1, min_in_sync_replicas=1,
         auto_in_sync_replicas=false, max_gap=1 << 28, transfer_batch_size=32 << 10,
-        heartbeat_interval=5000, housekeeping_interval=20_000, most_per_second=None))]
+        heartbeat_interval=5000, housekeeping_interval=20_000, most_per_second=None, tls=None))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         store: PyRef<'_, Store>,
@@ -33,6 +38,7 @@ impl HaMaster {
         heartbeat_interval: i64,
         housekeeping_interval: i64,
         most_per_second: Option<u64>,
+        tls: Option<PyRef<'_, TlsContext>>,
     ) -> Self {
         let store = store.inner().clone();
         let rule = Rule {
@@ -48,9 +54,14 @@ impl HaMaster {
             most_per_second,
         };
         let replicas = Arc::new(Replicas::new(store.clone(), rule));
+        let doorman = tls.map(|tls| {
+            let context = tls.inner().clone();
+            Box::new(move |first| ha_server(&context, first)) as Box<Doorman>
+        });
         HaMaster {
             senders: Senders::new(store, replicas.clone(), settings),
             replicas,
+            doorman,
         }
     }
 
@@ -59,7 +70,7 @@ impl HaMaster {
     fn serve(&self, py: Python<'_>, fd: i32, peer: &str) -> Option<String> {
         // SAFETY: the caller has detached the descriptor from its socket: nobody else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        py.detach(|| self.senders.serve(fd, peer))
+        py.detach(|| self.senders.serve(fd, peer, self.doorman.as_deref()))
     }
 
     /// Ends all connections.
@@ -113,12 +124,24 @@ impl HaSlave {
     }
 
     /// Takes what the master at the other end of a connected stream socket sends, until the connection
-    /// ends. Blocks, so it has a thread of its own. Takes the descriptor over. Returns what ended it
+    /// ends. `tls`: how the connection speaks TLS, with the master at `host`.
+    /// Blocks, so it has a thread of its own. Takes the descriptor over. Returns what ended it
     /// ("stopped", "lost", "misfit": the logs do not fit, "store": this store cannot take it) and why.
-    fn receive(&self, py: Python<'_>, fd: i32) -> (&'static str, String) {
+    #[pyo3(signature = (fd, *, tls=None, host="localhost"))]
+    fn receive(
+        &self,
+        py: Python<'_>,
+        fd: i32,
+        tls: Option<PyRef<'_, TlsClient>>,
+        host: &str,
+    ) -> (&'static str, String) {
         // SAFETY: the caller has detached the descriptor from its socket: nobody else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        match py.detach(|| self.receiver.receive(fd)) {
+        let cover = match tls.map(|tls| tls.stream(host)).transpose() {
+            Ok(stream) => stream.map(ha_client),
+            Err(why) => return ("lost", why),
+        };
+        match py.detach(|| self.receiver.receive(fd, cover)) {
             Ended::Stopped => ("stopped", String::new()),
             Ended::Lost(why) => ("lost", why),
             Ended::Misfit(why) => ("misfit", why),
@@ -131,12 +154,14 @@ impl HaSlave {
         self.receiver.stop();
     }
 
-    /// connected; received (bytes since the start); masterEnd (how far the master's log is known to
+    /// connected; heard (whether the master has sent something on this connection, or on the last
+    /// one); received (bytes since the start); masterEnd (how far the master's log is known to
     /// reach); heardAt and reportedAt (ms since 1970, 0: never).
     fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let status = self.receiver.status();
         let d = PyDict::new(py);
         d.set_item("connected", status.connected)?;
+        d.set_item("heard", status.heard)?;
         d.set_item("received", status.received)?;
         d.set_item("masterEnd", status.master_end)?;
         d.set_item("heardAt", status.heard_at)?;

@@ -47,6 +47,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("ACCESS_SEND", pyrmq_broker::wire::access::SEND)?;
     m.add("ACCESS_END", pyrmq_broker::wire::access::END_TRANSACTION)?;
     m.add_class::<pulls::PullGrants>()?;
+    m.add_class::<tls::TlsClient>()?;
     m.add_class::<tls::TlsContext>()?;
     m.add_class::<bench::BenchFloor>()?;
     m.add_class::<bench::BenchRun>()?;

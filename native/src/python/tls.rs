@@ -1,8 +1,12 @@
 //! `TlsContext`: which certificate the connections of a server get, and whether they speak TLS.
+//! `TlsClient`: the same where a server connects to another one, in the engine.
 
 use super::error::raise;
 use pyo3::prelude::*;
-use pyrmq_tls::{ClientAuth, Files, Mode, TlsError, self_signed_config, server_config};
+use pyrmq_tls::{
+    ClientAuth, ClientConfig, ClientFiles, ClientStream, Files, Mode, ServerName, TlsError, Trust,
+    client_config, self_signed_config, server_config,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -72,6 +76,55 @@ impl TlsContext {
         let made = py.detach(self_signed_config);
         self.inner.replace(made.map_err(|e| to_py(py, &e))?);
         Ok(())
+    }
+}
+
+/// Give it to `HaSlave.receive`. Reads the files at once; raises ConfigError.
+#[pyclass(frozen, module = "pyrmq._native")]
+pub struct TlsClient {
+    config: Arc<ClientConfig>,
+}
+
+impl TlsClient {
+    /// A stream to the server at a host. The error says why there is none.
+    pub fn stream(&self, host: &str) -> Result<ClientStream, String> {
+        let name = ServerName::try_from(host.to_string())
+            .map_err(|_| format!("TLS: {host} is no host name and no address"))?;
+        ClientStream::connect(self.config.clone(), name)
+    }
+}
+
+#[pymethods]
+impl TlsClient {
+    /// `trust`: the file of who signs certificates of servers, whose names are not compared then.
+    /// Without it the authorities in the files `system` are trusted, for names that fit. `insecure`:
+    /// nothing is verified. `cert`, `key`: the own certificate.
+    #[new]
+    #[pyo3(signature = (*, trust, system, insecure, cert, key, key_password))]
+    fn new(
+        py: Python<'_>,
+        trust: Option<PathBuf>,
+        system: Vec<PathBuf>,
+        insecure: bool,
+        cert: Option<PathBuf>,
+        key: Option<PathBuf>,
+        key_password: Option<String>,
+    ) -> PyResult<Self> {
+        let trust = match (insecure, trust) {
+            (true, _) => Trust::Anybody,
+            (false, Some(path)) => Trust::File(path),
+            (false, None) => Trust::System(system),
+        };
+        let own = cert.map(|cert| (cert.clone(), key.unwrap_or(cert)));
+        let made = py.detach(|| {
+            client_config(&ClientFiles {
+                trust,
+                own,
+                key_password: key_password.as_deref(),
+            })
+        });
+        let config = made.map_err(|e| to_py(py, &e))?;
+        Ok(TlsClient { config })
     }
 }
 

@@ -37,6 +37,8 @@ LOOK_AGAIN = 1.0
 """Seconds between two looks at which slaves are in sync."""
 LOG_INTERVAL = 1.0
 """Seconds between two connections that are refused and logged."""
+SAME = 60.0
+"""Seconds between two lines about connections of one host that ended for the same reason."""
 MAX_UNKNOWN = 32
 """Connections at a time for which name servers are asked."""
 GRACE = 60.0
@@ -137,6 +139,8 @@ class HaServer:
         self._served: list[_Served] = []
         """The oldest first."""
         self._unknown = 0
+        self._said: dict[str, tuple[str, float]] = {}
+        """Of each host: why its connection ended last, and when the log said so."""
         self._certain_since: float | None = None
 
     @property
@@ -252,8 +256,19 @@ class HaServer:
             lambda: self.master.serve(sock.detach(), peer), limiter=self._limiter
         )
         if why is not None:
-            why = served.why or why
-            log.warning("slave %s: the connection ended: %s", escape(peer), escape(why))
+            self._ended(served, peer, served.why or why)
+
+    def _ended(self, served: _Served, peer: str, why: str) -> None:
+        """Says it, but not again and again: a slave that is refused comes back every 5 s."""
+        now = trio.current_time()
+        before = self._said.pop(served.host, None)
+        if before is not None and before[0] == why and now < before[1] + SAME:
+            self._said[served.host] = before
+            return
+        while len(self._said) >= MAX_SLAVES:
+            del self._said[next(iter(self._said))]
+        self._said[served.host] = why, now
+        log.warning("slave %s: the connection ended: %s", escape(peer), escape(why))
 
 
 def _host(peer: Address) -> str:

@@ -13,13 +13,14 @@ from typing import Any
 
 from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.broker.config.service import SYNC_MASTER
+from pyrmq.broker.replication.ha_tls import HaTls
 from pyrmq.broker.replication.master import HaPlaces, HaServer
 from pyrmq.broker.replication.peers import Peers
 from pyrmq.broker.replication.slave import Master, Replication, State
-from pyrmq.engine import Command, HaMaster, HaSlave, Store
+from pyrmq.engine import Command, HaMaster, HaSlave, Store, TlsContext
 from pyrmq.net import fastjson
 from pyrmq.net.address import format_address, parse_address
-from pyrmq.net.client.server_access import channels_of
+from pyrmq.net.client.server_access import channels_of, tls_of
 from pyrmq.net.clock import now_ms
 from pyrmq.net.command import Response
 from pyrmq.net.server.connection import Connection
@@ -30,7 +31,8 @@ log = logging.getLogger(__name__)
 
 class Replicating:
     """Replication of one broker. `server`: a master's; `replication`: a slave's. `master` waits
-    until the name servers have said who a slave's master is."""
+    until the name servers have said who a slave's master is. `tls`: which connections to the HA
+    port speak TLS."""
 
     def __init__(
         self,
@@ -40,6 +42,7 @@ class Replicating:
         master: Callable[[], Awaitable[Master]],
         since: int,
         peers: Peers,
+        tls: TlsContext | None = None,
     ) -> None:
         self._config = config
         open_channels = partial(channels_of, config)
@@ -55,7 +58,15 @@ class Replicating:
                 heartbeat_interval=config.ha_send_heartbeat_interval,
                 housekeeping_interval=config.ha_housekeeping_interval,
             )
-            self.replication = Replication(store, slave, self._master, self._changed, open_channels)
+            connecting = tls_of(config)
+            self.replication = Replication(
+                store,
+                slave,
+                self._master,
+                self._changed,
+                open_channels,
+                None if connecting is None else HaTls(connecting),
+            )
         else:
             if config.broker_role == SYNC_MASTER and not config.waits_for_slaves:
                 log.warning(
@@ -73,6 +84,7 @@ class Replicating:
                 heartbeat_interval=config.ha_send_heartbeat_interval,
                 housekeeping_interval=config.ha_housekeeping_interval,
                 most_per_second=limit if config.ha_flow_control_enable else None,
+                tls=tls,
             )
             places = HaPlaces(peers, config.ha_address_allow_list)
             self.server = HaServer(sockets, masters, places, open_channels)

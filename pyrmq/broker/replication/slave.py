@@ -20,12 +20,14 @@ import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 import trio
 
+from pyrmq.broker.replication.ha_tls import HaTls
 from pyrmq.broker.replication.peers import why_not_fitting
-from pyrmq.engine import HaSlave, Store
-from pyrmq.errors import ConnectError, PyrmqError
+from pyrmq.engine import HaSlave, Store, TlsClient
+from pyrmq.errors import ConfigError, ConnectError, PyrmqError
 from pyrmq.escape import escape
 from pyrmq.net.address import Address, format_address
 from pyrmq.net.backoff import Backoff
@@ -77,7 +79,7 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
     State.FULL: {Event.AGAIN: State.COMPARING},
 }
 PAUSES = {State.WAITING: (0.2, 5.0), State.MISFIT: (5.0, 30.0), State.FULL: (5.0, 5.0)}
-"""Seconds: the first pause, and the longest. A connection that was open begins anew."""
+"""Seconds: the first pause, and the longest. A connection on which something came begins anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,8 @@ class KnownMaster:
 
 class Replication:
     """Follows the master that `master` waits for and returns. `state` and `why` say how it stands;
-    `on_changed` is called when a connection has opened or ended."""
+    `on_changed` is called when a connection has opened or ended. `tls`: how the HA channel speaks
+    TLS; None: it is plain."""
 
     def __init__(
         self,
@@ -118,7 +121,9 @@ class Replication:
         master: Callable[[], Awaitable[Master]],
         on_changed: Callable[[], None] = lambda: None,
         open_channels: Callable[[], Channels] = Channels,
+        tls: HaTls | None = None,
     ) -> None:
+        self._tls = tls
         self._open_channels = open_channels
         self.slave = slave
         self.state = State.SEEKING
@@ -129,18 +134,28 @@ class Replication:
         self._find = master
         self._on_changed = on_changed
         self._pauses: dict[State, Backoff] = {}
+        self._said = ""
+        """What the log says last, of connections on which nothing came."""
         self._limiter = trio.CapacityLimiter(1)
 
     def _happened(self, event: Event, why: str = "") -> None:
         before, self.state = self.state, TRANSITIONS[self.state][event]
         if self.state in PAUSES:
-            if why != self.why or before is State.FOLLOWING:
+            heard = before is State.FOLLOWING and self._heard()
+            if heard:
+                self._pauses.clear()
+            if why != self._said or heard:
+                self._said = why
                 level = logging.ERROR if self.state is not State.WAITING else logging.WARNING
                 log.log(level, "replication: %s", escape(why))
             self.why = why
         elif self.state is State.FOLLOWING:
             self.why = ""
-            self._pauses.clear()
+
+    def _heard(self) -> bool:
+        """Whether the master has sent something on the connection that ended: not where it took
+        the connection and refused it, its certificate, say."""
+        return bool(self.slave.status()["heard"])
 
     async def run(self) -> None:
         """Follows until cancelled."""
@@ -182,15 +197,17 @@ class Replication:
     async def _follow(self) -> None:
         assert self.master is not None
         address = format_address(self.master.ha)
+        tls = self._tls
         try:
+            client = None if tls is None else await trio.to_thread.run_sync(tls.now)
             sock = await _connect(self.master.ha)
-        except ConnectError as e:
+        except (ConfigError, ConnectError) as e:
             self._happened(Event.LOST, str(e))
             return
         self._happened(Event.OPEN)
         log.info("replication: following %s", escape(address))
         self._on_changed()
-        kind, why = await self._receive(sock)
+        kind, why = await self._receive(sock, client)
         match kind:
             case "misfit":
                 self._happened(Event.DIFFERENT, f"master {address}: {why}")
@@ -200,7 +217,7 @@ class Replication:
                 self._happened(Event.LOST, f"master {address}: {why or 'stopped'}")
         self._on_changed()
 
-    async def _receive(self, sock: socket.socket) -> tuple[str, str]:
+    async def _receive(self, sock: socket.socket, client: TlsClient | None) -> tuple[str, str]:
         """Takes what comes, in a thread; a cancellation ends the connection first."""
         async with trio.open_nursery() as nursery:
 
@@ -211,11 +228,11 @@ class Replication:
                     if not done:
                         self.slave.stop()
 
+            assert self.master is not None
+            receive = partial(self.slave.receive, tls=client, host=self.master.ha[0])
             done = False
             nursery.start_soon(stop_when_cancelled)
-            result = await trio.to_thread.run_sync(
-                self.slave.receive, sock.detach(), limiter=self._limiter
-            )
+            result = await trio.to_thread.run_sync(receive, sock.detach(), limiter=self._limiter)
             done = True
             nursery.cancel_scope.cancel()
         return result

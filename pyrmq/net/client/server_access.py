@@ -68,7 +68,7 @@ class ConnectingKeys(TlsKeys):
     )
     tls_enable: bool = key(
         False,
-        "Whether this server connects to others with TLS. The HA port stays plain.",
+        "Whether this server connects to others with TLS, a slave also to its master's HA port.",
         name=ENABLE,
     )
     tls_client_trust_cert_path: str = key(

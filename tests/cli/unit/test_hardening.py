@@ -69,6 +69,14 @@ def test_a_safe_broker_has_advice_only() -> None:
     assert set(found) == {"haListenPort"}
     assert found["haListenPort"].now == "10912"
     assert _found({**SAFE, "brokerRole": "SLAVE"}) == {}
+    certificates = {
+        "tls.server.need.client.auth": "require",
+        "tls.server.authClient": "true",
+        "tls.server.trustCertPath": "ca.crt",
+    }
+    assert "haListenPort" not in _found({**SAFE, **certificates})
+    permissive = {**SAFE, **certificates, "tls.server.mode": "permissive"}
+    assert "haListenPort" in _found(permissive), "a plain slave shows no certificate"
     assert _found(SAFE, namesrv=True) == {}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -109,15 +109,25 @@ class Node:
 class Pair:
     """A name server, a master and a slave."""
 
-    def __init__(self, folder: Path, **keys: object) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        namesrv_keys: Mapping[str, object] | None = None,
+        node: type[Node] = Node,
+        **keys: object,
+    ) -> None:
         conf = folder / "namesrv.conf"
-        conf.write_text(f"listenPort=0\nbindAddress=127.0.0.1\nkvConfigPath={folder}/kv.json\n")
+        more = "".join(f"{key}={value}\n" for key, value in (namesrv_keys or {}).items())
+        conf.write_text(
+            f"listenPort=0\nbindAddress=127.0.0.1\nkvConfigPath={folder}/kv.json\n{more}"
+        )
         self._namesrv = Serving(folder / "namesrv.log", "namesrv", "-c", str(conf))
         self.namesrv = self._namesrv.facts["namesrv"]
         self.folder = folder
-        self.master = Node(folder / "master", self.namesrv, **keys)
+        self.master = node(folder / "master", self.namesrv, **keys)
         slave_keys = {**keys, "brokerRole": "SLAVE", "brokerId": 1}
-        self.slave = Node(folder / "slave", self.namesrv, **slave_keys)
+        self.slave = node(folder / "slave", self.namesrv, **slave_keys)
 
     def __enter__(self) -> Self:
         self.master.start()

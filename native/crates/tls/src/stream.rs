@@ -1,11 +1,14 @@
 //! One connection's TLS: what was received becomes plain bytes, plain bytes become records.
 
-use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use crate::end::End;
+use rustls::client::UnbufferedClientConnection;
+use rustls::pki_types::ServerName;
+use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{
     ConnectionState, EncodeError, EncodeTlsData, EncryptError, InsufficientSizeError,
     UnbufferedStatus, WriteTraffic,
 };
-use rustls::{Error, ServerConfig};
+use rustls::{ClientConfig, Error, ServerConfig};
 use std::sync::Arc;
 
 /// Most bytes that are kept of records that are not whole, and of a message of the handshake that has
@@ -22,9 +25,14 @@ const AROUND: usize = 64;
 /// closed.
 pub type Refusal = String;
 
-/// A connection that began with a TLS hello.
-pub struct Stream {
-    connection: UnbufferedServerConnection,
+/// A server's connection, which began with a TLS hello.
+pub type Stream = StreamOf<UnbufferedServerConnection>;
+/// A client's connection.
+pub type ClientStream = StreamOf<UnbufferedClientConnection>;
+
+/// One end of a connection.
+pub struct StreamOf<E> {
+    connection: E,
     /// The front of what has not arrived as a whole.
     held: Vec<u8>,
     /// Where its last record, which is not whole, begins.
@@ -38,15 +46,31 @@ pub struct Stream {
 
 impl Stream {
     pub fn new(config: Arc<ServerConfig>) -> Result<Self, Error> {
-        Ok(Stream {
-            connection: UnbufferedServerConnection::new(config)?,
+        Ok(StreamOf::of(UnbufferedServerConnection::new(config)?))
+    }
+}
+
+impl ClientStream {
+    /// Begins a handshake with the server `name`: the hello is pending.
+    pub fn connect(config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Self, Refusal> {
+        let connection = UnbufferedClientConnection::new(config, name).map_err(refusal)?;
+        let mut stream = StreamOf::of(connection);
+        stream.process(&mut [], &mut Vec::new())?;
+        Ok(stream)
+    }
+}
+
+impl<E: End> StreamOf<E> {
+    fn of(connection: E) -> Self {
+        StreamOf {
+            connection,
             held: Vec::new(),
             begun: 0,
             pending: Vec::new(),
             established: false,
             closed: false,
             refused: false,
-        })
+        }
     }
 
     /// The handshake is done.
@@ -128,7 +152,7 @@ impl Stream {
     fn process(&mut self, buffer: &mut [u8], plain: &mut Vec<u8>) -> Result<usize, Refusal> {
         let mut used = 0;
         loop {
-            let status = self.connection.process_tls_records(&mut buffer[used..]);
+            let status = self.connection.process(&mut buffer[used..]);
             let UnbufferedStatus { discard, state } = status;
             used += discard;
             match state {
@@ -163,7 +187,7 @@ impl Stream {
     fn put_alert(&mut self) {
         // What is queued comes out before anything is read; nothing may be read any more.
         while self.connection.wants_write() {
-            let status = self.connection.process_tls_records(&mut []);
+            let status = self.connection.process(&mut []);
             let Ok(ConnectionState::EncodeTlsData(data)) = status.state else {
                 return;
             };
@@ -210,11 +234,11 @@ impl Stream {
     fn write(
         &mut self,
         out: &mut Vec<u8>,
-        work: impl FnOnce(&mut WriteTraffic<'_, ServerConnectionData>, &mut Vec<u8>),
+        work: impl FnOnce(&mut WriteTraffic<'_, E::Data>, &mut Vec<u8>),
     ) {
         loop {
             // What is held has been seen already: it stands in front as before.
-            let status = self.connection.process_tls_records(&mut self.held);
+            let status = self.connection.process(&mut self.held);
             debug_assert_eq!(status.discard, 0);
             match status.state {
                 Ok(ConnectionState::EncodeTlsData(data)) => {
@@ -234,7 +258,7 @@ impl Stream {
     }
 }
 
-fn encode(mut data: EncodeTlsData<'_, ServerConnectionData>, out: &mut Vec<u8>) -> Option<()> {
+fn encode<D>(mut data: EncodeTlsData<'_, D>, out: &mut Vec<u8>) -> Option<()> {
     append(out, 0, |place| {
         data.encode(place).map_err(|e| match e {
             EncodeError::InsufficientSize(e) => Some(e),

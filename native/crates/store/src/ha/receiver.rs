@@ -1,15 +1,14 @@
 //! A slave's connection on its socket, in a thread of the caller.
 
+use super::channel::{Channel, Cover};
 use super::slave::{SlaveLink, SlaveSettings};
 use super::socket::Socket;
 use crate::{Follower, Store, StoreError, now_ms};
 use parking_lot::Mutex;
+use std::io::{Error, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-
-/// Bytes that are read at a time.
-const READ: usize = 1 << 20;
 
 /// Why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +30,7 @@ pub struct Receiver {
     stopped: AtomicBool,
     follower: Mutex<Option<Arc<Follower>>>,
     connected: AtomicBool,
+    heard: AtomicBool,
     received: AtomicU64,
     master_end: AtomicU64,
     heard_at: AtomicI64,
@@ -41,6 +41,8 @@ pub struct Receiver {
 #[derive(Clone, Copy, Debug)]
 pub struct Status {
     pub connected: bool,
+    /// Whether the master has sent something on the connection, or on the last one.
+    pub heard: bool,
     /// Bytes of the log that were received since the start.
     pub received: u64,
     /// How far the master's log is known to reach.
@@ -57,6 +59,7 @@ impl Receiver {
             stopped: AtomicBool::new(false),
             follower: Mutex::default(),
             connected: AtomicBool::new(false),
+            heard: AtomicBool::new(false),
             received: AtomicU64::new(0),
             master_end: AtomicU64::new(0),
             heard_at: AtomicI64::new(0),
@@ -67,6 +70,7 @@ impl Receiver {
     pub fn status(&self) -> Status {
         Status {
             connected: self.connected.load(Ordering::Acquire),
+            heard: self.heard.load(Ordering::Acquire),
             received: self.received.load(Ordering::Acquire),
             master_end: self.master_end.load(Ordering::Acquire),
             heard_at: self.heard_at.load(Ordering::Acquire),
@@ -82,8 +86,8 @@ impl Receiver {
         }
     }
 
-    /// Appends what a master sends until the connection ends.
-    pub fn receive(&self, fd: OwnedFd) -> Ended {
+    /// Appends what a master sends until the connection ends. `cover`: TLS, say.
+    pub fn receive(&self, fd: OwnedFd, cover: Option<Box<dyn Cover>>) -> Ended {
         let growth = self.store.barrier().growth();
         let follower = match growth.join() {
             Ok(follower) => follower,
@@ -91,7 +95,12 @@ impl Receiver {
         };
         *self.follower.lock() = Some(follower.clone());
         let ended = match Socket::new(fd) {
-            Ok(socket) => self.run(&socket, &follower),
+            Ok(socket) => {
+                let mut channel = Channel::calling(socket, cover);
+                let ended = self.run(&mut channel, &follower);
+                channel.part(follower.fd());
+                ended
+            }
             Err(e) => Ended::Lost(e.to_string()),
         };
         self.connected.store(false, Ordering::Release);
@@ -100,7 +109,7 @@ impl Receiver {
         ended
     }
 
-    fn run(&self, socket: &Socket, follower: &Follower) -> Ended {
+    fn run(&self, channel: &mut Channel<'_>, follower: &Follower) -> Ended {
         let mut link = match SlaveLink::new(self.store.clone(), self.settings, now_ms()) {
             Ok(link) => link,
             Err(e) => return of_store(&e),
@@ -108,7 +117,8 @@ impl Receiver {
         let before = self.received.load(Ordering::Acquire);
         self.connected.store(true, Ordering::Release);
         let growth = self.store.barrier().growth();
-        let mut input = vec![0; READ];
+        let mut heard = false;
+        self.heard.store(false, Ordering::Release);
         let mut report: Vec<u8> = Vec::new();
         while !self.stopped.load(Ordering::Acquire) {
             if report.is_empty()
@@ -116,10 +126,11 @@ impl Receiver {
             {
                 report.extend_from_slice(&bytes);
             }
-            match socket.write(&report, false) {
-                _ if report.is_empty() => {}
-                Ok(n) => drop(report.drain(..n.unwrap_or(0))),
-                Err(e) => return Ended::Lost(e.to_string()),
+            if !report.is_empty() {
+                match channel.write(&report, false) {
+                    Ok(n) => drop(report.drain(..n.unwrap_or(0))),
+                    Err(e) => return lost(&e, heard, channel),
+                }
             }
             let until = match link.wait(now_ms()) {
                 Ok(until) => until,
@@ -128,17 +139,19 @@ impl Receiver {
             let stopped = || self.stopped.load(Ordering::Acquire);
             let more = || report.is_empty() && link.has_news() || stopped();
             if growth.sleep(follower, more) {
-                let ready = socket.wait(!report.is_empty(), follower.fd(), until - now_ms());
+                let ready = channel.wait(!report.is_empty(), follower.fd(), until - now_ms());
                 growth.awake(follower);
                 if let Err(e) = ready {
-                    return Ended::Lost(e.to_string());
+                    return lost(&e, heard, channel);
                 }
             }
-            match socket.read(&mut input) {
-                Err(e) => return Ended::Lost(e.to_string()),
+            match channel.read() {
+                Err(e) => return lost(&e, heard, channel),
                 Ok(None) => {}
-                Ok(Some(n)) => {
-                    if let Err(e) = link.feed(&input[..n], now_ms()) {
+                Ok(Some(bytes)) => {
+                    heard = true;
+                    self.heard.store(true, Ordering::Release);
+                    if let Err(e) = link.feed(bytes, now_ms()) {
                         return of_store(&e);
                     }
                 }
@@ -153,6 +166,28 @@ impl Receiver {
         }
         Ended::Stopped
     }
+}
+
+/// Why there is no connection any more, and what may be behind it where the master said nothing.
+fn lost(e: &Error, heard: bool, channel: &Channel<'_>) -> Ended {
+    let silent = matches!(
+        e.kind(),
+        ErrorKind::UnexpectedEof
+            | ErrorKind::ConnectionReset
+            | ErrorKind::BrokenPipe
+            | ErrorKind::TimedOut
+    );
+    Ended::Lost(match (heard || !silent, channel.is_covered()) {
+        (true, _) => e.to_string(),
+        (false, true) => format!(
+            "{e}: the master may have tls.server.mode=disabled, or be Apache RocketMQ, which has no \
+             TLS here: its log says more"
+        ),
+        (false, false) => format!(
+            "{e} and sent nothing before: its log says why (with tls.server.mode=enforcing it wants \
+             tls.enable=true here)"
+        ),
+    })
 }
 
 fn of_store(e: &StoreError) -> Ended {

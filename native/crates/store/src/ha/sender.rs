@@ -1,8 +1,10 @@
 //! A master's connections on their sockets: each is served by a thread of the caller.
 //!
 //! The bytes of the log go from the page cache to the socket by sendfile, so a slave that reads what is
-//! cold waits for the disk in its own thread, and nothing is copied.
+//! cold waits for the disk in its own thread, and nothing is copied. Under a cover (`channel`) they are
+//! read and sealed instead.
 
+use super::channel::{Channel, Doorman, READ_LITTLE};
 use super::frame::HEADER_LEN;
 use super::master::{Log, MasterLink, MasterSettings, Step};
 use super::replicas::Replicas;
@@ -39,7 +41,7 @@ struct Sending {
 /// A connection that is being served.
 struct Serving<'s> {
     senders: &'s Senders,
-    socket: Socket,
+    channel: Channel<'s>,
     follower: Arc<Follower>,
     link: MasterLink,
     id: u64,
@@ -81,7 +83,8 @@ impl Senders {
     }
 
     /// Serves one slave until the connection ends; returns why it did, nothing if `stop` ended it.
-    pub fn serve(&self, fd: OwnedFd, peer: &str) -> Option<String> {
+    /// `doorman` says what a connection gets; without one all are plain.
+    pub fn serve(&self, fd: OwnedFd, peer: &str, doorman: Option<&Doorman>) -> Option<String> {
         let growth = self.store.barrier().growth();
         let follower = match growth.join() {
             Ok(follower) => follower,
@@ -92,16 +95,18 @@ impl Senders {
         let ended = Socket::new(fd)
             .map_err(|e| e.to_string())
             .and_then(|socket| {
-                Serving {
+                let mut serving = Serving {
                     senders: self,
-                    socket,
+                    channel: Channel::answering(socket, doorman),
                     follower: follower.clone(),
                     link: MasterLink::new(self.settings, now_ms()),
                     id,
                     sending: None,
                     file: None,
-                }
-                .run()
+                };
+                let ended = serving.run();
+                serving.channel.part(follower.fd());
+                ended
             });
         self.replicas.remove(id);
         growth.leave(&follower);
@@ -113,12 +118,11 @@ impl Senders {
 }
 
 impl Serving<'_> {
-    fn run(mut self) -> Result<(), String> {
-        let mut input = [0; 4096];
+    fn run(&mut self) -> Result<(), String> {
         let mut frames = 0;
         while !self.senders.is_stopped() {
             if frames % BEFORE_LOOK == 0 {
-                self.read(&mut input)?;
+                self.read()?;
             }
             frames += 1;
             let blocked = match self.send()? {
@@ -151,12 +155,12 @@ impl Serving<'_> {
                 // A peer that reads nothing is given up in the end, as it reports nothing.
                 let silent = self.link.step_while_blocked(now_ms())?;
                 let ready = self
-                    .socket
+                    .channel
                     .wait(true, self.follower.fd(), silent - now_ms());
                 self.senders.store.barrier().growth().awake(&self.follower);
                 ready.map_err(|e| e.to_string())?;
             }
-            self.read(&mut input)?;
+            self.read()?;
             frames = 1;
         }
         Ok(())
@@ -169,7 +173,7 @@ impl Serving<'_> {
         let more = || self.senders.log().end > seen || self.senders.is_stopped();
         if growth.sleep(&self.follower, more) {
             let woken = self
-                .socket
+                .channel
                 .wait(false, self.follower.fd(), (until - now_ms()).max(1))
                 .map_err(|e| e.to_string())?;
             growth.awake(&self.follower);
@@ -181,21 +185,20 @@ impl Serving<'_> {
     }
 
     /// Takes all that has arrived.
-    fn read(&mut self, input: &mut [u8]) -> Result<(), String> {
+    fn read(&mut self) -> Result<(), String> {
         loop {
-            match self.socket.read(input).map_err(|e| e.to_string())? {
-                None => return Ok(()),
-                Some(n) => {
-                    let before = (self.link.acked(), self.link.next().is_some());
-                    let log = self.senders.log();
-                    self.link.feed(&input[..n], now_ms(), &log)?;
-                    if before != (self.link.acked(), self.link.next().is_some()) {
-                        self.tell();
-                    }
-                    if n < input.len() {
-                        return Ok(());
-                    }
-                }
+            let Some(bytes) = self.channel.read().map_err(|e| e.to_string())? else {
+                return Ok(());
+            };
+            let before = (self.link.acked(), self.link.next().is_some());
+            let log = self.senders.log();
+            self.link.feed(bytes, now_ms(), &log)?;
+            let is_all = bytes.len() < READ_LITTLE;
+            if before != (self.link.acked(), self.link.next().is_some()) {
+                self.tell();
+            }
+            if is_all {
+                return Ok(());
             }
         }
     }
@@ -214,7 +217,7 @@ impl Serving<'_> {
         };
         while sending.header_done < HEADER_LEN {
             let rest = &sending.header[sending.header_done..];
-            match self.socket.write(rest, sending.left > 0) {
+            match self.channel.write(rest, sending.left > 0) {
                 Ok(Some(n)) => sending.header_done += n,
                 Ok(None) => return Ok(false),
                 Err(e) => return Err(e.to_string()),
@@ -228,7 +231,7 @@ impl Serving<'_> {
             }
             let (_, file) = self.file.as_ref().expect("opened just now");
             let at = sending.offset - base;
-            match self.socket.send_file(file, at, sending.left) {
+            match self.channel.send_file(file, at, sending.left) {
                 Ok(Some(n)) => {
                     sending.left -= n;
                     sending.offset += n as u64;

@@ -3,7 +3,7 @@
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, sendfile};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -45,6 +45,12 @@ impl Socket {
             Some(0) => Err(Error::new(ErrorKind::UnexpectedEof, "the file is short")),
             n => Ok(n),
         }
+    }
+
+    /// The peer reads an end behind what was sent.
+    pub fn end_sending(&self) {
+        // It fails where the peer has gone: then there is nothing to say.
+        let _ = shutdown(&self.fd, Shutdown::Write);
     }
 
     /// Waits until the socket can be read, or written if `write` says so, or `event` can be read; no

@@ -1,5 +1,6 @@
 //! Both ends against each other, on stores of their own.
 
+use super::channel_tests::{doorman, toy};
 use super::frame::Header;
 use super::*;
 use crate::{Content, FlushMode, Message, Outcome, Store, StoreConfig, StoreError};
@@ -375,13 +376,14 @@ impl Pair {
         }
     }
 
-    fn connect(&mut self) {
+    fn connect(&mut self, covered: bool) {
         let (a, b) = UnixStream::pair().unwrap();
         let senders = self.senders.clone();
-        let serve = move || drop(senders.serve(OwnedFd::from(a), "slave"));
+        let serve = move || drop(senders.serve(OwnedFd::from(a), "slave", Some(&doorman)));
         self.threads.push(std::thread::spawn(serve));
         let receiver = self.receiver.clone();
-        let receive = move || drop(receiver.receive(OwnedFd::from(b)));
+        let cover = covered.then(toy);
+        let receive = move || drop(receiver.receive(OwnedFd::from(b), cover));
         self.threads.push(std::thread::spawn(receive));
     }
 
@@ -405,10 +407,15 @@ pub(super) fn eventually(mut done: impl FnMut() -> bool) {
 
 #[test]
 fn over_a_socket_the_slave_follows() {
-    for mode in [FlushMode::Async, FlushMode::Sync] {
+    for (mode, covered) in [
+        (FlushMode::Async, false),
+        (FlushMode::Sync, false),
+        (FlushMode::Async, true),
+        (FlushMode::Sync, true),
+    ] {
         let mut pair = Pair::new(|config| config.flush_mode = mode, RULE);
         send(&pair.master, 500).unwrap();
-        pair.connect();
+        pair.connect(covered);
         // It begins at the last file: before there is a second one.
         eventually(|| pair.replicas.rows().iter().any(|row| row.acked > 0));
         for i in 0..300 {
@@ -426,6 +433,15 @@ fn over_a_socket_the_slave_follows() {
 
 #[test]
 fn a_sync_master_confirms_what_its_slave_has() {
+    confirms_what_its_slave_has(false);
+}
+
+#[test]
+fn so_it_does_under_a_cover() {
+    confirms_what_its_slave_has(true);
+}
+
+fn confirms_what_its_slave_has(covered: bool) {
     let sync = |config: &mut StoreConfig| {
         config.replicated = true;
         config.slave_timeout = 50;
@@ -438,7 +454,7 @@ fn a_sync_master_confirms_what_its_slave_has() {
     assert_eq!(barrier.outcome(end, 50, 5000), Outcome::ReplicationTimedOut);
     let queue = pair.master.topics().get(b"T").unwrap().queue(0).unwrap();
     assert_eq!(pair.master.visible_max(&queue).unwrap(), 0);
-    pair.connect();
+    pair.connect(covered);
     eventually(|| pair.master.barrier().is_confirmed(end));
     assert_eq!(pair.master.visible_max(&queue).unwrap(), 1);
     for _ in 0..50 {
