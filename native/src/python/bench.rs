@@ -7,7 +7,9 @@ use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyDict, PyList};
 use pyrmq_bench::floor::Floor;
 use pyrmq_bench::report::{IntervalRow, Latency, Report, Server, Verified};
-use pyrmq_bench::{Config, Credentials, Kind, Role, Run, Target};
+use pyrmq_bench::{Config, Credentials, Kind, Role, Run, Target, Tls};
+use pyrmq_tls::{ClientFiles, ServerName, client_config};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -59,6 +61,43 @@ struct ConfigDict {
     hdr: Option<PathBuf>,
     /// Access key, secret key and security token (empty: none) of who signs all requests.
     credentials: Option<(String, PyBackedStr, String)>,
+    tls: Option<TlsDict>,
+}
+
+/// How brokers are reached with TLS; contents of PEM files.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct TlsDict {
+    ca: Vec<u8>,
+    /// Certificate and key.
+    own: Option<(Vec<u8>, Vec<u8>)>,
+    password: Option<PyBackedStr>,
+    any_name: bool,
+    insecure: bool,
+    /// ip:port of a broker, and its name.
+    names: HashMap<String, String>,
+}
+
+impl TlsDict {
+    fn tls(&self) -> Result<Tls, String> {
+        let mut names = HashMap::new();
+        for (addr, name) in &self.names {
+            let addr: SocketAddr = addr
+                .parse()
+                .map_err(|_| format!("{addr:?} is no IP address and port"))?;
+            let name = ServerName::try_from(name.as_str())
+                .map_err(|_| format!("{name:?} is no name that a certificate can have"))?;
+            names.insert(addr, name.to_owned());
+        }
+        let config = client_config(&ClientFiles {
+            ca: &self.ca,
+            own: self.own.as_ref().map(|(cert, key)| (&cert[..], &key[..])),
+            key_password: self.password.as_deref(),
+            any_name: self.any_name,
+            insecure: self.insecure,
+        })?;
+        Ok(Tls { config, names })
+    }
 }
 
 impl RoleDict {
@@ -141,6 +180,7 @@ impl ConfigDict {
             credentials: self
                 .credentials
                 .map(|(access, secret, token)| Credentials::new(access, &secret, token)),
+            tls: self.tls.map(|tls| tls.tls()).transpose()?,
         })
     }
 }

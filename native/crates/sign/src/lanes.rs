@@ -13,12 +13,18 @@ static NOTHING: [u8; BLOCK] = [0; BLOCK];
 
 type Lanes = [[u32; MOST]; 5];
 
-/// None if it is not worth it, or this processor has no AVX-512.
+/// Whether this processor has AVX-512 F and BW, and the system keeps their registers.
+pub fn can() -> bool {
+    is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw")
+}
+
+/// None if it is not worth it, or this processor has no AVX-512. There are at most `MOST` jobs.
 pub fn macs(jobs: &[Job<'_>]) -> Option<[[u8; MAC]; MOST]> {
-    if jobs.len() <= FEW || !is_x86_feature_detected!("avx512bw") {
+    if jobs.len() <= FEW || !can() {
         return None;
     }
-    // SAFETY: the processor has AVX-512 BW, and so AVX-512 F.
+    // SAFETY: `side_by_side`, and all that it calls, need AVX-512 F and BW and nothing else; `can` has
+    // asked for both.
     Some(unsafe { side_by_side(jobs) })
 }
 
@@ -122,7 +128,8 @@ fn behind(digests: &Lanes, state: [__m512i; 5]) -> [__m512i; 5] {
 fn load(lanes: &Lanes) -> [__m512i; 5] {
     let mut state = [_mm512_setzero_si512(); 5];
     for (state, words) in state.iter_mut().zip(lanes) {
-        // SAFETY: it has 64 bytes.
+        // SAFETY: `words` are 16 x 4 = 64 bytes that may be read, as many as the instruction reads;
+        // it takes any alignment.
         *state = unsafe { _mm512_loadu_si512(words.as_ptr().cast()) };
     }
     state
@@ -133,7 +140,8 @@ fn load(lanes: &Lanes) -> [__m512i; 5] {
 fn store(state: [__m512i; 5]) -> Lanes {
     let mut lanes = [[0; MOST]; 5];
     for (words, state) in lanes.iter_mut().zip(state) {
-        // SAFETY: it has 64 bytes.
+        // SAFETY: `words` are 16 x 4 = 64 bytes that only this function has, as many as the instruction
+        // writes; it takes any alignment.
         unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), state) };
     }
     lanes
@@ -147,7 +155,8 @@ fn transposed(blocks: &[&[u8; BLOCK]; MOST]) -> [__m512i; 16] {
     let swap = _mm512_set4_epi32(0x0c0d_0e0f, 0x0809_0a0b, 0x0405_0607, 0x0001_0203);
     let mut rows = [_mm512_setzero_si512(); MOST];
     for (row, block) in rows.iter_mut().zip(blocks) {
-        // SAFETY: a block has 64 bytes.
+        // SAFETY: a block is a reference to 64 bytes, as many as the instruction reads; it takes any
+        // alignment.
         let bytes = unsafe { _mm512_loadu_si512(block.as_ptr().cast()) };
         *row = _mm512_shuffle_epi8(bytes, swap);
     }

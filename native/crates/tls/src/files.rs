@@ -134,17 +134,33 @@ fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'st
 
 fn private_key(path: &Path, password: Option<&str>) -> Result<PrivateKeyDer<'static>, TlsError> {
     let pem = read(KEY, path)?;
-    let text = String::from_utf8_lossy(&pem);
+    key_of(&pem, password).map_err(|e| match e {
+        BadKey::None => TlsError::NoKey(path.to_path_buf()),
+        BadKey::NoPassword => TlsError::NoPassword(path.to_path_buf()),
+        BadKey::Password => TlsError::Password(path.to_path_buf()),
+        BadKey::OldEncryption => TlsError::OldEncryption(path.to_path_buf()),
+    })
+}
+
+/// Why a text has no key that can be used.
+pub(crate) enum BadKey {
+    None,
+    NoPassword,
+    Password,
+    OldEncryption,
+}
+
+/// The key in a PEM text.
+pub(crate) fn key_of(pem: &[u8], password: Option<&str>) -> Result<PrivateKeyDer<'static>, BadKey> {
+    let text = String::from_utf8_lossy(pem);
     if let Some(section) = section(&text, ENCRYPTED) {
-        let Some(password) = password else {
-            return Err(TlsError::NoPassword(path.to_path_buf()));
-        };
-        return decrypted(section, password).ok_or_else(|| TlsError::Password(path.to_path_buf()));
+        let password = password.ok_or(BadKey::NoPassword)?;
+        return decrypted(section, password).ok_or(BadKey::Password);
     }
     if text.contains("Proc-Type: 4,ENCRYPTED") {
-        return Err(TlsError::OldEncryption(path.to_path_buf()));
+        return Err(BadKey::OldEncryption);
     }
-    PrivateKeyDer::from_pem_slice(&pem).map_err(|_| TlsError::NoKey(path.to_path_buf()))
+    PrivateKeyDer::from_pem_slice(pem).map_err(|_| BadKey::None)
 }
 
 /// The part of a file from a line to another, with both.

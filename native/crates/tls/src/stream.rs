@@ -1,11 +1,14 @@
 //! One connection's TLS: what was received becomes plain bytes, plain bytes become records.
 
-use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use crate::side::Side;
+use rustls::client::UnbufferedClientConnection;
+use rustls::pki_types::ServerName;
+use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{
     ConnectionState, EncodeError, EncodeTlsData, EncryptError, InsufficientSizeError,
     UnbufferedStatus, WriteTraffic,
 };
-use rustls::{Error, ServerConfig};
+use rustls::{ClientConfig, Error, ServerConfig};
 use std::sync::Arc;
 
 /// Most bytes that are kept of records that are not whole, and of a message of the handshake that has
@@ -22,9 +25,9 @@ const AROUND: usize = 64;
 /// closed.
 pub type Refusal = String;
 
-/// A connection that began with a TLS hello.
-pub struct Stream {
-    connection: UnbufferedServerConnection,
+/// A server's connection that began with a TLS hello, or a client's.
+pub struct Stream<S: Side = UnbufferedServerConnection> {
+    connection: S,
     /// The front of what has not arrived as a whole.
     held: Vec<u8>,
     /// Where its last record, which is not whole, begins.
@@ -36,17 +39,36 @@ pub struct Stream {
     refused: bool,
 }
 
+/// The client's end of a connection.
+pub type ClientStream = Stream<UnbufferedClientConnection>;
+
 impl Stream {
     pub fn new(config: Arc<ServerConfig>) -> Result<Self, Error> {
-        Ok(Stream {
-            connection: UnbufferedServerConnection::new(config)?,
+        Ok(Stream::of(UnbufferedServerConnection::new(config)?))
+    }
+}
+
+impl ClientStream {
+    /// To a server whose certificate must have this name. Its hello is pending.
+    pub fn connect(config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Self, Refusal> {
+        let connection = UnbufferedClientConnection::new(config, name).map_err(refusal)?;
+        let mut stream = Stream::of(connection);
+        stream.process(&mut [], &mut Vec::new())?;
+        Ok(stream)
+    }
+}
+
+impl<S: Side> Stream<S> {
+    fn of(connection: S) -> Self {
+        Stream {
+            connection,
             held: Vec::new(),
             begun: 0,
             pending: Vec::new(),
             established: false,
             closed: false,
             refused: false,
-        })
+        }
     }
 
     /// The handshake is done.
@@ -210,7 +232,7 @@ impl Stream {
     fn write(
         &mut self,
         out: &mut Vec<u8>,
-        work: impl FnOnce(&mut WriteTraffic<'_, ServerConnectionData>, &mut Vec<u8>),
+        work: impl FnOnce(&mut WriteTraffic<'_, S::Data>, &mut Vec<u8>),
     ) {
         loop {
             // What is held has been seen already: it stands in front as before.
@@ -234,7 +256,7 @@ impl Stream {
     }
 }
 
-fn encode(mut data: EncodeTlsData<'_, ServerConnectionData>, out: &mut Vec<u8>) -> Option<()> {
+fn encode<D>(mut data: EncodeTlsData<'_, D>, out: &mut Vec<u8>) -> Option<()> {
     append(out, 0, |place| {
         data.encode(place).map_err(|e| match e {
             EncodeError::InsufficientSize(e) => Some(e),
