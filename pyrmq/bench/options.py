@@ -252,8 +252,8 @@ class Options:
             )
         if self.embedded and self.tls is not None and not self.tls.insecure:
             raise OptionError(
-                "--embedded makes a certificate that nobody can verify: use --tls-insecure with it, "
-                "or start `pyrmq server` with a certificate of yours and name it with --namesrv"
+                "--embedded makes a certificate that nobody can verify: use --tls-insecure with "
+                "it, or start `pyrmq server` with a certificate of yours and name it with --namesrv"
             )
         if self.flush != "ASYNC_FLUSH" and not self.embedded:
             raise OptionError("--flush is for --embedded; another broker has its own flushDiskType")

@@ -33,7 +33,7 @@ def test_a_key_in_the_file_of_its_certificate(tmp_path: Path) -> None:
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="--tls-ca .*gone: No such file"):
+    with pytest.raises(OptionError, match=r"--tls-ca .*gone: No such file"):
         native(Tls(ca=tmp_path / "gone"), {})
     with pytest.raises(OptionError, match="--tls-cert"):
         native(Tls(insecure=True, cert=tmp_path / "gone"), {})
