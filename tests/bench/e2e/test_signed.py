@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
@@ -34,7 +33,7 @@ def broker() -> Iterator[tuple[Running, Seen]]:
         process(self, connection, command)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(assembly, "Listener", partial(Listener, keyring=ring))
+        patch.setattr(assembly, "Listener", lambda *a, **kw: Listener(*a, **kw | {"keyring": ring}))
         patch.setattr(Dispatcher, "process", noting)
         with pyrmq.testing.broker() as running:
             yield running, seen
