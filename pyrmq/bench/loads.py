@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from pyrmq.bench.bodies import bodies, packed
 from pyrmq.bench.options import AT_A_RATE, DELAY_LEVELS, OptionError, Options, parse_time
 from pyrmq.bench.result import BenchError
+from pyrmq.bench.secured import native
 from pyrmq.bench.where import Places
 from pyrmq.escape import escape
 
@@ -107,8 +109,8 @@ def roles(options: Options, places: Places, files: list[bytes] | None = None) ->
     return found
 
 
-def config(options: Options, found: list[Role]) -> dict[str, Any]:
-    """What the engine runs."""
+def config(options: Options, found: list[Role], hosts: Mapping[str, str]) -> dict[str, Any]:
+    """What the engine runs. `hosts`: see `secured.native`. OptionError."""
     signer = options.credentials
     return {
         "roles": found,
@@ -124,4 +126,5 @@ def config(options: Options, found: list[Role]) -> dict[str, Any]:
         "pids": options.pids,
         "hdr": options.hdr,
         "credentials": signer and (signer.access_key, signer.secret_key, signer.security_token),
+        "tls": options.tls and native(options.tls, hosts),
     }

@@ -12,6 +12,7 @@ from pyrmq.bench.result import BenchError
 from pyrmq.escape import escape
 from pyrmq.model.names import check_consumer_group, check_topic
 from pyrmq.net.client.credentials import Credentials
+from pyrmq.net.client.tls import Tls
 
 LOADS = {
     "send": "One message a request, each answered.",
@@ -176,6 +177,8 @@ class Options:
     hdr: Path | None = None
     credentials: Credentials | None = None
     """Who signs all requests."""
+    tls: Tls | None = None
+    """How all connections are encrypted; None: they are plain."""
     command: list[str] = field(default_factory=list)
     """The command line, for the result."""
 
@@ -247,6 +250,11 @@ class Options:
                 f"--embedded begins without messages, so {self.load} finds none: start "
                 "`pyrmq server`, and send to it first"
             )
+        if self.embedded and self.tls is not None and not self.tls.insecure:
+            raise OptionError(
+                "--embedded makes a certificate that nobody can verify: use --tls-insecure with "
+                "it, or start `pyrmq server` with a certificate of yours and name it with --namesrv"
+            )
         if self.flush != "ASYNC_FLUSH" and not self.embedded:
             raise OptionError("--flush is for --embedded; another broker has its own flushDiskType")
         if self.cluster and not self.namesrv:
@@ -268,6 +276,8 @@ class Options:
                 out["access_key"] = value.access_key
             if one.name == "credentials":
                 continue
+            if one.name == "tls":
+                value = value is not None
             if isinstance(value, Path):
                 value = str(value)
             if one.name == "payload_files":

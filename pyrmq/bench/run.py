@@ -83,7 +83,8 @@ def run(options: Options, progress: Progress | None = None) -> Result:
             found = roles(options, places, made)
         where = environment(places.facts, store)
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        report = _measure(config(options, found), progress)
+        hosts = {master.ip: master.address for master in places.masters}
+        report = _measure(config(options, found, hosts), progress)
     return _result(options, settings, started, report, where, found)
 
 

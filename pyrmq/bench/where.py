@@ -305,7 +305,7 @@ async def find(
 @asynccontextmanager
 async def _asker(options: Options) -> AsyncIterator[_Asker]:
     try:
-        async with Channels(credentials=options.credentials) as channels:
+        async with Channels(credentials=options.credentials, tls=options.tls) as channels:
             yield _Asker(options, channels)
     except ConfigError as e:
         raise OptionError(str(e)) from e

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from pyrmq.cli.access import OPTIONS, Access
 from pyrmq.cli.bench_files import NEW_FILE, check_new_files, written
 
 LOADS = {
@@ -95,16 +96,7 @@ _OPTIONS: list[Row] = [
     _option(
         "--cluster", default="", show_default=False, help="Which one, where there are several."
     ),
-    _option(
-        "--access-key",
-        metavar="KEY",
-        help="Sign all requests: the account.  [env: PYRMQ_ACCESS_KEY]",
-    ),
-    _option(
-        "--secret-key-file",
-        type=_FILE,
-        help="Its secret key.  [env: PYRMQ_SECRET_KEY_FILE, or the key in PYRMQ_SECRET_KEY]",
-    ),
+    *((BOTH, option) for option in OPTIONS),
     _option("-t", "--topic", default="PyrmqBench", help="It is made if it does not exist."),
     _option("--topics", type=int, default=1, help="Several: NAME-0, NAME-1, and so on."),
     _option("--queues", type=int, default=4, help="Of a topic that is made, on each broker."),
@@ -274,7 +266,6 @@ def _run(load: str, words: dict[str, Any]) -> None:
     from pyrmq.bench.result import write_result
     from pyrmq.bench.run import run
     from pyrmq.bench.text import report
-    from pyrmq.cli.access import credentials_of
     from pyrmq.errors import ConfigError, PyrmqError
     from pyrmq.escape import escape
 
@@ -285,7 +276,8 @@ def _run(load: str, words: dict[str, Any]) -> None:
     given["properties"] = _properties(given.get("properties", ()))
     given["tags"] = given.get("tags") or []
     try:
-        given["credentials"] = credentials_of(words)
+        access = Access.of(words)
+        given["credentials"], given["tls"] = access.credentials, access.tls
     except ConfigError as e:
         raise click.UsageError(escape(str(e))) from None
     if not (given["namesrv"] or given["address"] or given["embedded"]):

@@ -31,7 +31,7 @@ fuzz_target!(|data: &[u8]| {
     let mut alike = Header::default();
     let by_shape =
         SHAPES.with_borrow_mut(|shapes| shapes.read_header(&mut alike, codec, &frame, frame.len()));
-    assert_eq!(by_shape, done);
+    assert_eq!(by_shape.map(|_| ()), done);
     assert!(done.is_err() || alike == h);
 
     let mut used = h.clone();

@@ -7,7 +7,9 @@ use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyDict, PyList};
 use pyrmq_bench::floor::Floor;
 use pyrmq_bench::report::{IntervalRow, Latency, Report, Server, Verified};
-use pyrmq_bench::{Config, Credentials, Kind, Role, Run, Target};
+use pyrmq_bench::{Config, Credentials, Kind, Role, Run, Target, Tls};
+use pyrmq_tls::{ClientFiles, ServerName, Trust, client_config};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -59,6 +61,50 @@ struct ConfigDict {
     hdr: Option<PathBuf>,
     /// Access key, secret key and security token (empty: none) of who signs all requests.
     credentials: Option<(String, PyBackedStr, String)>,
+    tls: Option<TlsDict>,
+}
+
+/// How brokers are reached with TLS; PEM files.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct TlsDict {
+    /// Who is trusted; None: whoever `system` has.
+    ca: Option<PathBuf>,
+    system: Vec<PathBuf>,
+    /// Certificate and key.
+    own: Option<(PathBuf, PathBuf)>,
+    password: Option<PyBackedStr>,
+    any_name: bool,
+    insecure: bool,
+    /// ip:port of a broker, and its name.
+    names: HashMap<String, String>,
+}
+
+impl TlsDict {
+    fn tls(&self) -> Result<Tls, String> {
+        let mut names = HashMap::new();
+        for (addr, name) in &self.names {
+            let addr: SocketAddr = addr
+                .parse()
+                .map_err(|_| format!("{addr:?} is no IP address and port"))?;
+            let name = ServerName::try_from(name.as_str())
+                .map_err(|_| format!("{name:?} is no name that a certificate can have"))?;
+            names.insert(addr, name.to_owned());
+        }
+        let trust = match (self.insecure, &self.ca) {
+            (true, _) => Trust::Anybody,
+            (false, Some(path)) => Trust::File(path.clone()),
+            (false, None) => Trust::System(self.system.clone()),
+        };
+        let config = client_config(&ClientFiles {
+            trust,
+            by_name: !self.any_name,
+            own: self.own.clone(),
+            key_password: self.password.as_deref(),
+        })
+        .map_err(|e| e.to_string())?;
+        Ok(Tls { config, names })
+    }
 }
 
 impl RoleDict {
@@ -141,6 +187,7 @@ impl ConfigDict {
             credentials: self
                 .credentials
                 .map(|(access, secret, token)| Credentials::new(access, &secret, token)),
+            tls: self.tls.map(|tls| tls.tls()).transpose()?,
         })
     }
 }

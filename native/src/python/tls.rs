@@ -115,10 +115,12 @@ impl TlsClient {
             (false, Some(path)) => Trust::File(path),
             (false, None) => Trust::System(system),
         };
+        let by_name = matches!(trust, Trust::System(_));
         let own = cert.map(|cert| (cert.clone(), key.unwrap_or(cert)));
         let made = py.detach(|| {
             client_config(&ClientFiles {
                 trust,
+                by_name,
                 own,
                 key_password: key_password.as_deref(),
             })

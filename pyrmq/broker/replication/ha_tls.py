@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import ssl
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,11 +10,9 @@ from pyrmq.engine import TlsClient
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
 from pyrmq.net.client.tls import Tls
+from pyrmq.net.client.tls_authorities import system_files
 
 log = logging.getLogger(__name__)
-
-SYSTEM_FILES = 1000
-"""Files of this machine's authorities that are read."""
 
 
 class HaTls:
@@ -44,13 +41,3 @@ class HaTls:
                 raise
             log.warning("replication: TLS goes on with the old files: %s", escape(e))
         return self._latest
-
-
-def system_files() -> list[Path]:
-    """The files of the authorities that this machine trusts, as OpenSSL finds them."""
-    paths = ssl.get_default_verify_paths()
-    if paths.cafile is not None:
-        return [Path(paths.cafile)]
-    if paths.capath is None:
-        return []
-    return sorted(path for path in Path(paths.capath).iterdir() if path.is_file())[:SYSTEM_FILES]

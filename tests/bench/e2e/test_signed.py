@@ -33,9 +33,7 @@ def broker() -> Iterator[tuple[Running, Seen]]:
         process(self, connection, command)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            assembly, "Listener", lambda *of, **by: Listener(*of, **{**by, "keyring": ring})
-        )
+        patch.setattr(assembly, "Listener", lambda *a, **kw: Listener(*a, **kw | {"keyring": ring}))
         patch.setattr(Dispatcher, "process", noting)
         with pyrmq.testing.broker() as running:
             yield running, seen

@@ -13,5 +13,5 @@ def test_the_result_has_the_access_key_only() -> None:
     assert options.settings()["access_key"] == "me"
     assert "sesame" not in str(options.settings())
     assert "access_key" not in Options("send", embedded=True).settings()
-    assert config(options, [])["credentials"] == ("me", "sesame", "tok")
-    assert config(Options("send", embedded=True), [])["credentials"] is None
+    assert config(options, [], {})["credentials"] == ("me", "sesame", "tok")
+    assert config(Options("send", embedded=True), [], {})["credentials"] is None

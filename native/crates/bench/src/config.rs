@@ -1,7 +1,10 @@
 //! What a run does.
 
 use crate::credentials::Credentials;
+use pyrmq_tls::{ClientConfig, ServerName};
+use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// A queue on a broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +112,23 @@ pub struct Config {
     pub hdr: Option<std::path::PathBuf>,
     /// Who signs all requests; None: they are not signed.
     pub credentials: Option<Credentials>,
+    /// None: plain connections.
+    pub tls: Option<Tls>,
+}
+
+/// How brokers are reached with TLS.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    pub config: Arc<ClientConfig>,
+    /// Names that brokers have in their certificates; of others that is the IP address.
+    pub names: HashMap<SocketAddr, ServerName<'static>>,
+}
+
+impl Tls {
+    pub fn name_of(&self, addr: SocketAddr) -> ServerName<'static> {
+        let known = self.names.get(&addr).cloned();
+        known.unwrap_or_else(|| ServerName::IpAddress(addr.ip().into()))
+    }
 }
 
 /// Producers whose messages can be told apart.

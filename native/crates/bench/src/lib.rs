@@ -40,7 +40,7 @@ mod testing;
 mod usage;
 mod worker;
 
-pub use config::{Config, Kind, Role, Target};
+pub use config::{Config, Kind, Role, Target, Tls};
 pub use credentials::Credentials;
 pub use report::Report;
 pub use run::{Run, Snapshot};

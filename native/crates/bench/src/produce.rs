@@ -532,7 +532,7 @@ mod tests {
     fn nothing_is_sent_before_the_run_begins() {
         let shared = shared(role(Kind::Send), 3);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut conn = Conn::begin(listener.local_addr().unwrap()).unwrap();
+        let mut conn = Conn::begin(listener.local_addr().unwrap(), None).unwrap();
         let place = Place::of(0, (1, 0, 1), (1, 1));
         let mut producer = Producer::new(0, 0, place, vec![0]);
         let (mut slots, mut stats) = (Slots::new(8), Stats::new());

@@ -51,6 +51,8 @@ pub fn shared(role: Role, count: u64) -> Shared {
         verify: false,
         pids: Vec::new(),
         hdr: None,
+        credentials: None,
+        tls: None,
     };
     Shared::new(config, vec![false])
 }

@@ -316,7 +316,7 @@ impl Worker {
 
     fn open(&mut self, index: usize, stats: &mut Stats) {
         let link = &mut self.links[index];
-        let begun = Conn::begin(link.addr).and_then(|conn| {
+        let begun = Conn::begin(link.addr, self.shared.config.tls.as_ref()).and_then(|conn| {
             let interest = EventFlags::IN | EventFlags::OUT;
             epoll::add(
                 &self.epoll,
@@ -334,6 +334,24 @@ impl Worker {
             }
             Err(e) => self.not_opened(index, &e.to_string(), stats),
         }
+    }
+
+    /// Whether the connection is there, and its handshake is done.
+    fn opened(&mut self, index: usize) -> Result<bool, String> {
+        let link = &mut self.links[index];
+        let Some(conn) = &mut link.conn else {
+            return Ok(false);
+        };
+        conn.connected().map_err(|e| e.to_string())?;
+        link.blocked = !conn.is_tls(); // until the first flush says something else
+        if conn.is_tls() {
+            // The socket takes a hello; after that the server has to say something.
+            let data = EventData::new_u64(index as u64);
+            epoll::modify(&self.epoll, conn.fd(), data, EventFlags::IN)
+                .map_err(|e| e.to_string())?;
+        }
+        let done = conn.shake_hands();
+        done.map_err(|why| format!("{why} (in the handshake of TLS)"))
     }
 
     fn not_opened(&mut self, index: usize, why: &str, stats: &mut Stats) {
@@ -354,16 +372,14 @@ impl Worker {
     /// Something happened at a connection.
     fn ready(&mut self, index: usize, what: EventFlags, stats: &mut Stats) {
         if let State::Opening(_) = self.links[index].state {
-            let Some(conn) = &self.links[index].conn else {
-                return;
-            };
-            if let Err(e) = conn.connected() {
-                return self.not_opened(index, &e.to_string(), stats);
+            match self.opened(index) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(why) => return self.not_opened(index, &why, stats),
             }
             self.opening -= 1;
             let link = &mut self.links[index];
             link.state = State::Open;
-            link.blocked = true; // until the first flush says something else
             link.pause = FIRST_PAUSE;
             link.greet = 0;
             stats.whole.reconnected += u64::from(link.was_open);

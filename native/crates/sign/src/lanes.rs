@@ -13,12 +13,18 @@ static NOTHING: [u8; BLOCK] = [0; BLOCK];
 
 type Lanes = [[u32; MOST]; 5];
 
-/// None if it is not worth it, or this processor has no AVX-512.
+/// Whether this processor has AVX-512 F and BW, and the system keeps their registers.
+pub fn can() -> bool {
+    is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw")
+}
+
+/// None if it is not worth it, or this processor has no AVX-512. There are at most `MOST` jobs.
 pub fn macs(jobs: &[Job<'_>]) -> Option<[[u8; MAC]; MOST]> {
-    if jobs.len() <= FEW || !is_x86_feature_detected!("avx512bw") {
+    if jobs.len() <= FEW || !can() {
         return None;
     }
-    // SAFETY: the processor has AVX-512 BW, and so AVX-512 F.
+    // SAFETY: `side_by_side`, and all that it calls, need AVX-512 F and BW and nothing else; `can` has
+    // asked for both.
     Some(unsafe { side_by_side(jobs) })
 }
 
@@ -122,7 +128,8 @@ fn behind(digests: &Lanes, state: [__m512i; 5]) -> [__m512i; 5] {
 fn load(lanes: &Lanes) -> [__m512i; 5] {
     let mut state = [_mm512_setzero_si512(); 5];
     for (state, words) in state.iter_mut().zip(lanes) {
-        // SAFETY: it has 64 bytes.
+        // SAFETY: `words` are 16 x 4 = 64 bytes that may be read, as many as the instruction reads;
+        // it takes any alignment.
         *state = unsafe { _mm512_loadu_si512(words.as_ptr().cast()) };
     }
     state
@@ -133,7 +140,8 @@ fn load(lanes: &Lanes) -> [__m512i; 5] {
 fn store(state: [__m512i; 5]) -> Lanes {
     let mut lanes = [[0; MOST]; 5];
     for (words, state) in lanes.iter_mut().zip(state) {
-        // SAFETY: it has 64 bytes.
+        // SAFETY: `words` are 16 x 4 = 64 bytes that only this function has, as many as the instruction
+        // writes; it takes any alignment.
         unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), state) };
     }
     lanes
@@ -145,48 +153,73 @@ fn store(state: [__m512i; 5]) -> Lanes {
 fn transposed(blocks: &[&[u8; BLOCK]; MOST]) -> [__m512i; 16] {
     // Words are big-endian.
     let swap = _mm512_set4_epi32(0x0c0d_0e0f, 0x0809_0a0b, 0x0405_0607, 0x0001_0203);
-    let mut rows = [_mm512_setzero_si512(); MOST];
-    for (row, block) in rows.iter_mut().zip(blocks) {
-        // SAFETY: a block has 64 bytes.
-        let bytes = unsafe { _mm512_loadu_si512(block.as_ptr().cast()) };
-        *row = _mm512_shuffle_epi8(bytes, swap);
+    // Without loops, as in `compress`: all of it stays in registers.
+    macro_rules! all {
+        ($one:ident: $($n:literal)*) => {
+            [$($one!($n)),*]
+        };
     }
+    macro_rules! row {
+        ($n:literal) => {{
+            let block: &[u8; BLOCK] = blocks[$n];
+            // SAFETY: a block is a reference to 64 bytes, as many as the instruction reads; it takes any
+            // alignment.
+            let bytes = unsafe { _mm512_loadu_si512(block.as_ptr().cast()) };
+            _mm512_shuffle_epi8(bytes, swap)
+        }};
+    }
+    let rows = all!(row: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
     // Words of two rows, then of four; behind that the quarters of the rows are put in order.
-    let mut pairs = rows;
-    for i in 0..8 {
-        pairs[2 * i] = _mm512_unpacklo_epi32(rows[2 * i], rows[2 * i + 1]);
-        pairs[2 * i + 1] = _mm512_unpackhi_epi32(rows[2 * i], rows[2 * i + 1]);
+    macro_rules! pair {
+        ($n:literal) => {{
+            let (a, b) = (rows[$n / 2 * 2], rows[$n / 2 * 2 + 1]);
+            if $n % 2 == 0 {
+                _mm512_unpacklo_epi32(a, b)
+            } else {
+                _mm512_unpackhi_epi32(a, b)
+            }
+        }};
     }
-    let mut fours = pairs;
-    for i in 0..4 {
-        let [a, b, c, d] = [
-            pairs[4 * i],
-            pairs[4 * i + 1],
-            pairs[4 * i + 2],
-            pairs[4 * i + 3],
-        ];
-        fours[4 * i] = _mm512_unpacklo_epi64(a, c);
-        fours[4 * i + 1] = _mm512_unpackhi_epi64(a, c);
-        fours[4 * i + 2] = _mm512_unpacklo_epi64(b, d);
-        fours[4 * i + 3] = _mm512_unpackhi_epi64(b, d);
+    let pairs = all!(pair: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+    macro_rules! four {
+        ($n:literal) => {{
+            let first = $n / 4 * 4 + $n % 4 / 2;
+            let (a, b) = (pairs[first], pairs[first + 2]);
+            if $n % 2 == 0 {
+                _mm512_unpacklo_epi64(a, b)
+            } else {
+                _mm512_unpackhi_epi64(a, b)
+            }
+        }};
     }
-    let mut words = fours;
-    for i in 0..4 {
-        let [a, b, c, d] = [fours[i], fours[i + 4], fours[i + 8], fours[i + 12]];
-        let even = [
-            _mm512_shuffle_i32x4::<0x88>(a, b),
-            _mm512_shuffle_i32x4::<0x88>(c, d),
-        ];
-        let odd = [
-            _mm512_shuffle_i32x4::<0xdd>(a, b),
-            _mm512_shuffle_i32x4::<0xdd>(c, d),
-        ];
-        words[i] = _mm512_shuffle_i32x4::<0x88>(even[0], even[1]);
-        words[i + 4] = _mm512_shuffle_i32x4::<0x88>(odd[0], odd[1]);
-        words[i + 8] = _mm512_shuffle_i32x4::<0xdd>(even[0], even[1]);
-        words[i + 12] = _mm512_shuffle_i32x4::<0xdd>(odd[0], odd[1]);
+    let fours = all!(four: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+    // Two of the quarters of two rows: even ones, then odd ones.
+    macro_rules! half {
+        ($n:literal) => {{
+            let (a, b) = (
+                fours[$n / 4 * 8 % 16 + $n % 4],
+                fours[$n / 4 * 8 % 16 + $n % 4 + 4],
+            );
+            if $n < 8 {
+                _mm512_shuffle_i32x4::<0x88>(a, b)
+            } else {
+                _mm512_shuffle_i32x4::<0xdd>(a, b)
+            }
+        }};
     }
-    words
+    let halves = all!(half: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+    macro_rules! word {
+        ($n:literal) => {{
+            let first = $n / 4 % 2 * 8 + $n % 4;
+            let (a, b) = (halves[first], halves[first + 4]);
+            if $n < 8 {
+                _mm512_shuffle_i32x4::<0x88>(a, b)
+            } else {
+                _mm512_shuffle_i32x4::<0xdd>(a, b)
+            }
+        }};
+    }
+    all!(word: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
 }
 
 /// One block of each lane. [FIPS 180-4 section 6.1.3: the schedule in sixteen words]

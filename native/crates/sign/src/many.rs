@@ -13,6 +13,11 @@ pub fn macs(jobs: &[Job<'_>]) -> [[u8; MAC]; MOST] {
     if let Some(done) = crate::lanes::macs(jobs) {
         return done;
     }
+    one_by_one(jobs)
+}
+
+/// The same on processors without AVX-512, and where there are few.
+fn one_by_one(jobs: &[Job<'_>]) -> [[u8; MAC]; MOST] {
     let mut out = [[0; MAC]; MOST];
     for (place, job) in out.iter_mut().zip(jobs) {
         *place = job.key.mac(job.head, job.body);

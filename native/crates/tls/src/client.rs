@@ -12,16 +12,17 @@ use std::sync::Arc;
 pub enum Trust {
     /// Nothing is verified.
     Anybody,
-    /// The certificates of a file, and those they have signed, for whatever name.
+    /// The certificates of a file, and those they have signed.
     File(PathBuf),
-    /// The authorities of this machine, in files, for the name that is connected to. What cannot be
-    /// used of them is left out.
+    /// The authorities of this machine, in files. What cannot be used of them is left out.
     System(Vec<PathBuf>),
 }
 
 /// What a configuration is made of.
 pub struct ClientFiles<'p> {
     pub trust: Trust,
+    /// Certificates have to be for the name that is connected to.
+    pub by_name: bool,
     /// The files of the own certificate and of its key.
     pub own: Option<(PathBuf, PathBuf)>,
     pub key_password: Option<&'p str>,
@@ -34,7 +35,7 @@ pub fn client_config(files: &ClientFiles<'_>) -> Result<Arc<ClientConfig>, TlsEr
         Trust::Anybody => Servers::any(),
         Trust::File(path) => {
             let trusted = pem.certificates(TRUST, path)?;
-            Servers::signed_by(pem.roots(path, trusted.clone())?, trusted, false)
+            Servers::signed_by(pem.roots(path, trusted.clone())?, trusted, files.by_name)
         }
         Trust::System(paths) => {
             let mut roots = RootCertStore::empty();
@@ -44,7 +45,7 @@ pub fn client_config(files: &ClientFiles<'_>) -> Result<Arc<ClientConfig>, TlsEr
             if roots.is_empty() {
                 return Err(TlsError::NoAuthorities);
             }
-            Servers::signed_by(roots, Vec::new(), true)
+            Servers::signed_by(roots, Vec::new(), files.by_name)
         }
     };
     let builder = ClientConfig::builder_with_provider(provider())

@@ -32,8 +32,10 @@ fn example(name: &str) -> PathBuf {
 }
 
 fn client(trust: Trust, own: Option<(PathBuf, PathBuf)>) -> Result<ClientStream, String> {
+    let by_name = matches!(trust, Trust::System(_));
     let config = client_config(&ClientFiles {
         trust,
+        by_name,
         own,
         key_password: None,
     });

@@ -1,7 +1,8 @@
 //! For tests: certificates of an authority of their own, and a client in memory.
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose,
+    IsCa, KeyPair,
 };
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring;
@@ -46,10 +47,16 @@ impl Authority {
             ExtendedKeyUsagePurpose::ClientAuth,
         ];
         let cert = params.signed_by(&key, &self.issuer).unwrap();
+        Identity::of(&cert, &key)
+    }
+}
+
+impl Identity {
+    pub fn of(cert: &Certificate, key: &KeyPair) -> Self {
         Identity {
             cert: cert.pem(),
             key: key.serialize_pem(),
-            der: (cert.into(), key.serialize_der()),
+            der: (cert.der().clone(), key.serialize_der()),
         }
     }
 }

@@ -212,6 +212,18 @@ pub fn streams(corpus: &Corpus) {
 }
 
 /// The front of a client hello, and plain bytes that the target seals.
+pub fn signed(corpus: &Corpus) {
+    for kind in 0..8_u8 {
+        let mut ops = vec![kind];
+        ops.extend(b"hello");
+        corpus.add("signed", &format!("kind-{kind}"), &ops);
+    }
+    let many: Vec<u8> = (0..40).map(|n| n % 4).collect();
+    corpus.add("signed", "many-right", &many);
+    let mixed: Vec<u8> = (0..40).map(|n| n % 7).collect();
+    corpus.add("signed", "mixed", &mixed);
+}
+
 pub fn tls(corpus: &Corpus) {
     let hello = [
         0x16, 3, 1, 0, 0x60, 1, 0, 0, 0x5c, 3, 3, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,

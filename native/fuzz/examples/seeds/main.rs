@@ -37,6 +37,7 @@ fn main() {
     frames::headers(&corpus);
     frames::json(&corpus);
     frames::streams(&corpus);
+    frames::signed(&corpus);
     frames::tls(&corpus);
     stored::indexes(&corpus);
     if let Some(store) = std::env::args_os().nth(1) {
