@@ -69,14 +69,10 @@ def _secret() -> str:
 @session(destroys=True)
 @where
 @click.argument("account", metavar="ACCESS_KEY")
-def delete_account(
-    session: Session, account: str, broker: str | None, cluster: str | None
-) -> None:
+def delete_account(session: Session, account: str, broker: str | None, cluster: str | None) -> None:
     """Delete an account."""
     session.confirm(f"Delete account {account} from {cluster or broker}?")
-    outcomes = session.run(
-        lambda api: api.accounts.delete(account, broker=broker, cluster=cluster)
-    )
+    outcomes = session.run(lambda api: api.accounts.delete(account, broker=broker, cluster=cluster))
     session.done(outcomes, "deleted")
 
 

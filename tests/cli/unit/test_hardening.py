@@ -203,7 +203,8 @@ def test_the_command(tmp_path: Path) -> None:
 def test_what_the_start_line_says_is_open() -> None:
     broker, namesrv = values_of(BrokerConfig()), values_of(NamesrvConfig())
     assert "read and write messages, and change" in (open_to(broker) or "")
-    assert "read and change routes, and change" in (open_to(namesrv) or "")
+    says = open_to(namesrv) or ""
+    assert "read routes and register brokers, and change routes and configuration" in says
     assert "and change" not in (open_to({**broker, "adminAddressAllowList": "10.0.0.1"}) or "")
     assert "each user may" in (open_to({**broker, "authenticationEnabled": "true"}) or "")
     for key in ("aclEnable", "authorizationEnabled"):
