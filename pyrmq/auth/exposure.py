@@ -21,10 +21,12 @@ def open_to(values: Mapping[str, str]) -> str | None:
         return None
     if values.get("authenticationEnabled") == "true":
         return "each user may read and change everything (authorizationEnabled=true gives rights)"
-    may = "read and write messages" if "storePathRootDir" in values else "read and change routes"
+    broker = "storePathRootDir" in values
+    may = "read and write messages" if broker else "read routes and register brokers"
     if values.get("adminAddressAllowList"):
         return f"whoever reaches it may {may}"
-    return f"whoever reaches it may {may}, and change topics, groups and configuration"
+    what = "topics, groups" if broker else "routes"
+    return f"whoever reaches it may {may}, and change {what} and configuration"
 
 
 def warn_of_access(what: str, values: Mapping[str, str], ports: Mapping[int, str]) -> None:
@@ -34,10 +36,11 @@ def warn_of_access(what: str, values: Mapping[str, str], ports: Mapping[int, str
     if opened is not None:
         shown = ", ".join(f"{name} {port}" for port, name in ports.items())
         log.warning(
-            "%s listens on %s (%s) without access control: %s; `pyrmq config check --hardening` "
-            "lists what to change",
+            "%s listens on %s (%s) without access control: %s; `pyrmq config check --hardening%s "
+            "FILE` lists what to change",
             escape(what),
             escape(bind),
             escape(shown),
             escape(opened),
+            escape("" if "storePathRootDir" in values else " --namesrv"),
         )

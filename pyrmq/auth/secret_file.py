@@ -20,11 +20,13 @@ MAX_SIZE = 64 << 20
 MAX_VALUES = 1 << 22
 """Most JSON values of it."""
 _MODE = 0o600
+RESTORE = "restore it from a copy, mend it, or remove it and make its users and access lists anew"
+"""What to do about a file of a server."""
 
 
-def load(path: Path) -> dict[Any, Any] | None:
+def load(path: Path, do: str = RESTORE) -> dict[Any, Any] | None:
     """The object in a file; None if there is no file. ConfigError if it cannot be read, or if
-    others than its owner may read it. Blocking."""
+    others than its owner may read it. `do`: what to do about content that is wrong. Blocking."""
     try:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
@@ -43,15 +45,12 @@ def load(path: Path) -> dict[Any, Any] | None:
     try:
         return fastjson.loads_object(text, MAX_VALUES, "file")
     except ProtocolError as e:
-        raise unusable(path, str(e)) from e
+        raise unusable(path, str(e), do) from e
 
 
-def unusable(path: Path, why: str) -> ConfigError:
+def unusable(path: Path, why: str, do: str = RESTORE) -> ConfigError:
     """The error for a file with content that cannot be used. It quotes nothing of it."""
-    return ConfigError(
-        f"{path} cannot be used ({why}): restore it from a copy, mend it, or remove it and make "
-        "its users and access lists anew"
-    )
+    return ConfigError(f"{path} cannot be used ({why}): {do}")
 
 
 def save(path: Path, value: dict[str, Any]) -> None:

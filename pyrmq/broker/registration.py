@@ -15,7 +15,7 @@ from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.replication.slave import KnownMaster, Master
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Command
-from pyrmq.errors import PyrmqError, ResponseError
+from pyrmq.errors import NoPermissionError, PyrmqError, ResponseError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import is_routed_topic
@@ -27,6 +27,10 @@ from pyrmq.net.client.channel import Channel, Channels
 from pyrmq.net.client.server_access import channels_of
 
 log = logging.getLogger(__name__)
+
+USER = (
+    "; give this name server the user of innerClientAuthenticationCredentials, in its namesrv.conf"
+)
 
 START = 3.0
 """Seconds that a start waits for name servers at most."""
@@ -255,7 +259,7 @@ class Registration:
         try:
             await call(await channels.get(server.address), server)
         except PyrmqError as e:
-            self._failed(server, str(e))
+            self._failed(server, f"{e}{USER if isinstance(e, NoPermissionError) else ''}")
             return False
         return True
 

@@ -85,9 +85,12 @@ def _harden(file: Path | None, namesrv: bool, output: str) -> None:
     from pyrmq.cli.settings import Settings
     from pyrmq.config.table import values_of
     from pyrmq.escape import escape, json_line
+    from pyrmq.net.server.tls import ServerTls
 
     settings = Settings.usable(file, of_namesrv=namesrv)
-    values = values_of(settings.build())
+    built = settings.build()
+    ServerTls("configuration", built.tls_settings())
+    values = values_of(built)
     found = look(values, settings.values, file, namesrv=namesrv)
     serious = sum(one.severity is Severity.SERIOUS for one in found)
     if output == "json":

@@ -99,12 +99,13 @@ def _tls_file(values: Values) -> Values:
 def _of_access(values: Values, bind: str) -> Iterator[Finding]:
     plain = _is(values, "aclEnable")
     signed, rights = _is(values, "authenticationEnabled"), _is(values, "authorizationEnabled")
+    broker = "storePathRootDir" in values
+    may = "reads, writes and changes everything" if broker else "registers brokers, changes routes"
     if not plain and not signed:
         yield _serious(
             "authenticationEnabled", "false", "authenticationEnabled=true, "
-            "authorizationEnabled=true and initAuthenticationUser",
-            f"whoever reaches port {values.get('listenPort', '')} on {bind} reads, writes and "
-            "changes everything",
+            "authorizationEnabled=true and the other keys of docs/security.md, First user",
+            f"whoever reaches port {values.get('listenPort', '')} on {bind} {may}",
         )  # fmt: skip
     if signed and not rights:
         yield _serious(

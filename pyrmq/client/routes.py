@@ -18,6 +18,7 @@ from pyrmq.net.address import format_address
 from pyrmq.net.backoff import Backoff
 from pyrmq.net.client.channel import Channels
 from pyrmq.net.client.name_servers import NameServers, RouteTable
+from pyrmq.net.client.protocol import LATE
 from pyrmq.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -144,8 +145,11 @@ class TopicRoutes:
         """Those that are known of topics that exist."""
         return iter(self._table.known.values())
 
-    def no_answer(self) -> str:
-        """Text for errors of calls that name servers did not answer: which ones, and what to do."""
+    def no_answer(self, error: PyrmqError | None = None) -> str:
+        """Text for errors of calls that name servers did not answer: which ones, and what to do.
+        Empty for an `error` about TLS: a server is there, and the error says what to do."""
+        if error is not None and any(word in str(error) for word in ("TLS", "certificate")):
+            return ""
         asked = self._asked()
         if self.first_broker.missing:
             return (
@@ -154,7 +158,7 @@ class TopicRoutes:
             )
         return (
             f" (asked: name server {asked}; does one run there? If not, pass namesrv='HOST:PORT' "
-            "or set NAMESRV_ADDR)"
+            f"or set NAMESRV_ADDR{LATE if self._channels.signs else ''})"
         )
 
     def _asked(self) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pyrmq.auth.plain.accounts import KEYS, access_file, account
+from pyrmq.auth.plain.accounts import KEYS, LONGEST, SHORTEST, access_file, account
 from pyrmq.auth.plain.document import DocumentError, Listed, parse
 from pyrmq.auth.plain.editing import (
     ACCOUNTS,
@@ -41,6 +41,11 @@ def set_account(folder: Folder, rules: Rules, values: Values) -> bool:
 
     def edit(text: str) -> Edited:
         merged = {**_present(text, key), **values}
+        if merged.get("secretKey") is None:
+            raise ConfigError(
+                f"account {key[:64]!r} is new: give it a secretKey, of {SHORTEST} to {LONGEST} "
+                "characters (`pyrmq admin account set --secret` asks for it)"
+            )
         ordered = {name: merged[name] for name in KEYS if name in merged}
         made = account(
             "the account",

@@ -67,7 +67,8 @@ def import_access(session: Session, broker: str, path: Path) -> None:
     from pyrmq.auth import secret_file
 
     async def work(admin: Admin) -> Any:
-        exported = await trio.to_thread.run_sync(secret_file.load, path)
+        do = "give the file that `pyrmq admin auth export` wrote"
+        exported = await trio.to_thread.run_sync(secret_file.load, path, do)
         return await admin.access.load(broker, exported or {})
 
     session.done(session.run(work), "imported")

@@ -18,7 +18,14 @@ from pyrmq.client.producer.faults import Detector, FaultTable, QueueChooser
 from pyrmq.client.producer.outgoing import Outgoing
 from pyrmq.client.routes import keep
 from pyrmq.engine import Command
-from pyrmq.errors import ClientError, ConnectError, PyrmqError, RequestTimeoutError, ResponseError
+from pyrmq.errors import (
+    ClientError,
+    ConnectError,
+    NoPermissionError,
+    PyrmqError,
+    RequestTimeoutError,
+    ResponseError,
+)
 from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.message import MessageQueue, SendResult, SendStatus
@@ -186,7 +193,7 @@ class Delivery:
             find = partial(self._client.routes.publish, topic)
             route = await self._client.routes.first_broker.once_there(find)
         except ConnectError as e:
-            raise ConnectError(f"{e}{self._client.routes.no_answer()}") from e
+            raise ConnectError(f"{e}{self._client.routes.no_answer(e)}") from e
         queues = self._queues_of(topic, route)
         if not queues:
             raise ClientError(f"no broker takes messages of topic {topic}")
@@ -224,10 +231,13 @@ class Delivery:
             await self._wait_for_room(sending)
         try:
             while True:
+                tried = len(sending.tried)
                 try:
                     result = await self._attempt(sending, left)
                 except PyrmqError as e:
-                    if not may_send_again(e, rules.retry_codes):
+                    # A refusal without a broker is the name server's: it stays.
+                    refused = isinstance(e, NoPermissionError) and len(sending.tried) == tried
+                    if refused or not may_send_again(e, rules.retry_codes):
                         if sending.stored is None:
                             raise
                         return sending.stored

@@ -45,6 +45,7 @@ from pyrmq.client.transaction.listener import (
 )
 from pyrmq.errors import (
     ClientError,
+    NoPermissionError,
     PyrmqError,
     RequestTimeoutError,
     TopicNotExistError,
@@ -148,6 +149,8 @@ class TransactionalProducer(Producer):
         self._outcomes = dict.fromkeys(TransactionState, 0)
         self._halves = self._ends_failed = 0
         self._tasks = Tasks()
+        self._was_refused = False
+        """Whether the name servers have refused to say which brokers there are."""
         self._registration = Registration(
             self._client,
             first_pause=REGISTER_PAUSE,
@@ -242,6 +245,15 @@ class TransactionalProducer(Producer):
             for topic in self._topics or ():
                 with suppress(TopicNotExistError):  # nobody has halves of it
                     await self._client.routes.route(self._names.wire(topic))
+        except NoPermissionError as e:  # asked again in a moment, it would say the same
+            if not self._was_refused:
+                self._was_refused = True
+                log.warning(
+                    "only brokers to which group %s has sent ask it about transactions: give "
+                    "topics=, or its user Get on Cluster:* at the name servers: %s",
+                    self.group,
+                    escape(e),
+                )
         except PyrmqError as e:
             log.info("brokers of group %s not found: %s", self.group, escape(e))
             return False

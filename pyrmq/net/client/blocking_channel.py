@@ -56,6 +56,7 @@ class BlockingChannel:
             give_up=GiveUp.TIMED_OUT,
             max_server_requests=0,
             plain=tls is None,
+            signed=credentials is not None,
         )
         self._buffer = RecvBuffer(RECEIVE)
 

@@ -88,7 +88,9 @@ class Channel:
         self._fields = fields
         self._signer = signer
         plain = not isinstance(stream, trio.SSLStream)
-        self._protocol = ClientProtocol(format_address(address), trio.current_time(), plain=plain)
+        self._protocol = ClientProtocol(
+            format_address(address), trio.current_time(), plain=plain, signed=signer is not None
+        )
         self._handler = handler
         self._next = _Frames()
         self._wake = trio.Event()
@@ -328,6 +330,11 @@ class Channels:
         self._channels: dict[Address, Channel] = {}
         self._locks: dict[Address, trio.Lock] = {}
         self._tasks = Tasks()
+
+    @property
+    def signs(self) -> bool:
+        """Whether requests are signed."""
+        return self._signer is not None
 
     async def __aenter__(self) -> Self:
         for _, tls in (self._access, *self._apart.values()):

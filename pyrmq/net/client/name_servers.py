@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pyrmq.engine import Command
-from pyrmq.errors import ConnectError, PyrmqError, ResponseError, TopicNotExistError
+from pyrmq.errors import (
+    ConnectError,
+    NoPermissionError,
+    PyrmqError,
+    ResponseError,
+    TopicNotExistError,
+)
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import AUTO_CREATE_TOPIC
 from pyrmq.model.route import ClusterInfo, TopicRoute, auto_create_route
@@ -45,7 +51,8 @@ class NameServers:
         self, code: int, ext: Ext, is_empty: Callable[[Command], bool] = lambda _: False
     ) -> Procedure[Command]:
         """The first answer with success that is not empty; an empty one if there is no other.
-        TopicNotExistError, ConnectError."""
+        TopicNotExistError, ConnectError, and NoPermissionError if all refuse: asking again would
+        only count as another failed login."""
         failures: dict[Address, PyrmqError] = {}
         failure: PyrmqError | None = None
         failed, many = 0, len(self.addresses)
@@ -75,12 +82,24 @@ class NameServers:
                 return empty
             if absent is not None:
                 raise self._unknown(absent, failures)
+            if all(isinstance(e, NoPermissionError) for e in failures.values()):
+                raise self._refused(failures) from failure
             failed += 1
             pause = self._policy.pause(failed)
             if pause is None:
                 break
             yield Pause(pause)
         raise ConnectError(f"no name server{self._label} answered: {_text(failures)}") from failure
+
+    def _refused(self, failures: dict[Address, PyrmqError]) -> ResponseError:
+        """The first refusal, with its server: name servers have users of their own."""
+        address, error = next(iter(failures.items()))
+        where = format_address(address)
+        refusal = ResponseError.of(
+            ResponseCode.NO_PERMISSION, f"name server {where}: {error.args[0]}"
+        )
+        refusal.server = where
+        return refusal
 
     def _unknown(
         self, absent: TopicNotExistError, failures: dict[Address, PyrmqError]

@@ -75,8 +75,12 @@ class CloseReason(Enum):
 SPEAKS_TLS = "it speaks TLS on this port: turn TLS on here as well"
 PEERS = (CloseReason.HUNG_UP, CloseReason.FAILED)
 """Ends that are the peer's wish, as far as is known here."""
-MAY_WANT_TLS = "a server that accepts only TLS does so"
+MAY_WANT_TLS = "a server that accepts only TLS does so: turn TLS on (tls=, --tls-ca, --tls)"
 MAY_REFUSE = "a server that refuses the client's certificate, or wants one, does so"
+LATE = "; is the secret key right? After failed logins a server delays its answers"
+"""For a client that signs and has heard nothing."""
+_SAYS_SO = "client's certificate"
+"""In a text that already says that a certificate is the reason."""
 TLS_RECORDS = range(0x14, 0x18)
 """The first bytes of records of TLS."""
 SILENCE = 0.1
@@ -148,8 +152,10 @@ class ClientProtocol:
         give_up: GiveUp = GiveUp.SILENT,
         max_server_requests: int = MAX_SERVER_REQUESTS,
         plain: bool = True,
+        signed: bool = False,
     ) -> None:
         self.name = name
+        self._signed = signed
         self._plain, self._unheard = plain, True
         """`_unheard`: the peer has said nothing yet."""
         self.closed: Closed | None = None
@@ -358,7 +364,8 @@ class ClientProtocol:
             return []
         if reason in PEERS and self._unheard and self._opaque:
             hint = MAY_WANT_TLS if self._plain else MAY_REFUSE
-            text = f"{text or reason.value}, before it answered anything; {hint}"
+            if _SAYS_SO not in text:
+                text = f"{text or reason.value}, before it answered anything; {hint}"
         elif not text:
             text = reason.value
         elif reason is CloseReason.PROTOCOL:
@@ -381,6 +388,7 @@ class ClientProtocol:
             raise RequestTimeoutError(
                 f"{self.name} did not answer in {request.timeout:.3g} s "
                 f"(request {request_text(request.code)})"
+                f"{LATE if self._signed and self._unheard else ''}"
             )
         if request.outcome is Outcome.LOST:
             self.check_open()

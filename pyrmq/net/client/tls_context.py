@@ -112,6 +112,8 @@ def _identify(context: ssl.SSLContext, tls: Tls, cert: Path, key: Path) -> None:
             why = f"key {escape(key)} is encrypted: give its password"
         elif asked:
             why = f"key {escape(key)} cannot be decrypted: is the password wrong?"
+        elif tls.key is None and b"PRIVATE KEY-----" not in _read(cert, "cert"):
+            why = f"cert {escape(cert)} has no private key in it: give the file of its key"
         else:
             why = f"cert {escape(cert)} or key {escape(key)} is not valid PEM: {_reason(e)}"
         # Not `from e`: nothing of a password may be shown with it.

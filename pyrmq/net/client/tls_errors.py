@@ -32,6 +32,9 @@ ABOUT_US = (
     "ACCESS_DENIED",
 )
 """Parts of alerts of servers that want another certificate of the client, or one at all."""
+CA = "ca=, --tls-ca, tlsCaFile; of a broker: tls.client.trustCertPath"
+OWN = "cert= and key=, --tls-cert and --tls-key, tlsCertFile and tlsKeyFile"
+"""How programs, commands, Spark's options and servers name what is missing."""
 ENDED = (
     "the server ended the connection during the TLS handshake: it may not accept TLS on this port "
     "(tls.server.mode), or want another certificate"
@@ -53,8 +56,11 @@ def tls_error_text(error: BaseException, tls: Tls | None, host: str) -> str:
         alert = reason.partition("_ALERT_")[2].replace("_", " ").lower()
         if any(part in reason for part in ABOUT_US):
             if tls is not None and tls.cert is None:
-                return f"the server wants a client's certificate ({alert}): give cert and key"
-            return f"the server refused the client's certificate ({alert})"
+                return f"the server wants a client's certificate ({alert}): give {OWN}"
+            return (
+                f"the server refused the client's certificate ({alert}): give one that an "
+                f"authority of the server has signed ({OWN})"
+            )
         return f"the server refused the connection ({alert})"
     if isinstance(error, ssl.SSLError):
         return str(reason).replace("_", " ").lower() or str(error)
@@ -64,17 +70,21 @@ def tls_error_text(error: BaseException, tls: Tls | None, host: str) -> str:
 def _unverified(error: ssl.SSLCertVerificationError, host: str) -> str:
     code = error.verify_code
     if code == EXPIRED:
-        return "the server's certificate has expired, or one that signed it"
+        return (
+            "the server's certificate has expired, or one that signed it: who runs the server must "
+            "replace it (`pyrmq tls show HOST:PORT` shows until when it is valid)"
+        )
     if code == NOT_YET:
         return "the server's certificate is not valid yet: compare the clocks"
     if code in OTHER_NAMES:
         return (
-            f"the server's certificate is not for {host}: give the name that it has as "
-            "server_hostname, or check_hostname=False"
+            f"the server's certificate is not for {host}: give the name that it has "
+            "(server_hostname=, --tls-server-name), or accept any name of a trusted authority "
+            "(check_hostname=False, --tls-any-name)"
         )
     if code in UNTRUSTED:
         return (
             "the server's certificate is not signed by an authority that is trusted "
-            f"({error.verify_message}): give its authority's certificate as ca"
+            f"({error.verify_message}): give its authority's certificate ({CA})"
         )
     return f"the server's certificate is not valid: {error.verify_message}"

@@ -70,3 +70,18 @@ async def test_what_is_no_export_changes_nothing(serve: Serve) -> None:
                 await admin.access.load(at, exported)
         (found,) = await admin.users.list(broker=at)
         assert [one.name for one in found.value or []] == ["root"]
+
+
+async def test_a_file_that_is_no_export_says_which_to_give(
+    serve: Serve, tmp_path: Path, as_root: None
+) -> None:
+    """Not what to do about a file of a server."""
+    file = tmp_path / "other.conf"
+    file.touch(0o600)
+    file.write_text("listenPort=1\n")
+    async with serve(**ON) as running:
+        at = format_address(running.broker_address)
+        done = await run_admin(running.namesrv, "auth", "import", "-b", at, "-f", str(file))
+    assert done.code != 0
+    assert "`pyrmq admin auth export` wrote" in done.err
+    assert "restore" not in done.err

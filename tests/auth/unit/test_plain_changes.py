@@ -280,3 +280,12 @@ def test_what_a_crash_left_is_no_access_file(folder: Folder) -> None:
     changes.set_account(folder, rules, NEW)
     assert not left.exists()
     assert "another" in load_rules(folder).accounts
+
+
+def test_a_new_account_without_a_secret_key_says_what_is_missing(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    (tmp_path / "conf").mkdir()
+    folder.default.write_text(TEXT)
+    with pytest.raises(ConfigError, match="'newcomer' is new: give it a secretKey, of 7 to 1024"):
+        changes.set_account(folder, load_rules(folder), {"accessKey": "newcomer"})
+    assert folder.default.read_text() == TEXT

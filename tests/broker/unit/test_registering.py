@@ -274,3 +274,14 @@ async def test_an_order_configuration_that_is_none(
         await trio.sleep(31)
         assert world.heard("one") == [(REGISTER, None)]
         await world.registration.told()
+
+
+async def test_a_name_server_that_refuses_lacks_the_user_of_brokers(
+    make: Make, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with make() as world:
+        world.cluster["two"].change[REGISTER] = lambda c: c.reply(16)
+        await trio.sleep(35)
+    (line,) = [r.getMessage() for r in caplog.records if "not registered" in r.getMessage()]
+    assert "two:9876" in line
+    assert "the user of innerClientAuthenticationCredentials, in its namesrv.conf" in line

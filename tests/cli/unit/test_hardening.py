@@ -209,10 +209,27 @@ def test_the_command(tmp_path: Path) -> None:
     assert _check(str(conf)).exit_code == 1
 
 
+def test_files_of_tls_that_are_not_there_are_an_error(tmp_path: Path) -> None:
+    """Otherwise the advice would be that of a server that can start."""
+    conf = tmp_path / "broker.conf"
+    gone = tmp_path / "gone.pem"
+    conf.write_text(f"tls.server.keyPath={gone}\ntls.server.certPath={gone}\n")
+    result = _check(str(conf))
+    assert result.exit_code == 1
+    assert f"cannot read {gone}" in result.stderr
+    assert "serious" not in result.output
+
+
+def test_a_name_server_has_no_messages() -> None:
+    (text,) = [f.why for f in _all({}, namesrv=True) if f.key == "authenticationEnabled"]
+    assert text.endswith("registers brokers, changes routes")
+
+
 def test_what_the_start_line_says_is_open() -> None:
     broker, namesrv = values_of(BrokerConfig()), values_of(NamesrvConfig())
     assert "read and write messages, and change" in (open_to(broker) or "")
-    assert "read and change routes, and change" in (open_to(namesrv) or "")
+    says = open_to(namesrv) or ""
+    assert "read routes and register brokers, and change routes and configuration" in says
     assert "and change" not in (open_to({**broker, "adminAddressAllowList": "10.0.0.1"}) or "")
     assert "each user may" in (open_to({**broker, "authenticationEnabled": "true"}) or "")
     for key in ("aclEnable", "authorizationEnabled"):

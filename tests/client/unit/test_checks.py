@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from pyrmq.client import TransactionalProducer, TransactionState
+from pyrmq.client.instance import ROUTE_INTERVAL
 from pyrmq.client.transaction import halves as checks
 from pyrmq.errors import ProtocolError
 from pyrmq.model.message import Message, SendStatus
 from pyrmq.model.record import ReceivedMessage, decode_record
 from tests.client.listeners import COMMIT, ROLLBACK, UNKNOWN, Async, Held, Scripted
 from tests.support.scripted.streams import (
+    CLUSTER,
     END,
     HALF_OFFSET,
     PHYSICAL_OFFSET,
@@ -44,6 +46,18 @@ HALF = {"UNIQ_KEY": "KEY", "PGROUP": "pg", "REAL_TOPIC": "T", "a": "ä"}
 
 def producer(listener: Any, **options: Any) -> TransactionalProducer:
     return TransactionalProducer("pg", listener, namesrv=StreamCluster.namesrv, **options)
+
+
+async def test_a_producer_that_may_not_ask_for_brokers_says_what_that_costs(
+    cluster: StreamCluster, clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once, and it does not ask again and again."""
+    cluster.change[CLUSTER] = lambda c: c.reply(16)
+    async with producer(Scripted()):
+        await trio.sleep(ROUTE_INTERVAL * 2.5)
+    (line,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert "or its user Get on Cluster:* at the name servers" in line
+    assert len(cluster.asked) == 3
 
 
 async def settled() -> None:

@@ -17,6 +17,7 @@ from pyrmq import (
     Message,
     MessageIllegalError,
     MessageQueue,
+    NoPermissionError,
     Producer,
     RequestTimeoutError,
     SendStatus,
@@ -244,6 +245,17 @@ async def test_a_new_topic_whose_broker_registers_again(
         await trio.sleep(1)
         await sender.send(Message("T", b"x"))
         assert cluster.asked[-1].ext["topic"] == "T"
+
+
+async def test_a_refusal_of_the_name_server_is_not_asked_for_again(
+    cluster: StreamCluster,
+    clock: MockClock,
+) -> None:
+    cluster.change[ROUTE] = lambda c: c.reply(16)
+    async with producer() as sender:
+        with pytest.raises(NoPermissionError, match="CODE 16: name server names:9876"):
+            await sender.send(Message("T", b"x"))
+    assert len(cluster.asked) == 1
 
 
 async def test_busy_brokers_make_no_work_for_name_servers(

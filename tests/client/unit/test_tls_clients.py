@@ -25,6 +25,11 @@ from pyrmq import (
     sync,
 )
 from pyrmq.admin import Admin
+from pyrmq.client.routes import TopicRoutes
+from pyrmq.net.client.channel import Channels
+from pyrmq.net.client.name_servers import NameServers
+from pyrmq.net.client.protocol import LATE, MAY_WANT_TLS
+from pyrmq.net.tasks import Tasks
 from tests.support.certificates import Authority
 from tests.support.scripted.cluster import ScriptedCluster
 from tests.support.signatures import is_signed
@@ -154,3 +159,15 @@ def test_what_is_no_tls() -> None:
     for kind in (Producer, sync.Producer, aio.Producer):
         with pytest.raises(ClientError, match=r"tls is of the type bool; a pyrmq\.Tls or None"):
             kind("g", namesrv=f"{HOST}:1", tls=True)  # type: ignore[call-arg,arg-type]
+
+
+def test_whoever_speaks_tls_wrong_is_not_sent_to_another_name_server() -> None:
+    """A server is there: the text says what to do about TLS, and nothing else."""
+    routes = TopicRoutes(NameServers([("a", 9876)], timeout=1), Channels(), Tasks())
+    assert routes.no_answer(ConnectError(f"it hung up; {MAY_WANT_TLS}")) == ""
+    assert routes.no_answer(ConnectError("the server's certificate has expired")) == ""
+    elsewhere = routes.no_answer(ConnectError("cannot connect to a:9876: Connection refused"))
+    assert "a:9876; does one run there?" in elsewhere
+    assert LATE not in elsewhere
+    signing = Channels(credentials=Credentials("user", "password"))
+    assert LATE in TopicRoutes(NameServers([], timeout=1), signing, Tasks()).no_answer()

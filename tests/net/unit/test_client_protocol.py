@@ -295,3 +295,14 @@ def test_fields_that_are_too_long_for_a_header_leave_nothing_behind() -> None:
     with pytest.raises(ValueError, match="header"):
         p.request(1, {"x": "y" * (1 << 24)}, now=0, timeout=1)
     assert p.in_flight == 0
+
+
+def test_a_client_that_signs_may_wait_for_a_refusal() -> None:
+    """Servers delay answers to failed logins: a client that has heard nothing does not know why."""
+    for signed in (True, False):
+        p = protocol(signed=signed)
+        request, _ = ask(p)
+        p.expire(4.0)
+        with pytest.raises(RequestTimeoutError) as caught:
+            p.result(request)
+        assert ("is the secret key right?" in str(caught.value)) is signed

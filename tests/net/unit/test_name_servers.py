@@ -10,6 +10,7 @@ from pyrmq.engine import Command, Listener, Session
 from pyrmq.errors import (
     ClientError,
     ConnectError,
+    NoPermissionError,
     ProtocolError,
     PyrmqError,
     RequestTimeoutError,
@@ -48,6 +49,7 @@ def answer(code: int, body: bytes = b"", remark: str | None = None) -> Command:
 OK = answer(0)
 ABSENT = answer(17, remark="no route")
 BUSY = answer(2, remark="busy")
+REFUSED = answer(16, remark="wrong signature")
 
 
 def run(procedure: Procedure[T], *results: Result) -> tuple[list[Any], T | PyrmqError]:
@@ -106,6 +108,9 @@ def test_one_round(results: list[Result], asked: list[Address], end: Any) -> Non
         ([DOWN, DOWN, OK], [A, B, 0.1, A], OK),
         ([DOWN, DOWN, DOWN, ABSENT], [A, B, 0.1, A, B], TopicNotExistError),
         ([DOWN] * 6, [A, B, 0.1, A, B, 0.2, A, B], ConnectError),
+        ([REFUSED, OK], [A, B], OK),
+        ([REFUSED, REFUSED], [A, B], NoPermissionError),
+        ([REFUSED, DOWN, REFUSED, OK], [A, B, 0.1, A, B], OK),
     ],
 )
 def test_several_rounds_and_all_have_to_say_that_a_topic_is_absent(
@@ -145,6 +150,17 @@ def test_the_error_names_the_list_and_all_failures() -> None:
     assert str(error) == (
         f"no name server of nameServer=a answered: {a}: did not answer; {b}: {DOWN}"
     )
+
+
+def test_a_refusal_names_the_server_that_refuses() -> None:
+    """Asking again would count as another failed login."""
+    servers = NameServers([A], timeout=3, policy=RetryPolicy(5, jitter=0))
+    did, error = run(servers.request(1, {}), REFUSED)
+    assert did == [A]
+    assert isinstance(error, NoPermissionError)
+    assert (error.server, str(error)) == (
+        format_address(A), f"CODE 16: name server {format_address(A)}: wrong signature"
+    )  # fmt: skip
 
 
 def test_the_error_for_a_topic_says_who_does_not_know_it() -> None:

@@ -84,6 +84,7 @@ def test_files_that_cannot_be_used(ca: Authority, tmp_path: Path) -> None:
         (Tls(ca=wrong), b"", "ca .* has no certificate"),
         (Tls(ca=wrong), b"-----BEGIN CERTIFICATE-----\nxx\n", "ca .* has no valid certificate"),
         (Tls(ca=wrong), b"x" * (MAX_FILE + 1), "ca .* has more than 4194304 bytes"),
+        (Tls(cert=own.cert), b"", "has no private key in it: give the file of its key"),
         (Tls(cert=own.cert, key=other.key), b"", "is not the key of cert"),
         (Tls(cert=own.cert, key=wrong), b"words", "is not valid PEM"),
         (Tls(cert=own.cert, key=tmp_path), b"", "key .* cannot be read: Is a directory"),
