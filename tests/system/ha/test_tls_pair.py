@@ -44,6 +44,7 @@ class Sealed:
             for key, value in self.keys.items()
             if key not in ("tls.server.need.client.auth", "tls.server.authClient")
         }
+        self.namesrv_keys["tls.server.mode"] = "permissive"
         self.tls = Tls(ca=trust, cert=self.own.cert, key=self.own.key, check_hostname=False)
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self.context.check_hostname = False
@@ -156,9 +157,15 @@ def test_who_is_refused_says_why(pair: SealedPair, sealed: Sealed, tmp_path: Pat
     slave.keys["tls.client.keyPath"] = stranger.key
     slave.start()
     refused(pair, f"master {master.text_address}: ")
-    assert "TLS" in why(slave)
+    assert "certificate" in why(slave)
     assert slave.end_of_log() == end
     slave.stop()
+    slave.keys["tls.enable"] = "false"
+    slave.start()
+    refused(pair, f"master {master.text_address}: ")
+    assert slave.end_of_log() == end
+    slave.stop()
+    slave.keys["tls.enable"] = "true"
     slave.keys["tls.client.certPath"] = sealed.own.cert
     slave.keys["tls.client.keyPath"] = sealed.own.key
     slave.start()
