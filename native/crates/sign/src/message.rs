@@ -32,20 +32,24 @@ impl<'a> Message<'a> {
         }
     }
 
+    #[inline]
     fn len(&self) -> usize {
         self.head.len() + self.body.len()
     }
 
     /// Blocks that are still to be hashed: behind the last byte there are a bit and eight bytes of length.
+    #[inline]
     pub fn left(&self) -> usize {
         (self.len() + 1 + 8).div_ceil(BLOCK) - self.at / BLOCK
     }
 
+    #[inline]
     pub fn skip(&mut self, blocks: usize) {
         self.at += blocks * BLOCK;
     }
 
     /// The next blocks that lie in one part as they are.
+    #[inline]
     pub fn whole(&self) -> &'a [[u8; BLOCK]] {
         let rest = match self.head.get(self.at..) {
             Some(rest) if !rest.is_empty() => rest,
