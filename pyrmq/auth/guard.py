@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 import trio
 
@@ -24,7 +24,7 @@ from pyrmq.auth.audit import Asker, Refusals
 from pyrmq.auth.decide import IpAddress, Need, allows
 from pyrmq.auth.failures import Failures
 from pyrmq.auth.model import Action, ResourceType, User
-from pyrmq.auth.needs import Row
+from pyrmq.auth.needs import PUB, Row, of_topic
 from pyrmq.auth.signing import ACCESS_KEY, as_for_a_user, is_signed
 from pyrmq.auth.table import NEEDS
 from pyrmq.engine import Command
@@ -97,9 +97,9 @@ class _Known:
 
     generation: int
     source: IpAddress | None
-    proven: set[str] = field(default_factory=set)
-    """Users that have signed right here: they are not refused where others guess their passwords.
-    What they sign is checked all the same."""
+    proven: dict[str, str] = field(default_factory=dict, repr=False)
+    """Users that have signed right here, and with which password: they are not refused where others
+    guess their passwords. What they sign is checked all the same."""
     decisions: dict[tuple[str, tuple[Need, ...]], Need | None] = field(default_factory=dict)
     """The need that is not met, if any."""
 
@@ -145,32 +145,24 @@ class Guard:
                 return ""
             return self._refused(connection, command, None, UNSIGNED)
         user = self._access.users.get(name)
-        if command.subject == name and user is not None and user.is_enabled:
-            return name  # the engine has verified the signature
         known = self._of(connection)
+        if command.subject == name and user is not None and user.is_enabled:
+            known.proven[name] = user.password  # the engine has verified the signature
+            return name
         wait = 0.0 if name in known.proven else self._failures.refused_for(connection.peer, name)
         if wait == 0:
-            if self._signed(command, name):
+            if _has_signed(user, command):
                 if name not in known.proven:
-                    known.proven.add(name)
                     self._failures.succeeded(connection.peer, name)
+                known.proven[name] = user.password
                 return name
-            known.proven.discard(name)
+            known.proven.pop(name, None)
             wait = self._failures.failed(connection.peer, name)
         command.drop_body()
         refusal = self._refused(connection, command, name, UNKNOWN)
         if wait == 0 or command.is_oneway:  # without an answer there is nothing to delay
             return refusal
         return InTurns(_later(wait, refusal))
-
-    def _signed(self, command: Command, name: str) -> bool:
-        """Whether the user of this name is there, enabled, and has signed."""
-        user = self._access.users.get(name)
-        if user is None:
-            as_for_a_user(command)
-            return False
-        signed = is_signed(command, user.password)
-        return signed and user.is_enabled
 
     def authorize(self, connection: Connection, command: Command, name: str) -> Response | None:
         """The refusal of a request of a user that `identify` named; None: it may be done."""
@@ -211,6 +203,23 @@ class Guard:
         self._refused(connection, command, name, why)
         raise NoPermissionError(why)
 
+    def may_publish(self, connection: Connection, topic: str) -> bool:
+        """Whether a user that has signed on this connection, with the password that counts now, may
+        send to a topic."""
+        if not self._rules.authorization:
+            return True
+        known = self._known.get(connection)
+        if known is None:
+            return False
+        need = of_topic(topic, PUB)
+        for name, password in known.proven.items():
+            user = self._access.users.get(name)
+            if user is None or not user.is_enabled or user.password != password:
+                continue
+            if user.is_super or allows(self._access.acls.get(user.subject), need, known.source):
+                return True
+        return False
+
     def _missing(self, connection: Connection, command: Command, user: User, row: Row) -> str:
         """Why a user may not; "" if it may."""
         needs = row.find(command, self._rules.cluster)
@@ -242,6 +251,15 @@ class Guard:
     ) -> Response:
         self.refusals.refused(name, connection.peer, command.code, why, oneway=command.is_oneway)
         return Response(ResponseCode.NO_PERMISSION, why)
+
+
+def _has_signed(user: User | None, command: Command) -> TypeGuard[User]:
+    """Whether a user, who may not be there, is enabled and has signed."""
+    if user is None:
+        as_for_a_user(command)
+        return False
+    signed = is_signed(command, user.password)
+    return signed and user.is_enabled
 
 
 async def _later(seconds: float, refusal: Response) -> Response:

@@ -22,8 +22,8 @@ from pyrmq.auth.setup import access_requests, guard_of, open_access
 from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.broker.requests.named_message import NamedMessages
 from pyrmq.engine import Keyring, Store
-from pyrmq.net.server.answers import Guard as Check
 from pyrmq.net.server.answers import Processor
+from pyrmq.net.server.connection import Connection
 
 Service = Callable[[], Awaitable[None]]
 
@@ -32,10 +32,8 @@ Service = Callable[[], Awaitable[None]]
 class AccessControl:
     """What a broker needs of it. All of it is empty without access control."""
 
-    guard: Check | None = None
+    guard: Guard | PlainGuard | None = None
     keyring: Keyring | None = None
-    users: Guard | None = None
-    """The same check as `guard`, if it is that of users and access lists."""
     plain: PlainAccess | None = None
     """The accounts of plain_acl.yml, if they count."""
     requests: Mapping[int, Processor] = field(default_factory=dict)
@@ -45,12 +43,16 @@ class AccessControl:
     on_changed: list[Callable[[], None]] = field(default_factory=list)
     """Called when rights have changed."""
 
+    def may_publish(self, connection: Connection, topic: str) -> bool:
+        """Whether who has signed on a connection may send to a topic."""
+        return self.guard is None or self.guard.may_publish(connection, topic)
+
     def guarded(self, store: Store, processors: dict[int, Processor]) -> dict[int, Processor]:
         """The processors; those of requests that name a message by its offset behind the check of
         its topic."""
-        if self.users is None:
+        if self.guard is None:
             return processors
-        return NamedMessages(store, self.users).guarded(processors)
+        return NamedMessages(store, self.guard).guarded(processors)
 
 
 def open_access_control(config: BrokerConfig) -> AccessControl:
@@ -68,7 +70,6 @@ def _users(config: BrokerConfig, access: Access) -> AccessControl:
     return AccessControl(
         guard,
         native.keyring if native is not None else None,
-        users=guard,
         requests=access_requests(access, guard, config.admin_address_allow_list),
         on_changed=access.on_changed,
     )

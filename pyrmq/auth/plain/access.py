@@ -19,8 +19,9 @@ from pathlib import Path
 import trio
 
 from pyrmq.auth.plain import changes
+from pyrmq.auth.plain.accounts import Permission
 from pyrmq.auth.plain.addresses import address_of
-from pyrmq.auth.plain.decide import refusal
+from pyrmq.auth.plain.decide import Need, lacking, refusal
 from pyrmq.auth.plain.files import Folder
 from pyrmq.auth.plain.rules import Rules, load_rules
 from pyrmq.auth.plain.signing import ACCESS_KEY, is_valid
@@ -130,6 +131,21 @@ class PlainAccess:
         why = refusal(account, code, ext, body)
         if why is not None:
             raise AccessDeniedError(why)
+
+    def is_white(self, host: str) -> bool:
+        """Whether everything from a host is let through."""
+        return self._is_white("", host)
+
+    def why_not(
+        self, name: str, host: str, resource: str, permission: Permission, *, group: bool = False
+    ) -> str | None:
+        """Why the account of an access key lacks a permission at a host; None: it has it."""
+        account = self.rules.accounts.get(name)
+        if account is None:
+            return UNPROVEN
+        if account.admin or self._is_white(name, host):
+            return None
+        return lacking(account, Need(resource, permission, group))
 
     def replace(self, rules: Rules) -> None:
         """Has these rules count from now on."""

@@ -159,8 +159,12 @@ def refusal(account: Account, code: int, ext: Ext, body: bytes) -> str | None:
         return str(e)
     if any(n.name == TRACE_TOPIC and n.permission == PUB and not n.group for n in needs):
         return None  # of message trace: every account may
-    for need in needs:
-        if not grants(owned(account, need), need.permission):
-            kind = "group" if need.group else "topic"
-            return f"no {need.permission.name} permission for {kind} {need.name[:255]}"
-    return None
+    return next(filter(None, (lacking(account, need) for need in needs)), None)
+
+
+def lacking(account: Account, need: Need) -> str | None:
+    """What an account lacks; None: it has what is needed."""
+    if grants(owned(account, need), need.permission):
+        return None
+    kind = "group" if need.group else "topic"
+    return f"no {need.permission.name} permission for {kind} {need.name[:255]}"

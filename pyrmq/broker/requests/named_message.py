@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from inspect import isawaitable
-from typing import Any
+from typing import Any, Protocol
 
-from pyrmq.auth.guard import Guard
+from pyrmq.auth.decide import Need
 from pyrmq.auth.needs import of_topic
 from pyrmq.auth.table import NEEDS
 from pyrmq.broker.bounds import Bounded
@@ -36,6 +36,11 @@ _FIELDS = {
     RequestCode.RESUME_CHECK_HALF_MESSAGE: MESSAGE_ID,
 }
 """The field that names the message: its offset, or its id, which has the offset."""
+
+
+class Guard(Protocol):
+    def check(self, connection: Connection, command: Command, need: Need) -> None:
+        """Raises if who makes a request does not have what it needs."""
 
 
 class NamedMessages:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,9 +11,11 @@ import pytest
 import trio
 import trio.testing
 
+from pyrmq.auth.decide import Need
 from pyrmq.auth.guard import Kind
-from pyrmq.auth.plain.access import PlainAccess
-from pyrmq.auth.plain.guard import LOG_INTERVAL, PlainGuard, host_of
+from pyrmq.auth.model import Action, Resource, group, topic
+from pyrmq.auth.plain.access import AccessDeniedError, PlainAccess
+from pyrmq.auth.plain.guard import LOG_INTERVAL, MAX_NAMES, PlainGuard, host_of
 from pyrmq.net.client.credentials import Credentials
 from pyrmq.net.command import Response
 from pyrmq.net.server.connection import Connection
@@ -27,13 +30,23 @@ def guard(tmp_path: Path) -> PlainGuard:
     (tmp_path / "conf" / "plain_acl.yml").write_text(
         "globalWhiteRemoteAddresses: [10.9.9.*, 'fd00::*']\n"
         "accounts:\n"
-        "- {accessKey: producer1, secretKey: secret-of-producer, topicPerms: [T=PUB]}\n"
+        "- {accessKey: producer1, secretKey: secret-of-producer, topicPerms: [T=PUB],\n"
+        "   groupPerms: [G=SUB]}\n"
     )
     return PlainGuard(PlainAccess(tmp_path))
 
 
+class _Connection:
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+        self.at_end: list[Any] = []
+
+    def call_on_close(self, callback: Any) -> None:
+        self.at_end.append(callback)
+
+
 def _connection(peer: str = "203.0.113.7:4000") -> Any:
-    return SimpleNamespace(peer=peer)
+    return _Connection(peer)
 
 
 def _command(code: int, ext: dict[str, str], *, signs: bool = True) -> Any:
@@ -127,6 +140,59 @@ async def test_refusals_are_logged_now_and_then(
     _run(guard, _command(SEND, {"b": "Other"}))
     assert len(caplog.records) == 2
     assert "secret-of" not in caplog.text
+
+
+async def test_who_may_be_asked_about_a_topics_transactions(guard: PlainGuard) -> None:
+    """Who has signed on the connection and may send to the topic, or is on a white list."""
+    connection = _connection()
+    assert not guard.may_publish(connection, "T")
+    assert isinstance(guard.identify(connection, _command(34, {}, signs=False)), Response)
+    assert not guard.may_publish(connection, "T")
+    guard.identify(connection, _command(34, {}))
+    assert guard.may_publish(connection, "T")
+    assert not guard.may_publish(connection, "Other")
+    assert not guard.may_publish(_connection(), "T")
+    for callback in connection.at_end:
+        callback(connection)
+    assert not guard.may_publish(connection, "T")
+    white = _connection("10.9.9.1:1")
+    guard.identify(white, _command(34, {"AccessKey": "producer1"}, signs=False))
+    assert guard.may_publish(white, "Other")
+    guard._access._white.clear()
+    guard._access.rules = replace(guard._access.rules, white=())
+    assert not guard.may_publish(white, "T")  # nobody has signed there
+
+
+async def test_names_of_a_connection_are_bounded(guard: PlainGuard) -> None:
+    connection = _connection()
+    guard._access.identify = lambda *of_request: "somebody"  # type: ignore[method-assign]
+    for n in range(3 * MAX_NAMES):
+        guard.identify(connection, _command(34, {"AccessKey": str(n)}, signs=False))
+        assert len(guard._names[connection]) <= MAX_NAMES
+
+
+@pytest.mark.parametrize(
+    ("resource", "actions", "may"),
+    [
+        (topic("T"), {Action.PUB}, True),
+        (topic("T"), {Action.SUB}, False),
+        (topic("T"), {Action.GET}, False),
+        (topic("G"), {Action.SUB}, False),
+        (group("G"), {Action.SUB}, True),
+    ],
+)
+async def test_the_message_that_a_request_names(
+    guard: PlainGuard, resource: Resource, actions: set[Action], may: bool
+) -> None:
+    need = Need(resource, frozenset(actions))
+    guard.check(_connection("10.9.9.1:1"), _command(33, {}, signs=False), need)
+    if may:
+        guard.check(_connection(), _command(33, {}), need)
+    else:
+        with pytest.raises(AccessDeniedError, match="permission for"):
+            guard.check(_connection(), _command(33, {}), need)
+    with pytest.raises(AccessDeniedError, match="unknown"):
+        guard.check(_connection(), _command(33, {"AccessKey": "deleted"}, signs=False), need)
 
 
 @pytest.mark.parametrize(
