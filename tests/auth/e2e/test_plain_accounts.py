@@ -11,10 +11,11 @@ import trio
 
 from pyrmq.admin.api import Admin
 from pyrmq.errors import ConfigError, leaves
+from pyrmq.model.codes import RequestCode as Code
 from pyrmq.net.address import format_address
 from pyrmq.net.client.credentials import Credentials
 from pyrmq.server import Running
-from tests.support.client import Client
+from tests.support.client import Client, send_command
 from tests.support.fixtures import Serve
 from tests.support.mqadmin import admin, mqadmin
 from tests.support.waiting import eventually_trio
@@ -253,3 +254,27 @@ async def test_access_files_that_cannot_be_used_stop_the_start(
         async with serve(acl_enable=True, rocketmq_home=str(file.parent.parent)):
             pass
     assert any("plain_acl.yml" in str(leaf) for leaf in leaves(error.value))
+
+
+async def test_no_message_of_another_topic_is_shown_by_its_offset(running: Running) -> None:
+    at = _broker(running)
+    made = await mqadmin(
+        running.namesrv, "updateAclConfig", "-b", at, "-a", ALICE.access_key, "-s",
+        ALICE.secret_key, "-t", "mine=PUB|SUB", "-g", "G=SUB", "-i", "DENY",
+    )  # fmt: skip
+    assert "success" in made.lines[0]
+    offsets = {}
+    async with Admin(running.namesrv, credentials=ROOT) as root:
+        for topic in ("mine", "other"):
+            sent = send_command(topic)
+            answer = await root.link.ask(at, sent.code, sent.ext, sent.body)
+            offsets[topic] = int(answer.ext["msgId"][-16:], 16)
+    async with Admin(running.namesrv, credentials=ALICE) as alice:
+        for topic, code in (("mine", 0), ("other", 1)):
+            ext = {"topic": "mine", "offset": str(offsets[topic])}
+            answer = await alice.link.call(at, Code.VIEW_MESSAGE_BY_ID, ext)
+            assert answer.code == code, answer.remark
+            ext = {"group": "G", "delayLevel": "0", "offset": str(offsets[topic])}
+            answer = await alice.link.call(at, Code.CONSUMER_SEND_MSG_BACK, ext)
+            assert answer.code == code, answer.remark
+    assert "no SUB permission for topic other" in (answer.remark or "")
