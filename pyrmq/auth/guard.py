@@ -40,6 +40,8 @@ UNKNOWN = (
     "its secret key"
 )
 UNSIGNED = "authentication failed: the request is not signed, and this server wants a signature"
+MAX_DELAYED = 4096
+"""Refusals that wait at a time; more of them are answered at once."""
 MAX_DECISIONS = 1024
 """Decisions that are kept for one connection."""
 
@@ -113,6 +115,8 @@ class Guard:
         self._rules = rules
         self._grants = grants
         self._failures = Failures()
+        self._delayed = 0
+        """Refusals that wait."""
         self._generation = 0
         self._known: dict[Connection, _Known] = {}
         access.on_changed.append(self.revoke)
@@ -160,9 +164,18 @@ class Guard:
             wait = self._failures.failed(connection.peer, name)
         command.drop_body()
         refusal = self._refused(connection, command, name, UNKNOWN)
-        if wait == 0 or command.is_oneway:  # without an answer there is nothing to delay
+        # Without an answer there is nothing to delay; and who waits takes memory.
+        if wait == 0 or command.is_oneway or self._delayed >= MAX_DELAYED:
             return refusal
-        return InTurns(_later(wait, refusal))
+        self._delayed += 1
+        return InTurns(self._later(wait, refusal))
+
+    async def _later(self, seconds: float, refusal: Response) -> Response:
+        try:
+            await trio.sleep(seconds)
+            return refusal
+        finally:
+            self._delayed -= 1
 
     def authorize(self, connection: Connection, command: Command, name: str) -> Response | None:
         """The refusal of a request of a user that `identify` named; None: it may be done."""
@@ -260,8 +273,3 @@ def _has_signed(user: User | None, command: Command) -> TypeGuard[User]:
         return False
     signed = is_signed(command, user.password)
     return signed and user.is_enabled
-
-
-async def _later(seconds: float, refusal: Response) -> Response:
-    await trio.sleep(seconds)
-    return refusal

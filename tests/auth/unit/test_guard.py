@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 
+from pyrmq.auth import guard
 from pyrmq.auth.failures import FREE, MOST_DELAY
 from pyrmq.auth.guard import MAX_DECISIONS, UNKNOWN, Guard, Kind
 from pyrmq.auth.model import PolicyType, UserChange, UserStatus
@@ -271,3 +272,19 @@ async def test_nothing_waits_for_a_request_without_an_answer(alice: Stage) -> No
         assert alice.ask(asked, peer) is None
     assert peer.connection.awaited == 0
     assert not alice.called
+
+
+async def test_so_many_refusals_wait(
+    alice: Stage, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each one takes memory, and strangers have many connections."""
+    monkeypatch.setattr(guard, "MAX_DELAYED", 3)
+    peer = alice.peer()
+    for _ in range(2):
+        async with trio.open_nursery() as nursery:
+            alice.dispatcher.nursery = nursery
+            for n in range(FREE + 7):
+                alice.dispatcher.process(peer.connection, send(by=(f"user{n}", "wrong")))
+            at_once = len(peer.answers())
+            assert peer.connection.awaited == 3
+        assert at_once + len(peer.answers()) == FREE + 7
