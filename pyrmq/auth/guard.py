@@ -233,6 +233,13 @@ class Guard:
                 return True
         return False
 
+    def same_user(self, one: Connection, other: Connection) -> bool:
+        """Whether a user has signed on both connections. Who signs nothing is one more user."""
+        proven = [
+            known.proven.keys() if known else set() for known in map(self._known.get, (one, other))
+        ]
+        return bool(proven[0] & proven[1]) or not (proven[0] or proven[1])
+
     def _missing(self, connection: Connection, command: Command, user: User, row: Row) -> str:
         """Why a user may not; "" if it may."""
         needs = row.find(command, self._rules.cluster)

@@ -47,6 +47,10 @@ class AccessControl:
         """Whether who has signed on a connection may send to a topic."""
         return self.guard is None or self.guard.may_publish(connection, topic)
 
+    def same_user(self, one: Connection, other: Connection) -> bool:
+        """Whether somebody has signed on both connections."""
+        return self.guard is None or self.guard.same_user(one, other)
+
     def guarded(self, store: Store, processors: dict[int, Processor]) -> dict[int, Processor]:
         """The processors; those of requests that name a message by its offset behind the check of
         its topic."""

@@ -160,7 +160,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         filters.subscribed(group, wanted)
 
     notices = Notices()
-    clients = ClientTable(notices.changed, subscribed)
+    clients = ClientTable(notices.changed, subscribed, access.same_user)
     tables = Tables(topics, groups, offsets, filters, clients)
     if not config.is_slave:  # a slave's are those of its master, which may be ahead
         bring_back_to_store(offsets, topics.table, store)

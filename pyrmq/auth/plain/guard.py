@@ -96,6 +96,11 @@ class PlainGuard:
         why_not = self._access.why_not
         return any(why_not(name, host, topic, Permission.PUB) is None for name in names)
 
+    def same_user(self, one: Connection, other: Connection) -> bool:
+        """Whether an account has signed on both connections. Who signs nothing is one more."""
+        names, others = self._names.get(one, set()), self._names.get(other, set())
+        return bool(names & others) or not (names or others)
+
     def check(self, connection: Connection, command: Command, need: Need) -> None:
         """For a need that is known only when a request is under way: AccessDeniedError if who makes
         it does not have it."""

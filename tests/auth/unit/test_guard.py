@@ -90,6 +90,19 @@ async def test_who_may_be_asked_about_a_topics_transactions(alice: Stage) -> Non
     assert may() == (False, True)
 
 
+async def test_connections_of_one_user(alice: Stage) -> None:
+    alice.user("bob", "of-bob")
+    peers = [alice.peer() for _ in range(5)]
+    for peer, by in zip(peers, (ALICE, ("bob", "of-bob"), ALICE, None, None), strict=True):
+        alice.ask(command(Code.HEART_BEAT, {}, b"{}", by=by), peer)
+    one, bobs, again, nobodys, nobodys_too = (peer.connection for peer in peers)
+    assert alice.guard.same_user(one, again)
+    assert alice.guard.same_user(nobodys, nobodys_too)
+    for other in (bobs, nobodys):
+        assert not alice.guard.same_user(one, other)
+        assert not alice.guard.same_user(other, one)
+
+
 async def test_without_authorization_each_user_may_be_asked(staged: Staged) -> None:
     stage = staged(authorization=False)
     assert stage.guard.may_publish(stage.peer().connection, "T")

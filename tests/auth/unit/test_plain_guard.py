@@ -163,6 +163,17 @@ async def test_who_may_be_asked_about_a_topics_transactions(guard: PlainGuard) -
     assert not guard.may_publish(white, "T")  # nobody has signed there
 
 
+async def test_connections_of_one_account(guard: PlainGuard) -> None:
+    one, other, white = _connection(), _connection(), _connection("10.9.9.1:1")
+    guard.identify(one, _command(34, {}))
+    guard.identify(white, _command(34, {}, signs=False))
+    assert not guard.same_user(one, other)
+    assert not guard.same_user(white, one)
+    assert guard.same_user(white, _connection("10.9.9.2:1"))
+    guard.identify(other, _command(34, {}))
+    assert guard.same_user(one, other)
+
+
 async def test_names_of_a_connection_are_bounded(guard: PlainGuard) -> None:
     connection = _connection()
     guard._access.identify = lambda *of_request: "somebody"  # type: ignore[method-assign]
