@@ -171,10 +171,10 @@ class Silent:
     def __init__(self) -> None:
         self.asked = 0
 
-    def reachable(self, group: str) -> bool:
+    def reachable(self, group: str, topic: str) -> bool:
         return True
 
-    def pick(self, group: str, turn: int) -> Callable[[bytes], None]:
+    def pick(self, group: str, topic: str, turn: int) -> Callable[[bytes], None]:
         return self.take
 
     def take(self, frame: bytes) -> None:

@@ -9,6 +9,7 @@ not concerned: what is signed right is answered at once.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
@@ -27,6 +28,10 @@ FIRST_DELAY = 0.25
 MOST_DELAY = 10.0
 FORGET = 600.0
 """Seconds without a failure after which nothing is known any more."""
+MAX_DELAYED = 4096
+"""Refusals that wait at a time; more of them are answered at once."""
+MAX_NAMES = 64
+"""Access keys that are remembered of one connection."""
 MAX_ROWS = 10_000
 """Addresses, and users by address, that are remembered; the oldest are forgotten."""
 _NETWORK = 64
@@ -93,7 +98,10 @@ class Logins:
 
     def __init__(self) -> None:
         self._failures = Failures()
-        self._proven: dict[Connection, set[str]] = {}
+        self._proven: dict[Connection, dict[str, str]] = {}
+        """By connection: access keys, and the secret keys that they have signed with."""
+        self._delayed = 0
+        """Refusals that wait."""
 
     def refused_for(self, connection: Connection, name: str) -> float:
         """Seconds for which this user is refused here; 0: its signature is to be verified. A user
@@ -102,34 +110,48 @@ class Logins:
             return 0.0
         return self._failures.refused_for(connection.peer, name)
 
-    def succeeded(self, connection: Connection, name: str) -> None:
+    def succeeded(self, connection: Connection, name: str, secret: str) -> None:
         """The user has signed right. What it signs next is verified all the same."""
         proven = self._proven.get(connection)
         if proven is None:
-            proven = self._proven[connection] = set()
+            proven = self._proven[connection] = {}
             connection.call_on_close(self._forget)
         if name not in proven:
-            proven.add(name)
+            if len(proven) >= MAX_NAMES:
+                proven.clear()
             self._failures.succeeded(connection.peer, name)
+        proven[name] = secret
+
+    def proven(self, connection: Connection) -> Mapping[str, str]:
+        """Who has signed right on a connection, and with which secret key."""
+        return self._proven.get(connection, {})
+
+    def same_user(self, one: Connection, other: Connection) -> bool:
+        """Whether a user has signed on both connections. Who signs nothing is one more user."""
+        names, others = self.proven(one).keys(), self.proven(other).keys()
+        return bool(names & others) or not (names or others)
 
     def failed(self, connection: Connection, name: str) -> float:
         """The signature was wrong. Returns the seconds that the answer is to wait."""
-        self._proven.get(connection, set()).discard(name)
+        self._proven.get(connection, {}).pop(name, None)
         return self._failures.failed(connection.peer, name)
 
     def _forget(self, connection: Connection) -> None:
         self._proven.pop(connection, None)
 
+    def delayed(self, command: Command, refusal: Response, seconds: float) -> Response | InTurns:
+        """A refusal that comes after so many seconds. Without an answer there is nothing to delay,
+        and who waits takes memory. The body of the request, which nobody reads any more, is
+        dropped."""
+        command.drop_body()
+        if seconds == 0 or command.is_oneway or self._delayed >= MAX_DELAYED:
+            return refusal
+        self._delayed += 1
+        return InTurns(self._later(seconds, refusal))
 
-def delayed(command: Command, refusal: Response, seconds: float) -> Response | InTurns:
-    """A refusal that comes after so many seconds. Without an answer there is nothing to delay. The
-    body of the request, which nobody reads any more, is dropped."""
-    command.drop_body()
-    if seconds == 0 or command.is_oneway:
-        return refusal
-    return InTurns(_later(seconds, refusal))
-
-
-async def _later(seconds: float, refusal: Response) -> Response:
-    await trio.sleep(seconds)
-    return refusal
+    async def _later(self, seconds: float, refusal: Response) -> Response:
+        try:
+            await trio.sleep(seconds)
+            return refusal
+        finally:
+            self._delayed -= 1

@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from pyrmq.auth.access import Access
 from pyrmq.auth.audit import Asker, Refusals
 from pyrmq.auth.decide import IpAddress, Need, allows
-from pyrmq.auth.failures import Logins, delayed
+from pyrmq.auth.failures import Logins
 from pyrmq.auth.model import Action, ResourceType, User
-from pyrmq.auth.needs import Row, of_topic
+from pyrmq.auth.needs import PUB, Row, of_topic
 from pyrmq.auth.signing import ACCESS_KEY, as_for_a_user, is_signed
 from pyrmq.auth.table import NEEDS
 from pyrmq.engine import Command
@@ -142,23 +142,16 @@ class Guard:
             return self._refused(connection, command, None, UNSIGNED)
         user = self._access.users.signer(name)
         if command.subject == name and user is not None and user.is_enabled:
+            self._logins.succeeded(connection, name, user.password)
             return name  # the engine has verified the signature
         wait = self._logins.refused_for(connection, name)
         if wait == 0:
-            if self._signed(command, name):
-                self._logins.succeeded(connection, name)
+            if _has_signed(user, command):
+                self._logins.succeeded(connection, name, user.password)
                 return name
             wait = self._logins.failed(connection, name)
-        return delayed(command, self._refused(connection, command, name, UNKNOWN), wait)
-
-    def _signed(self, command: Command, name: str) -> bool:
-        """Whether the user of this name is there, enabled, and has signed."""
-        user = self._access.users.signer(name)
-        if user is None:
-            as_for_a_user(command)
-            return False
-        signed = is_signed(command, user.password)
-        return signed and user.is_enabled
+        refusal = self._refused(connection, command, name, UNKNOWN)
+        return self._logins.delayed(command, refusal, wait)
 
     def authorize(self, connection: Connection, command: Command, name: str) -> Response | None:
         """The refusal of a request of a user that `identify` named; None: it may be done."""
@@ -185,9 +178,12 @@ class Guard:
         return None
 
     def check_topic(self, connection: Connection, command: Command, topic: str) -> None:
-        """For the topic of a message, which is known only when a request is under way:
-        NoPermissionError if the user that `authorize` let through has no right to it (any more)."""
-        need = of_topic(topic, NEEDS[command.code].of_message)
+        """For the topic of a message, known only when a request is under way. As `check`."""
+        self.check(connection, command, of_topic(topic, NEEDS[command.code].of_message))
+
+    def check(self, connection: Connection, command: Command, need: Need) -> None:
+        """For a need that is known only when a request is under way: NoPermissionError if the user
+        that `authorize` let through does not have it (any more)."""
         if not self._rules.authorization or command.code in self._rules.unchecked:
             return
         name = command.ext.get(ACCESS_KEY, "")
@@ -220,6 +216,24 @@ class Guard:
             for kind, topic in granted(command):
                 self._grants.grant(connection, name, kind, topic)
 
+    def may_publish(self, connection: Connection, topic: str) -> bool:
+        """Whether a user that has signed on this connection, with the password that counts now, may
+        send to a topic."""
+        if not self._rules.authorization:
+            return True
+        need, source = of_topic(topic, PUB), host_of(connection.peer)
+        for name, password in self._logins.proven(connection).items():
+            user = self._access.users.signer(name)
+            if user is None or not user.is_enabled or user.password != password:
+                continue
+            if user.is_super or allows(self._access.acls.get(user.subject), need, source):
+                return True
+        return False
+
+    def same_user(self, one: Connection, other: Connection) -> bool:
+        """Whether a user has signed on both connections. Who signs nothing is one more user."""
+        return self._logins.same_user(one, other)
+
     def asker(self, connection: Connection, command: Command) -> Asker:
         """Who makes a request that `identify` let through. Nobody is no super user."""
         name = command.ext.get(ACCESS_KEY) or None
@@ -231,3 +245,12 @@ class Guard:
     ) -> Response:
         self.refusals.refused(name, connection.peer, command.code, why, oneway=command.is_oneway)
         return Response(ResponseCode.NO_PERMISSION, why)
+
+
+def _has_signed(user: User | None, command: Command) -> TypeGuard[User]:
+    """Whether a user, who may not be there, is enabled and has signed."""
+    if user is None:
+        as_for_a_user(command)
+        return False
+    signed = is_signed(command, user.password)
+    return signed and user.is_enabled

@@ -23,6 +23,7 @@ from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.broker.requests.named_message import NamedMessages
 from pyrmq.engine import Keyring, Store
 from pyrmq.net.server.answers import Processor
+from pyrmq.net.server.connection import Connection
 
 Service = Callable[[], Awaitable[None]]
 
@@ -41,6 +42,14 @@ class AccessControl:
     """To be run while the broker serves."""
     on_changed: list[Callable[[], None]] = field(default_factory=list)
     """Called when rights have changed."""
+
+    def may_publish(self, connection: Connection, topic: str) -> bool:
+        """Whether who has signed on a connection may send to a topic."""
+        return self.guard is None or self.guard.may_publish(connection, topic)
+
+    def same_user(self, one: Connection, other: Connection) -> bool:
+        """Whether somebody has signed on both connections."""
+        return self.guard is None or self.guard.same_user(one, other)
 
     def guarded(self, store: Store, processors: dict[int, Processor]) -> dict[int, Processor]:
         """The processors; those of requests that name a message by its offset behind the check of

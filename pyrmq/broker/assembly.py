@@ -166,7 +166,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         filters.subscribed(group, wanted)
 
     notices = Notices()
-    clients = ClientTable(notices.changed, subscribed)
+    clients = ClientTable(notices.changed, subscribed, access.same_user)
     tables = Tables(topics, groups, offsets, filters, clients)
     if not config.is_slave:  # a slave's are those of its master, which may be ahead
         bring_back_to_store(offsets, topics.table, store)
@@ -175,7 +175,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
     questions = Questions()
     server = _server(config, start.sockets, store, grants, engine, questions, access, tls)
     access.on_changed.extend((grants.revoke, server.release_all_parked))
-    transactions = _transactions(config, address, store, tables, engine)
+    transactions = _transactions(config, address, store, tables, engine, access)
     delays = DelayService(
         store,
         DelayOffsets(folder / "delayOffset.json", len(config.delay_levels)),
@@ -312,13 +312,18 @@ def _server(
 
 
 def _transactions(
-    config: BrokerConfig, address: Address, store: Store, tables: Tables, engine: Transactions
+    config: BrokerConfig,
+    address: Address,
+    store: Store,
+    tables: Tables,
+    engine: Transactions,
+    access: AccessControl,
 ) -> TransactionService:
     return TransactionService(
         store,
         engine,
         rules(config),
-        producers=ProducerChoice(tables.clients),
+        producers=ProducerChoice(tables.clients, access.may_publish),
         broker_name=config.broker_name,
         message_id=partial(message_id, address),
         keep_progress=partial(keep_progress, tables.offsets),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import trio
 
@@ -136,7 +136,10 @@ class BrokerProcessor:
         kv: KvConfig,
         turns: Turns,
         notifier: MinimumNotifier,
+        check: Callable[[Connection, Command, str], None] = lambda connection, command, name: None,
     ) -> None:
+        """`check`: raises if whoever makes a request may not change a cluster."""
+        self._check = check
         self._config = config
         self._routes = routes
         self._kv = kv
@@ -161,6 +164,9 @@ class BrokerProcessor:
         """REGISTER_BROKER."""
         # What comes first is first, before anything is awaited.
         place = fields.place(command)
+        for cluster in self._routes.clusters_met(place.broker_name, place.address):
+            if cluster != place.cluster:  # whoever may register in that one has been checked
+                self._check(connection, command, cluster)
         ha_address = command.ext.get("haServerAddr", "")
         if ha_address:
             fields.check_address("haServerAddr", ha_address)

@@ -311,6 +311,11 @@ class Routes:
                 yield
         return many
 
+    def clusters_met(self, broker_name: str, address: str) -> set[str]:
+        """Clusters in which a registration under this name, at this address, changes something."""
+        names = {broker_name, *self._names_at.get(address, ())}
+        return {self.brokers[name].cluster for name in names if name in self.brokers}
+
     def touch(self, cluster: str, address: str, now: float) -> Live | None:
         """A sign of life."""
         live = self.live.get((cluster, address))

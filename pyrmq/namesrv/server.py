@@ -10,7 +10,10 @@ from collections.abc import Callable
 import trio
 
 from pyrmq.auth.access import Access
+from pyrmq.auth.decide import Need
 from pyrmq.auth.exposure import warn_of_access
+from pyrmq.auth.model import cluster
+from pyrmq.auth.needs import UPDATE
 from pyrmq.auth.setup import access_requests, guard_of, open_access
 from pyrmq.config.files import parse_properties
 from pyrmq.config.table import keys_of, values_of
@@ -130,7 +133,14 @@ class NameServer:
         turns, of_brokers = Turns(), Turns()
         kv = KvConfig(config.kv_config_path, turns, self._lock)
         self._notifier = MinimumNotifier(self.config)
-        self._brokers = BrokerProcessor(self.config, self.routes, kv, of_brokers, self._notifier)
+
+        def check(connection: Connection, command: Command, name: str) -> None:
+            if guard is not None:
+                guard.check(connection, command, Need(cluster(name), UPDATE))
+
+        self._brokers = BrokerProcessor(
+            self.config, self.routes, kv, of_brokers, self._notifier, check
+        )
         self._clients = RouteProcessor(self.config, self.routes, kv, turns)
         self.processors = self._processors(kv) | access_requests(
             access, guard, config.admin_address_allow_list

@@ -58,10 +58,10 @@ group has none."""
 
 
 class Producers(Protocol):
-    def reachable(self, group: str) -> bool:
-        """Whether a group has a producer, busy or not."""
+    def reachable(self, group: str, topic: str) -> bool:
+        """Whether a group has a producer that may be asked about a topic, busy or not."""
 
-    def pick(self, group: str, turn: int) -> PickedProducer:
+    def pick(self, group: str, topic: str, turn: int) -> PickedProducer:
         """The producer to ask; producers take turns."""
 
 
@@ -197,7 +197,7 @@ class Checker:
                 await trio.sleep(BUSY_PAUSE)
 
     async def _decide(self, half: PendingHalf, met: Pass) -> None:
-        reachable = self._producers.reachable(half.group)
+        reachable = self._producers.reachable(half.group, half.topic)
         event = tick(half, self._now(), self.rules, reachable)
         action, _ = TABLE[State.PENDING, event]
         if action is Action.ASK:
@@ -219,11 +219,11 @@ class Checker:
         self, half: PendingHalf, met: Pass
     ) -> Callable[[bytes], None] | None:
         turn = half.born_timestamp + half.checks  # the next check goes to another one
-        send: PickedProducer = self._producers.pick(half.group, turn)
+        send: PickedProducer = self._producers.pick(half.group, half.topic, turn)
         while send is BUSY and met.may_wait(half.group):
             met.wait(half.group, BUSY_PAUSE)
             await trio.sleep(BUSY_PAUSE)
-            send = self._producers.pick(half.group, turn)
+            send = self._producers.pick(half.group, half.topic, turn)
         return None if send is BUSY else send
 
     async def _discard(self, half: PendingHalf, event: Event) -> None:

@@ -123,6 +123,28 @@ class PlainAccess:
         if why is not None:
             raise AccessDeniedError(why)
 
+    def may_publish(self, proven: Mapping[str, str], source: Address | None, topic: str) -> bool:
+        """Whether one of the accounts that have signed may send to a topic, or whoever is there.
+        `proven`: access keys, and the secret keys that they have signed with."""
+        if self._is_white("", source):
+            return True
+        for key, secret in proven.items():
+            account = self.rules.accounts.get(key)
+            if account is None or account.secret_key != secret:
+                continue
+            if refusal_of_topic(account, topic, Permission.PUB) is None or self._is_white(
+                key, source
+            ):
+                return True
+        return False
+
+    def secret_of(self, command: Command, name: str, source: Address | None) -> str | None:
+        """The secret key of the account that a request counts as, which `identify` let through.
+        None if it counts as nobody's: the global white list has its address."""
+        key = name or command.ext.get(ACCESS_KEY, "")
+        account = self.rules.accounts.get(key)
+        return None if account is None or self._is_white("", source) else account.secret_key
+
     def replace(self, rules: Rules) -> None:
         """Has these rules count from now on."""
         self.rules = rules

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyrmq.auth.audit import Refusals
-from pyrmq.auth.failures import Logins, delayed
+from pyrmq.auth.failures import Logins
 from pyrmq.auth.guard import Grants, granted
 from pyrmq.auth.model import Action
 from pyrmq.auth.plain.access import UNPROVEN, AccessDeniedError, PlainAccess
@@ -41,15 +41,17 @@ class PlainGuard:
         error = AccessDeniedError(UNPROVEN)
         if wait == 0:
             try:
-                found = self._access.identify(command, host_of(connection.peer))
+                source = host_of(connection.peer)
+                found = self._access.identify(command, source)
             except AccessDeniedError as e:
                 error = e
                 wait = self._logins.failed(connection, name) if name else 0.0
             else:
-                if found and is_login:
-                    self._logins.succeeded(connection, found)
+                secret = self._access.secret_of(command, found, source)
+                if secret is not None and (key := found or name):
+                    self._logins.succeeded(connection, key, secret)
                 return found
-        return delayed(command, self._refused(connection, command, error), wait)
+        return self._logins.delayed(command, self._refused(connection, command, error), wait)
 
     def authorize(self, connection: Connection, command: Command, name: str) -> Response | None:
         """The refusal of a request of who `identify` named; None: it may be done."""
@@ -72,6 +74,16 @@ class PlainGuard:
         except AccessDeniedError as e:
             self._refused(connection, command, e)
             raise
+
+    def may_publish(self, connection: Connection, topic: str) -> bool:
+        """Whether an account that has signed on this connection, or whoever is on a white list
+        there, may send to a topic."""
+        proven = self._logins.proven(connection)
+        return self._access.may_publish(proven, host_of(connection.peer), topic)
+
+    def same_user(self, one: Connection, other: Connection) -> bool:
+        """Whether an account has signed on both connections. Who signs nothing is one more."""
+        return self._logins.same_user(one, other)
 
     def _refused(
         self, connection: Connection, command: Command, error: AccessDeniedError

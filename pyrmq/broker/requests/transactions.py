@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -72,19 +73,31 @@ def rules(config: BrokerConfig) -> Rules:
 
 class ProducerChoice:
     """Picks the producer of a group to ask: its producers take turns.
-    [ProducerManager.getAvailableChannel]"""
+    [ProducerManager.getAvailableChannel]
 
-    def __init__(self, clients: ClientTable) -> None:
+    `may_see`: whether who is connected may have messages of a topic. Anyone may say to be a
+    producer of any group, and a question has the whole half message."""
+
+    def __init__(
+        self,
+        clients: ClientTable,
+        may_see: Callable[[Connection, str], bool] = lambda connection, topic: True,
+    ) -> None:
         self._clients = clients
+        self._may_see = may_see
 
-    def _connected(self, group: str) -> list[Connection]:
-        return [c for c in self._clients.producers.get(group, ()) if c.state is State.OPEN]
+    def _connected(self, group: str, topic: str) -> list[Connection]:
+        return [
+            c
+            for c in self._clients.producers.get(group, ())
+            if c.state is State.OPEN and self._may_see(c, topic)
+        ]
 
-    def reachable(self, group: str) -> bool:
-        return bool(self._connected(group))
+    def reachable(self, group: str, topic: str) -> bool:
+        return bool(self._connected(group, topic))
 
-    def pick(self, group: str, turn: int) -> PickedProducer:
-        producers = self._connected(group)
+    def pick(self, group: str, topic: str, turn: int) -> PickedProducer:
+        producers = self._connected(group, topic)
         for i in range(len(producers)):
             connection = producers[(turn + i) % len(producers)]
             if connection.takes_requests:

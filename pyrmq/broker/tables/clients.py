@@ -116,7 +116,10 @@ class ClientTable:
         self,
         on_change: Callable[[ConsumerGroup], None],
         on_subscribed: Callable[[str, dict[str, Subscription]], None] = lambda name, wanted: None,
+        same_user: Callable[[Connection, Connection], bool] = lambda one, other: True,
     ) -> None:
+        """`same_user`: whether two connections are one user's."""
+        self._same_user = same_user
         self.consumers: dict[str, ConsumerGroup] = {}
         self.subscribed = Subscribed()
         self.producers: dict[str, dict[Connection, Client]] = {}
@@ -143,7 +146,9 @@ class ClientTable:
         if known != client.client_id:
             self._forget_id(connection)
             self._ids[connection] = client.client_id
-        self._producers_by_id[client.client_id] = connection
+        holder = self._producers_by_id.get(client.client_id)
+        if holder is None or holder.is_closed or self._same_user(holder, connection):
+            self._producers_by_id[client.client_id] = connection
         self._groups_of.setdefault(connection, (set(), set()))[0].add(group)
         self._watch(connection)
 

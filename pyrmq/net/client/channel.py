@@ -334,7 +334,7 @@ class Channels:
     @property
     def signs(self) -> bool:
         """Whether requests are signed."""
-        return self._signer is not None
+        return self._access[0] is not None
 
     async def __aenter__(self) -> Self:
         for _, tls in (self._access, *self._apart.values()):

@@ -146,6 +146,8 @@ class Dispatcher:
         """The answer of a processor behind the check. A signature covers the body, so the check
         begins before a body is forgotten. A stranger is not told which requests are supported."""
         try:
+            if command.size > SMALL and (refused := _illegal(command)) is not None:
+                return refused  # its signature is not worth the time
             name = guard.identify(connection, command)
             if not isinstance(name, str):
                 return name
@@ -161,16 +163,9 @@ class Dispatcher:
     def _refused(self, command: Command) -> Response | None:
         """The refusal of a large request: it is larger than any valid one of its code, or there is
         no room for it now. Forgets a body that requests of this code do not have."""
-        body = len(command.body)
-        header = command.size - body
-        if header > MAX_HEADER:
-            text = f"the header has {header} bytes: at most {MAX_HEADER}"
-            return Response(ResponseCode.MESSAGE_ILLEGAL, text)
-        most = most_body(command.code)
-        if body > most > 0:
-            text = f"the body has {body} bytes: at most {most} for request {command.code}"
-            return Response(ResponseCode.MESSAGE_ILLEGAL, text)
-        if not most:
+        if (illegal := _illegal(command)) is not None:
+            return illegal
+        if not most_body(command.code):
             command.drop_body()
         if command.size > SMALL and self._held + command.size > MAX_HELD:
             text = f"[OVERLOAD]requests of {self._held} bytes wait already: try again"
@@ -319,6 +314,20 @@ class Dispatcher:
         else:
             log.error("%s: request %d failed", self._name, command.code, exc_info=error)
         return Response(ResponseCode.SYSTEM_ERROR, f"{text}: the log of the {self._name} says why")
+
+
+def _illegal(command: Command) -> Response | None:
+    """The refusal of a request that is larger than any valid one of its code."""
+    body = len(command.body)
+    header = command.size - body
+    if header > MAX_HEADER:
+        text = f"the header has {header} bytes: at most {MAX_HEADER}"
+        return Response(ResponseCode.MESSAGE_ILLEGAL, text)
+    most = most_body(command.code)
+    if body > most > 0:
+        text = f"the body has {body} bytes: at most {most} for request {command.code}"
+        return Response(ResponseCode.MESSAGE_ILLEGAL, text)
+    return None
 
 
 def size_of(command: Command | ReplyTo) -> int:

@@ -211,5 +211,19 @@ async def test_a_name_server_has_users_of_its_own(tmp_path: Path) -> None:
                 assert (await refused(broker, at, Code.REGISTER_BROKER, **other)).code == 16
                 body = b'{"topicConfigSerializeWrapper":{"topicConfigTable":{}}}'
                 await broker.link.ask(at, Code.REGISTER_BROKER, place, body)
+                # What would take a broker out of a cluster needs the right to that one as well.
+                there = {
+                    **place,
+                    "clusterName": "D",
+                    "brokerName": "d",
+                    "brokerAddr": "127.0.0.1:9",
+                }
+                await root.link.ask(at, Code.REGISTER_BROKER, there, body)
+                for same in ("brokerName", "brokerAddr"):
+                    taking = {**place, "brokerName": "e", "brokerAddr": "127.0.0.1:8"}
+                    taking[same] = there[same]
+                    assert (await refused(broker, at, Code.REGISTER_BROKER, **taking)).code == 16
+                assert set(server.routes.clusters) == {"C", "D"}
+                assert server.routes.brokers["d"].broker_addrs == {0: "127.0.0.1:9"}
         nursery.cancel_scope.cancel()
     assert {"namesrvAcls.json", "namesrvUsers.json"} <= set(os.listdir(tmp_path))

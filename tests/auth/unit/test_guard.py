@@ -8,8 +8,9 @@ import pytest
 import trio
 import trio.testing
 
+from pyrmq.auth import guard
 from pyrmq.auth.failures import FREE, MOST_DELAY
-from pyrmq.auth.guard import MAX_DECISIONS, UNKNOWN, Kind
+from pyrmq.auth.guard import MAX_DECISIONS, UNKNOWN, Guard, Kind
 from pyrmq.auth.model import PolicyType, UserChange, UserStatus
 from pyrmq.engine import Command
 from pyrmq.model.codes import RequestCode as Code
@@ -48,6 +49,63 @@ async def test_bounds_of_bodies_hold_before_rights_are_looked_up(alice: Stage) -
     long = b" " * (5 << 20) + b"{}"
     assert alice.ask(command(Code.HEART_BEAT, {}, long, by=ALICE)) == 13
     assert not alice.called
+
+
+async def test_what_no_request_has_is_refused_before_its_signature_is_looked_at(
+    alice: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def identify(*request: object) -> str:
+        raise AssertionError("the signature was looked at")
+
+    monkeypatch.setattr(Guard, "identify", identify)
+    assert alice.ask(command(Code.HEART_BEAT, {}, b" " * (5 << 20))) == 13
+    assert alice.ask(command(Code.GET_MAX_OFFSET, {"topic": "T" * (2 << 20)})) == 13
+
+
+async def test_who_may_be_asked_about_a_topics_transactions(alice: Stage) -> None:
+    """Whoever has signed on the connection, as long as that counts."""
+    peer, other = alice.peer(), alice.peer()
+    alice.user("bob", "of-bob")
+
+    def may(topic: str = "T") -> tuple[bool, bool]:
+        return (
+            alice.guard.may_publish(peer.connection, topic),
+            alice.guard.may_publish(other.connection, topic),
+        )
+
+    assert may() == (False, False)
+    alice.ask(command(Code.HEART_BEAT, {}, b"{}", by=("alice", "wrong")), peer)
+    assert may() == (False, False)
+    alice.ask(command(Code.HEART_BEAT, {}, b"{}", by=ALICE), peer)
+    alice.ask(command(Code.HEART_BEAT, {}, b"{}", by=("bob", "of-bob")), other)
+    assert may() == (True, False)
+    assert may("U") == (False, False)
+    alice.ask(command(Code.HEART_BEAT, {}, b"{}", by=ROOT), other)
+    assert may("U") == (False, True)
+    alice.user("alice", "another")  # whoever knew the old password only
+    assert may() == (False, True)
+    alice.ask(command(Code.HEART_BEAT, {}, b"{}", by=("alice", "another")), peer)
+    assert may() == (True, True)
+    await alice.access.delete_user(alice.guard.asker(other.connection, send(by=ROOT)), "alice")
+    assert may() == (False, True)
+
+
+async def test_connections_of_one_user(alice: Stage) -> None:
+    alice.user("bob", "of-bob")
+    peers = [alice.peer() for _ in range(5)]
+    for peer, by in zip(peers, (ALICE, ("bob", "of-bob"), ALICE, None, None), strict=True):
+        alice.ask(command(Code.HEART_BEAT, {}, b"{}", by=by), peer)
+    one, bobs, again, nobodys, nobodys_too = (peer.connection for peer in peers)
+    assert alice.guard.same_user(one, again)
+    assert alice.guard.same_user(nobodys, nobodys_too)
+    for other in (bobs, nobodys):
+        assert not alice.guard.same_user(one, other)
+        assert not alice.guard.same_user(other, one)
+
+
+async def test_without_authorization_each_user_may_be_asked(staged: Staged) -> None:
+    stage = staged(authorization=False)
+    assert stage.guard.may_publish(stage.peer().connection, "T")
 
 
 async def test_all_failures_look_alike(alice: Stage) -> None:
@@ -227,3 +285,19 @@ async def test_nothing_waits_for_a_request_without_an_answer(alice: Stage) -> No
         assert alice.ask(asked, peer) is None
     assert peer.connection.awaited == 0
     assert not alice.called
+
+
+async def test_so_many_refusals_wait(
+    alice: Stage, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each one takes memory, and strangers have many connections."""
+    monkeypatch.setattr(guard, "MAX_DELAYED", 3)
+    peer = alice.peer()
+    for _ in range(2):
+        async with trio.open_nursery() as nursery:
+            alice.dispatcher.nursery = nursery
+            for n in range(FREE + 7):
+                alice.dispatcher.process(peer.connection, send(by=(f"user{n}", "wrong")))
+            at_once = len(peer.answers())
+            assert peer.connection.awaited == 3
+        assert at_once + len(peer.answers()) == FREE + 7

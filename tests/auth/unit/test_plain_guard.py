@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,21 +31,23 @@ def guard(tmp_path: Path) -> PlainGuard:
     (tmp_path / "conf" / "plain_acl.yml").write_text(
         "globalWhiteRemoteAddresses: [10.9.9.*, 'fd00::*']\n"
         "accounts:\n"
-        "- {accessKey: producer1, secretKey: secret-of-producer, topicPerms: [T=PUB]}\n"
+        "- {accessKey: producer1, secretKey: secret-of-producer, topicPerms: [T=PUB],\n"
+        "   groupPerms: [G=SUB]}\n"
     )
     return PlainGuard(PlainAccess(tmp_path))
 
 
-class _Peer:
+class _Connection:
     def __init__(self, peer: str) -> None:
         self.peer = peer
+        self.at_end: list[Any] = []
 
-    def call_on_close(self, callback: object) -> None:
-        """It stays open."""
+    def call_on_close(self, callback: Any) -> None:
+        self.at_end.append(callback)
 
 
 def _connection(peer: str = "203.0.113.7:4000") -> Any:
-    return _Peer(peer)
+    return _Connection(peer)
 
 
 def _command(code: int, ext: dict[str, str], *, signs: bool = True, oneway: bool = False) -> Any:
@@ -175,3 +178,34 @@ async def test_who_guesses_secrets_is_slowed(
     assert guard.identify(_connection("203.0.113.8:1"), _guessed(right)) == "producer1"
     await trio.sleep(MOST_DELAY)
     assert guard.identify(there, _guessed(right)) == "producer1"
+
+
+async def test_who_may_be_asked_about_a_topics_transactions(guard: PlainGuard) -> None:
+    """Who has signed on the connection and may send to the topic, or is on a white list."""
+    connection = _connection()
+    assert not guard.may_publish(connection, "T")
+    assert isinstance(guard.identify(connection, _command(34, {}, signs=False)), Response)
+    assert not guard.may_publish(connection, "T")
+    guard.identify(connection, _command(34, {}))
+    assert guard.may_publish(connection, "T")
+    assert not guard.may_publish(connection, "Other")
+    assert not guard.may_publish(_connection(), "T")
+    for callback in connection.at_end:
+        callback(connection)
+    assert not guard.may_publish(connection, "T")
+    white = _connection("10.9.9.1:1")
+    guard.identify(white, _command(34, {"AccessKey": "producer1"}, signs=False))
+    assert guard.may_publish(white, "Other")
+    guard._access.replace(replace(guard._access.rules, white=()))
+    assert not guard.may_publish(white, "T")  # nobody has signed there
+
+
+async def test_connections_of_one_account(guard: PlainGuard) -> None:
+    one, other, white = _connection(), _connection(), _connection("10.9.9.1:1")
+    guard.identify(one, _command(34, {}))
+    guard.identify(white, _command(34, {}, signs=False))
+    assert not guard.same_user(one, other)
+    assert not guard.same_user(white, one)
+    assert guard.same_user(white, _connection("10.9.9.2:1"))
+    guard.identify(other, _command(34, {}))
+    assert guard.same_user(one, other)

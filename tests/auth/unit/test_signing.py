@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -86,6 +87,31 @@ def test_a_go_client_does_not_sign_its_token_at_first() -> None:
     token = {"SecurityToken": "tok"}
     assert is_signed(query("uT", token, language="GO"), "pw")
     assert not is_signed(query("uT", token, language="JAVA"), "pw")
+
+
+@pytest.mark.parametrize(
+    ("size", "language", "most"),
+    [(100, "GO", 32), (100_000, "JAVA", 2), (100_000, "GO", 8), (5 << 20, "GO", 2)],
+)
+def test_a_long_request_is_not_hashed_often(
+    size: int, language: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reaches the port decides about all of this."""
+    fields = {
+        "AccessKey": "u", "Signature": "wrong", "SecurityToken": "tok", "__ZONE_NAME": "z",
+        "_UNIQUE_KEY_QUERY": "true",
+    }  # fmt: skip
+    long = command(Code.QUERY_MESSAGE, fields, b"x" * size, language=language)
+    made: list[None] = []
+    sign = signing._sign
+
+    def counted(*args: Any) -> str:
+        made.append(None)
+        return sign(*args)
+
+    monkeypatch.setattr(signing, "_sign", counted)
+    assert not is_signed(long, "pw")
+    assert len(made) == most
 
 
 def test_a_go_client_signs_its_signature_when_it_sends_again() -> None:

@@ -82,10 +82,10 @@ class Producers:
         self.present = True
         self.asked: list[Command] = []
 
-    def reachable(self, group: str) -> bool:
+    def reachable(self, group: str, topic: str) -> bool:
         return self.present
 
-    def pick(self, group: str, turn: int) -> Any:
+    def pick(self, group: str, topic: str, turn: int) -> Any:
         return self._send if self.present else None
 
     def _send(self, frame: bytes) -> None:

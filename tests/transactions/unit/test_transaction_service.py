@@ -56,10 +56,10 @@ class Store:
 
 
 class Nobody:
-    def reachable(self, group: str) -> bool:
+    def reachable(self, group: str, topic: str) -> bool:
         return False
 
-    def pick(self, group: str, turn: int) -> None:
+    def pick(self, group: str, topic: str, turn: int) -> None:
         return None
 
 
@@ -141,10 +141,10 @@ class BusyEngine(Engine):
 
 
 class Somebody(Nobody):
-    def reachable(self, group: str) -> bool:
+    def reachable(self, group: str, topic: str) -> bool:
         return True
 
-    def pick(self, group: str, turn: int) -> Any:
+    def pick(self, group: str, topic: str, turn: int) -> Any:
         return lambda frame: None
 
 

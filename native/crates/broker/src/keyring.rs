@@ -8,8 +8,8 @@ use parking_lot::RwLock;
 use pyrmq_sign::Key;
 use rustc_hash::FxHashMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 /// Access keys of a keyring at most.
 pub const MAX_SUBJECTS: usize = 1 << 16;
@@ -30,6 +30,17 @@ impl Subject {
 
     pub fn key(&self) -> &Key {
         &self.key
+    }
+
+    /// Nobody, for signatures that say to be of somebody who is not there.
+    pub(crate) fn nobody() -> Arc<Subject> {
+        static NOBODY: LazyLock<Arc<Subject>> = LazyLock::new(|| {
+            Arc::new(Subject {
+                name: "".into(),
+                key: Key::new(b"nobody"),
+            })
+        });
+        NOBODY.clone()
     }
 }
 

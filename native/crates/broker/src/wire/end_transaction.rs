@@ -21,6 +21,9 @@ pub fn read<'a>(header: &Header, frame: &'a [u8]) -> Option<End<'a>> {
     };
     let mut how = 0;
     for (name, value) in &header.ext {
+        if name.escaped {
+            return None;
+        }
         let text = plain(value, frame);
         match name.bytes(frame) {
             b"producerGroup" => end.group = text?,

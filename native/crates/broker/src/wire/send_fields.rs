@@ -53,8 +53,16 @@ impl SendFields {
     pub fn read(h: &Header, frame: &[u8]) -> Result<Self, String> {
         let mut found: [Option<Raw>; NAMES.len()] = [None; NAMES.len()];
         let letters = h.code != SEND_MESSAGE;
+        let mut unescaped = Vec::new();
         for (key, value) in &h.ext {
-            let name = key.bytes(frame);
+            // However a name is written: the broker, which checks rights, reads it so too.
+            let name = if key.escaped {
+                unescaped.clear();
+                key.unescape(frame, &mut unescaped)?;
+                &unescaped[..]
+            } else {
+                key.bytes(frame)
+            };
             let index = match name {
                 [letter @ b'a'..=b'n'] if letters => Some((letter - b'a') as usize),
                 _ if letters => None,
@@ -173,7 +181,32 @@ fn text(name: &[u8]) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::frame::Codec;
     use super::*;
+
+    #[test]
+    fn a_field_that_is_there_twice_is_the_last_one_however_its_name_is_written() {
+        for (names, code) in [
+            (["b", "\\u0062"], SEND_MESSAGE_V2),
+            (["\\u0062", "b"], SEND_MESSAGE_V2),
+            (["topic", "t\\u006fpic"], SEND_MESSAGE),
+        ] {
+            let required = match code {
+                SEND_MESSAGE => r#""queueId":"0","sysFlag":"0","bornTimestamp":"0","flag":"0""#,
+                _ => r#""e":"0","f":"0","g":"0","h":"0""#,
+            };
+            let [first, second] = names;
+            let text = format!(
+                r#"01234567{{"code":{code},"extFields":{{"{first}":"one","{second}":"two",{required}}}}}"#
+            );
+            let mut header = Header::default();
+            header
+                .read(Codec::Json, text.as_bytes(), text.len())
+                .unwrap();
+            let fields = SendFields::read(&header, text.as_bytes()).unwrap();
+            assert_eq!(fields.topic.bytes(text.as_bytes()), b"two", "{names:?}");
+        }
+    }
 
     #[test]
     fn every_long_name_has_its_place_and_nothing_else_has_one() {
