@@ -65,6 +65,7 @@ class FakeConnection:
     """As much of a connection as tables keep: an identity and what to call at its end."""
 
     peer = "127.0.0.1:1"
+    is_closed = False
 
     def __init__(self) -> None:
         self.on_close: dict[Callable[[FakeConnection], None], None] = {}
@@ -73,6 +74,7 @@ class FakeConnection:
         self.on_close[callback] = None
 
     def close(self) -> None:
+        self.is_closed = True
         for call in list(self.on_close):
             call(self)
 

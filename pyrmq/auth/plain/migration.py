@@ -33,7 +33,7 @@ def migrate(access: Access, home: Path) -> None:
     if not folder.paths():
         log.warning(
             "%s=true, but there is neither %s nor a file in %s: nothing is migrated",
-            KEY, escape(folder.default), escape(folder.folder),
+            escape(KEY), escape(folder.default), escape(folder.folder),
         )  # fmt: skip
         return
     migrated = rules_to_v2(load_rules(folder))
@@ -59,7 +59,7 @@ def migrate(access: Access, home: Path) -> None:
     log.info(
         "ACL 1.0: %d users were made, %d were there; %s can be removed from the configuration, "
         "and has to be before users are deleted",
-        len(users), len(migrated.users) - len(users), KEY,
+        len(users), len(migrated.users) - len(users), escape(KEY),
     )  # fmt: skip
 
 

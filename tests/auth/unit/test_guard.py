@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from pyrmq.auth import guard
+from pyrmq.auth import failures
 from pyrmq.auth.failures import FREE, MOST_DELAY
 from pyrmq.auth.guard import MAX_DECISIONS, UNKNOWN, Guard, Kind
 from pyrmq.auth.model import PolicyType, UserChange, UserStatus
@@ -291,7 +291,7 @@ async def test_so_many_refusals_wait(
     alice: Stage, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each one takes memory, and strangers have many connections."""
-    monkeypatch.setattr(guard, "MAX_DELAYED", 3)
+    monkeypatch.setattr(failures, "MAX_DELAYED", 3)
     peer = alice.peer()
     for _ in range(2):
         async with trio.open_nursery() as nursery:

@@ -43,8 +43,8 @@ def test_files_without_what_they_should_have(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.write_bytes(b"")
     for tls, text in [
-        (Tls(ca=empty), "no certificate that is trusted"),
-        (Tls(insecure=True, cert=empty), "no private key"),
+        (Tls(ca=empty), "trustCertPath: .*empty has no certificate"),
+        (Tls(insecure=True, cert=empty), "certPath: .*empty has no certificate"),
     ]:
         options = Options("send", address="127.0.0.1:1", count=1, tls=tls)
         with pytest.raises(ValueError, match=text):

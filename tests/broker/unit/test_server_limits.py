@@ -28,7 +28,7 @@ from pyrmq.errors import (
 from pyrmq.model.codes import RequestCode as Code
 from pyrmq.namesrv import brokers
 from pyrmq.namesrv.brokers import BrokerProcessor, MinimumNotifier
-from pyrmq.namesrv.routes import NewMinimum
+from pyrmq.namesrv.routes import NewMinimum, Routes
 from pyrmq.net import fastjson
 from pyrmq.net.server.turns import TURN_SECONDS
 from tests.support.build import FakeConnection
@@ -214,7 +214,7 @@ def test_registrations_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     row = namesrv_rows.ROWS[Code.REGISTER_BROKER]
     asked = command(row.request(Code.REGISTER_BROKER))
     monkeypatch.setattr(brokers, "MAX_WAITING", 2 * len(asked.body))
-    processor = BrokerProcessor(UNUSED, UNUSED, UNUSED, UNUSED, UNUSED)
+    processor = BrokerProcessor(UNUSED, Routes(), UNUSED, UNUSED, UNUSED)
     waiting: list[Any] = [processor.register(CONNECTION, asked).answer for _ in range(2)]
     with pytest.raises(SystemBusyError):
         processor.register(CONNECTION, asked)
