@@ -62,6 +62,7 @@ impl World {
 
     fn client(&self, shows: Option<&Identity>) -> ClientStream {
         let config = client_config(&ClientFiles {
+            by_name: false,
             trust: Trust::File(self.trust()),
             own: shows.map(|identity| self.files("slave", identity)),
             key_password: None,
