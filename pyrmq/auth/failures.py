@@ -26,6 +26,9 @@ FREE = 5
 FIRST_DELAY = 0.25
 """Seconds of the first delay; each failure doubles it."""
 MOST_DELAY = 10.0
+"""Seconds for which a user is refused at most."""
+MOST_WAIT = 2.0
+"""Seconds that an answer waits at most: clients give up after 3 s, and would not learn why."""
 FORGET = 600.0
 """Seconds without a failure after which nothing is known any more."""
 MAX_DELAYED = 4096
@@ -147,7 +150,7 @@ class Logins:
         if seconds == 0 or command.is_oneway or self._delayed >= MAX_DELAYED:
             return refusal
         self._delayed += 1
-        return InTurns(self._later(seconds, refusal))
+        return InTurns(self._later(min(seconds, MOST_WAIT), refusal))
 
     async def _later(self, seconds: float, refusal: Response) -> Response:
         try:
