@@ -301,6 +301,7 @@ class Keyring:
     def generation(self) -> int: ...
     def __len__(self) -> int: ...
 
+@final
 class TlsClient:
     def __new__(
         cls,
@@ -313,6 +314,7 @@ class TlsClient:
         key_password: str | None,
     ) -> Self: ...
 
+@final
 class TlsContext:
     def __new__(cls, mode: str) -> Self: ...
     def use_files(
