@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyrmq.auth.needs import Row
 from pyrmq.auth.table import ACCESS, CLIENTS, NAMES, OPERATORS
 from pyrmq.model.codes import RequestCode
+from pyrmq.model.request_kinds import ACCESS_REQUESTS
 
 HEAD = ["| Code | Request | Needs | Less in RocketMQ 5.5 |", "|---|---|---|---|"]
 
@@ -25,4 +26,4 @@ def of_broker() -> str:
 
 def of_name_server() -> str:
     """What requests to a name server need."""
-    return _table(NAMES | ACCESS)
+    return _table(NAMES | {code: row for code, row in ACCESS.items() if code in ACCESS_REQUESTS})

@@ -35,6 +35,8 @@ MAX_DELAYED = 4096
 """Refusals that wait at a time; more of them are answered at once."""
 MAX_NAMES = 64
 """Access keys that are remembered of one connection."""
+MAX_KEY = 256
+"""Characters of an access key that count here: those of users have fewer."""
 MAX_ROWS = 10_000
 """Addresses, and users by address, that are remembered; the oldest are forgotten."""
 _NETWORK = 64
@@ -66,9 +68,9 @@ class Failures:
         return len(self._rows)
 
     def failed(self, peer: str, name: str) -> float:
-        """Counts a failure. Returns the seconds that its answer is to wait."""
+        """Counts a failure. Returns for how many seconds this address is slowed."""
         source = source_of(peer)
-        self._count((source, name))
+        self._count((source, name[:MAX_KEY]))
         return self._count((source, ""))
 
     def _count(self, key: tuple[str, str]) -> float:
@@ -88,12 +90,12 @@ class Failures:
 
     def refused_for(self, peer: str, name: str) -> float:
         """Seconds for which this user is refused at this address; 0: it is not."""
-        row = self._rows.get((source_of(peer), name))
+        row = self._rows.get((source_of(peer), name[:MAX_KEY]))
         return 0.0 if row is None else max(0.0, row.until - trio.current_time())
 
     def succeeded(self, peer: str, name: str) -> None:
         """Forgets the failures of a user at an address."""
-        self._rows.pop((source_of(peer), name), None)
+        self._rows.pop((source_of(peer), name[:MAX_KEY]), None)
 
 
 class Logins:
@@ -135,7 +137,7 @@ class Logins:
         return bool(names & others) or not (names or others)
 
     def failed(self, connection: Connection, name: str) -> float:
-        """The signature was wrong. Returns the seconds that the answer is to wait."""
+        """The signature was wrong. Returns for how many seconds its address is slowed."""
         self._proven.get(connection, {}).pop(name, None)
         return self._failures.failed(connection.peer, name)
 
@@ -143,9 +145,9 @@ class Logins:
         self._proven.pop(connection, None)
 
     def delayed(self, command: Command, refusal: Response, seconds: float) -> Response | InTurns:
-        """A refusal that comes after so many seconds. Without an answer there is nothing to delay,
-        and who waits takes memory. The body of the request, which nobody reads any more, is
-        dropped."""
+        """A refusal that comes after so many seconds, MOST_WAIT at most. Without an answer there is
+        nothing to delay, and who waits takes memory. The body of the request, which nobody reads
+        any more, is dropped."""
         command.drop_body()
         if seconds == 0 or command.is_oneway or self._delayed >= MAX_DELAYED:
             return refusal

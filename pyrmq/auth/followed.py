@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+import trio
+
 from pyrmq.auth.access import Access
 from pyrmq.auth.acls import Acls
 from pyrmq.auth.users import Users
@@ -18,6 +20,9 @@ from pyrmq.escape import escape
 
 log = logging.getLogger(__name__)
 
+RETRY = 1.0
+"""Seconds after which files are read again that could not be used."""
+
 
 class FollowedAccess(Access):
     """Both are read again when a file has been replaced. Nothing is written."""
@@ -26,6 +31,10 @@ class FollowedAccess(Access):
         """`owner`: the broker whose files they are. ConfigError if one cannot be used. Blocking."""
         self._owner = owner
         self._seen = look(users), look(acls)
+        self._failed: tuple[object, object] | None = None
+        """The files that could not be used."""
+        self._again = 0.0
+        """When they are read again."""
         super().__init__(users, acls)
 
     @property
@@ -34,16 +43,22 @@ class FollowedAccess(Access):
 
     def refresh(self) -> None:
         """Looks at both files, which takes microseconds. Those that cannot be used change nothing,
-        and the log says so once."""
+        and the log says so once; they are read again after a while."""
         seen = look(self.users.path), look(self.acls.path)
         if seen == self._seen:
             return
-        self._seen = seen
+        now = trio.current_time()
+        if seen == self._failed and now < self._again:
+            return
         try:
             users, acls = Users(self.users.path), Acls(self.acls.path)
         except ConfigError as e:
-            log.error("users and access lists stay as they were: %s", escape(e))
+            if seen != self._failed:
+                log.error("users and access lists stay as they were: %s", escape(e))
+            # Its mode may change, or descriptors come free, without a change of the file.
+            self._failed, self._again = seen, now + RETRY
             return
+        self._seen, self._failed = seen, None
         users.own_broker = self.users.own_broker
         self.users, self.acls = users, acls
         self._changed()

@@ -21,7 +21,7 @@ from pyrmq.auth.access import Access
 from pyrmq.auth.audit import Asker, Refusals
 from pyrmq.auth.decide import IpAddress, Need, allows
 from pyrmq.auth.failures import Logins
-from pyrmq.auth.model import Action, ResourceType, User
+from pyrmq.auth.model import MAX_RESOURCE, Action, ResourceType, User
 from pyrmq.auth.needs import PUB, Row, of_topic
 from pyrmq.auth.signing import ACCESS_KEY, as_for_a_user, is_signed
 from pyrmq.auth.table import NEEDS
@@ -40,6 +40,8 @@ UNKNOWN = (
 UNSIGNED = "authentication failed: the request is not signed, and this server wants a signature"
 MAX_DECISIONS = 1024
 """Decisions that are kept for one connection."""
+MAX_KEPT = 16
+"""Needs of a request whose decision is kept."""
 
 
 class Kind(Enum):
@@ -72,9 +74,12 @@ def granted(command: Command) -> Iterator[tuple[Kind, str]]:
     """What may be granted to who may make this request: the same for its topic."""
     if command.code in _GRANTING:
         for need in NEEDS[command.code].find(command, ""):
-            if need.resource.type is ResourceType.TOPIC and Action.PUB in need.actions:
+            name = need.resource.name
+            if need.resource.type is not ResourceType.TOPIC or len(name) > MAX_RESOURCE:
+                continue
+            if Action.PUB in need.actions:
                 for kind in Kind:
-                    yield kind, need.resource.name
+                    yield kind, name
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +161,11 @@ class Guard:
     def authorize(self, connection: Connection, command: Command, name: str) -> Response | None:
         """The refusal of a request of a user that `identify` named; None: it may be done."""
         code = command.code
-        if not self._rules.authorization or code in self._rules.unchecked:
+        if not self._rules.authorization:
             self._grant(connection, command, name)
             return None
+        if code in self._rules.unchecked:
+            return None  # what is granted would count for other requests too
         user = self._access.users.signer(name)
         if user is None or not user.is_enabled:
             return self._refused(connection, command, name, UNKNOWN if name else UNSIGNED)
@@ -190,7 +197,7 @@ class Guard:
         user = self._access.users.signer(name)
         if user is not None and user.is_enabled:
             acl = self._access.acls.get(user.subject)
-            if user.is_super or allows(acl, need, self._of(connection).source):
+            if user.is_super or allows(acl, need, host_of(connection.peer)):
                 return
         why = f"User:{name} has no right to {need}"
         self._refused(connection, command, name, why)
@@ -206,9 +213,10 @@ class Guard:
         else:
             acl = self._access.acls.get(user.subject)
             unmet = next((n for n in needs if not allows(acl, n, known.source)), None)
-            if len(known.decisions) >= MAX_DECISIONS:
-                known.decisions.clear()
-            known.decisions[key] = unmet
+            if _is_small(needs):
+                if len(known.decisions) >= MAX_DECISIONS:
+                    known.decisions.clear()
+                known.decisions[key] = unmet
         return f"{user.subject} has no right to {unmet}" if unmet is not None else ""
 
     def _grant(self, connection: Connection, command: Command, name: str) -> None:
@@ -254,3 +262,8 @@ def _has_signed(user: User | None, command: Command) -> TypeGuard[User]:
         return False
     signed = is_signed(command, user.password)
     return signed and user.is_enabled
+
+
+def _is_small(needs: tuple[Need, ...]) -> bool:
+    """Whether a decision about them is kept: a client may state any names, and many."""
+    return len(needs) <= MAX_KEPT and all(len(n.resource.name) <= MAX_RESOURCE for n in needs)

@@ -164,9 +164,13 @@ class BrokerProcessor:
         """REGISTER_BROKER."""
         # What comes first is first, before anything is awaited.
         place = fields.place(command)
-        for cluster in self._routes.clusters_met(place.broker_name, place.address):
-            if cluster != place.cluster:  # whoever may register in that one has been checked
-                self._check(connection, command, cluster)
+
+        def check() -> None:
+            for cluster in self._routes.clusters_met(place.broker_name, place.address):
+                if cluster != place.cluster:  # whoever may register in that one has been checked
+                    self._check(connection, command, cluster)
+
+        check()
         ha_address = command.ext.get("haServerAddr", "")
         if ha_address:
             fields.check_address("haServerAddr", ha_address)
@@ -193,12 +197,18 @@ class BrokerProcessor:
             raise SystemBusyError(f"{self._waiting} bytes of registrations are to be read already")
         self._waiting += size
         self._latest[place.key] = mine = object()
-        return InTurns(self._register(connection, command.body, registration, mine))
+        return InTurns(self._register(connection, command.body, registration, mine, check))
 
     async def _register(
-        self, connection: Connection, raw: bytes, registration: Registration, mine: object
+        self,
+        connection: Connection,
+        raw: bytes,
+        registration: Registration,
+        mine: object,
+        check: Callable[[], None],
     ) -> Response | None:
-        """Reads the body and takes the broker, if it has not registered anew, or left, since."""
+        """Reads the body and takes the broker, if it has not registered anew, or left, since.
+        `check`: whether it may take the place of the brokers that are there by now."""
         key = (registration.cluster, registration.address)
         try:
             registration.digest = await self._turns.run(register_body.digest(raw), connection)
@@ -216,6 +226,7 @@ class BrokerProcessor:
                 del self._latest[key]
         if connection.is_closed:
             return None
+        check()
         if body is None:
             assert again is not None  # and nothing was awaited since
             return await self._take(connection, again)

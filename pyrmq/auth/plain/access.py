@@ -138,6 +138,14 @@ class PlainAccess:
                 return True
         return False
 
+    def signer_of(self, command: Command, source: Address | None) -> str | None:
+        """The access key that has signed a request which `identify` let through; None where a white
+        list lets everything through: the request may state any."""
+        key = command.subject or command.ext.get(ACCESS_KEY, "")
+        if key not in self.rules.accounts or self._is_white("", source):
+            return None
+        return None if self._is_white(key, source) else key
+
     def secret_of(self, command: Command, name: str, source: Address | None) -> str | None:
         """The secret key of the account that a request counts as, which `identify` let through.
         None if it counts as nobody's: the global white list has its address."""

@@ -15,7 +15,6 @@ from pyrmq.auth import audit
 from pyrmq.auth.audit import MAX_SHOWN, NOTHING, Asker
 from pyrmq.auth.plain.access import PlainAccess
 from pyrmq.auth.plain.accounts import PERMISSIONS, Account, Permissions
-from pyrmq.auth.signing import ACCESS_KEY
 from pyrmq.engine import Command
 from pyrmq.errors import ConfigError, ResponseError
 from pyrmq.model.codes import RequestCode, ResponseCode
@@ -23,6 +22,7 @@ from pyrmq.model.topic import DataVersion
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address
 from pyrmq.net.command import Response, text
+from pyrmq.net.server.admin_access import host_of
 from pyrmq.net.server.answers import Elsewhere, Processor
 from pyrmq.net.server.connection import Connection
 
@@ -167,7 +167,8 @@ def _elsewhere(
 ) -> Elsewhere:
     if access.changing.statistics().tasks_waiting >= MAX_WAITING:
         raise ResponseError("other changes of access files are still being written", code)
-    asker = Asker(command.ext.get(ACCESS_KEY, "")[:255] or None, connection.peer, True)
+    signer = access.signer_of(command, host_of(connection.peer))
+    asker = Asker(signer, connection.peer, True)
     return Elsewhere(_changed(asker, run, code, change))
 
 

@@ -11,7 +11,7 @@ import pytest
 from pyrmq.auth import secret_file
 from pyrmq.auth.access import Access
 from pyrmq.auth.audit import Asker
-from pyrmq.auth.failures import FREE, MAX_ROWS, Failures, source_of
+from pyrmq.auth.failures import FREE, MAX_KEY, MAX_ROWS, Failures, source_of
 from pyrmq.auth.model import (
     Acl,
     Action,
@@ -275,6 +275,16 @@ async def test_failures_are_bounded_and_forgotten(mock_clock: object) -> None:
     assert len(failures) <= MAX_ROWS
     assert failures.failed("10.0.0.5:1", "alice") > 0
     assert failures.refused_for("10.0.0.5:1", "alice") == 0  # it failed once only
+
+
+async def test_names_that_strangers_state_are_kept_in_part(mock_clock: object) -> None:
+    failures = Failures()
+    for _ in range(FREE + 1):
+        failures.failed("10.0.0.5:1", "x" * 100_000)
+    assert all(len(name) <= MAX_KEY for _, name in failures._rows)
+    assert failures.refused_for("10.0.0.5:1", "x" * 100_000) > 0
+    failures.succeeded("10.0.0.5:1", "x" * 100_000)
+    assert failures.refused_for("10.0.0.5:1", "x" * 100_000) == 0
 
 
 async def test_failures_count_until_one_signs_right(mock_clock: object) -> None:

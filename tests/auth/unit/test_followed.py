@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+import trio
+import trio.testing
 
 from pyrmq.auth.access import Access
 from pyrmq.auth.audit import Asker
-from pyrmq.auth.followed import FollowedAccess
+from pyrmq.auth.followed import RETRY, FollowedAccess
 from pyrmq.auth.model import UserChange
 from pyrmq.auth.requests import AccessProcessor
 from pyrmq.errors import NoPermissionError
@@ -59,6 +61,25 @@ async def test_files_that_cannot_be_used_change_nothing(
     await owner.create_user(ASKER, "bob", UserChange("secret"))
     followed.refresh()
     assert followed.users.signer("bob") is not None
+
+
+async def test_files_are_read_again_that_could_not_be_used(
+    files: tuple[Path, Path], autojump_clock: trio.testing.MockClock
+) -> None:
+    """The mode of a file is mended without a change of the file."""
+    owner = Access(*files)
+    await owner.create_user(ASKER, "alice", UserChange("secret"))
+    followed = FollowedAccess(*files, "broker b")
+    await owner.delete_user(ASKER, "alice")
+    files[0].chmod(0o644)
+    followed.refresh()
+    assert followed.users.signer("alice") is not None
+    files[0].chmod(0o600)
+    followed.refresh()
+    assert followed.users.signer("alice") is not None
+    await trio.sleep(RETRY)
+    followed.refresh()
+    assert followed.users.signer("alice") is None
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,36 @@ async def test_decisions_of_a_connection_are_bounded_and_go_with_it(alice: Stage
     assert not alice.guard._known
 
 
+async def test_names_that_no_resource_has_are_not_kept(alice: Stage) -> None:
+    """A client may state any, and many of them."""
+    alice.allow("alice", {"resource": "Topic:*", "actions": ["Pub"]})
+    peer = alice.peer()
+    assert alice.ask(send("t" * 10_000), peer) == DONE
+    assert alice.ask(send("t"), peer) == DONE
+    (known,) = alice.guard._known.values()
+    names = {need.resource.name for _, needs in known.decisions for need in needs}
+    assert names == {"t"}
+    assert {topic for _, _, topic in alice.granted.rights} == {"t"}
+
+
+async def test_a_request_that_needs_no_right_grants_none(staged: Staged) -> None:
+    stage = staged(unchecked={int(Code.END_TRANSACTION)})
+    stage.user(*ALICE)
+    assert stage.ask(command(Code.END_TRANSACTION, {"topic": "T"}, by=ALICE)) == DONE
+    assert not stage.granted.rights
+    assert stage.ask(send(by=ALICE)) == REFUSED
+
+
+async def test_a_check_of_a_connection_that_is_closed_keeps_nothing(alice: Stage) -> None:
+    alice.allow("alice", PUB_T)
+    peer = alice.peer()
+    sent = send()
+    assert alice.ask(sent, peer) == DONE
+    peer.close()
+    alice.guard.check_topic(peer.connection, command(Code.END_TRANSACTION, by=ALICE), "T")
+    assert not alice.guard._known
+
+
 async def test_entries_for_source_addresses(alice: Stage) -> None:
     alice.allow("alice", {**PUB_T, "sourceIps": ["10.0.0.0/8"]})
     assert alice.ask(send(), alice.peer("10.9.9.9:1")) == DONE

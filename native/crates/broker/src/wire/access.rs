@@ -14,6 +14,8 @@ pub const END_TRANSACTION: u8 = 2;
 
 /// Rights that a session keeps: those of one more take the place of all.
 const MAX_GRANTS: usize = 1024;
+/// Bytes of the name of what is granted.
+const MAX_RESOURCE: usize = 1 << 10;
 
 struct Grant {
     /// Access key and resource.
@@ -56,6 +58,9 @@ impl Grants {
     }
 
     fn grant(&mut self, rights: u8, subject: &str, resource: &[u8]) {
+        if resource.len() > MAX_RESOURCE {
+            return; // no topic is called so
+        }
         let key = Self::key(subject, resource);
         let before = self.by_key.get(&key).map_or(0, |grant| grant.rights);
         if self.by_key.len() >= MAX_GRANTS && before == 0 {
