@@ -19,7 +19,7 @@ CONNECTION: Any = SimpleNamespace(peer="127.0.0.1:5")
 
 
 def _delete(processor: PlainAclProcessor) -> Elsewhere:
-    command: Any = SimpleNamespace(ext={"accessKey": "nobody-at-all"})
+    command: Any = SimpleNamespace(subject=None, ext={"accessKey": "nobody-at-all"})
     return processor.delete(CONNECTION, command)
 
 
