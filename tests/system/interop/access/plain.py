@@ -26,7 +26,7 @@ from .requests import (
     Request,
     every,
 )
-from .signing import Keys, Session
+from .signing import Keys, Session, loopback
 
 _SECRET = "secret-of-{0}"
 NAMES = ("nothing", "denied", "pub", "sub", "both", "defaults", "admin", "white")
@@ -139,15 +139,19 @@ def record() -> list[dict[str, Any]]:
 def ask_all(
     address: peer.Address, seen: Callable[[Command | None], object]
 ) -> list[dict[str, Any]]:
-    """A row for each request: what is seen of the answer to each of CREDENTIALS."""
+    """A row for each request: what is seen of the answer to each of CREDENTIALS. Each request comes
+    from an address of its own: failed logins from one address are slowed."""
     sources = (HERE, WHITE, GLOBAL)
     sessions = {source: Session(address, source, patience=3) for source in sources}
     rows: list[tuple[Request, dict[str, Any]]] = []
-    for request in requests():
+    for number, request in enumerate(requests()):
         got = {}
+        here = Session(address, loopback(number), patience=3)
         for name, (pair, source) in CREDENTIALS.items():
             _prepare(sessions[HERE])
-            got[name] = seen(sessions[source].ask(request.command(), pair))
+            session = here if source == HERE else sessions[source]
+            got[name] = seen(session.ask(request.command(), pair))
+        here.close()
         rows.append((request, {"code": request.code, "variant": request.variant, "answers": got}))
     for session in sessions.values():
         session.close()
