@@ -1,9 +1,9 @@
 //! A master and a slave with real stores, and TLS between them.
 
 use crate::{ha_client, ha_server};
-use pyrmq_format::host::Host;
 use pyrmq_store::ha::{Ended, MasterSettings, Receiver, Replicas, Rule, Senders, SlaveSettings};
-use pyrmq_store::{Content, Message, Store, StoreConfig};
+use pyrmq_store::testing::append;
+use pyrmq_store::{Store, StoreConfig};
 use pyrmq_tls::testing::{Authority, Identity};
 use pyrmq_tls::{
     ClientAuth, ClientFiles, ClientStream, Context, Files, Mode, ServerName, Trust, client_config,
@@ -82,24 +82,8 @@ impl World {
 
 fn send(store: &Store, body: &[u8]) -> u64 {
     let topic = store.topics().topic(b"T").unwrap();
-    let message = Message {
-        topic: &topic,
-        queue_id: 0,
-        sys_flag: 0,
-        born_timestamp: 7,
-        born_host: Host::new("10.1.2.3:4567".parse().unwrap()),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-    };
-    let content = Content {
-        flag: 0,
-        body,
-        props: [b"", b"", b"", b""],
-        tags_code: 0,
-        count: 1,
-    };
     let mut guard = store.put().unwrap();
-    let done = guard.append(&message, &content).unwrap();
+    let done = append(&mut guard, &topic, b"", body).unwrap();
     guard.write().unwrap();
     done.end()
 }

@@ -9,8 +9,7 @@
 //! PYRMQ_HA_SEEDS: how many seeds; `make thorough-simulation` runs 10,000.
 
 use super::*;
-use crate::{Content, FlushMode, Message, Store, StoreConfig, testing};
-use pyrmq_format::host::Host;
+use crate::{FlushMode, Store, StoreConfig, testing};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -147,24 +146,8 @@ fn lose(folder: &Path, kept: u64) {
 
 fn send(store: &Store, body: usize) -> Option<u64> {
     let topic = store.topics().topic(b"T").unwrap();
-    let message = Message {
-        topic: &topic,
-        queue_id: 0,
-        sys_flag: 0,
-        born_timestamp: 7,
-        born_host: Host::new("10.1.2.3:4567".parse().unwrap()),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-    };
-    let content = Content {
-        flag: 0,
-        body: &vec![b'x'; body],
-        props: [b"", b"", b"", b""],
-        tags_code: 0,
-        count: 1,
-    };
     let mut guard = store.put().ok()?;
-    let done = guard.append(&message, &content).ok()?;
+    let done = testing::append(&mut guard, &topic, b"", &vec![b'x'; body]).ok()?;
     guard.write().ok()?;
     Some(done.end())
 }

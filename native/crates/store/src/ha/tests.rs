@@ -3,9 +3,8 @@
 use super::channel_tests::{doorman, toy};
 use super::frame::Header;
 use super::*;
-use crate::{Content, FlushMode, Message, Outcome, Store, StoreConfig, StoreError};
+use crate::{FlushMode, Outcome, Store, StoreConfig, StoreError, testing};
 use proptest::prelude::*;
-use pyrmq_format::host::Host;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -45,24 +44,8 @@ fn slave_at(dir: &Path) -> Arc<Store> {
 
 pub(super) fn send(store: &Store, body: usize) -> Result<u64, StoreError> {
     let topic = store.topics().topic(b"T").unwrap();
-    let message = Message {
-        topic: &topic,
-        queue_id: 0,
-        sys_flag: 0,
-        born_timestamp: 7,
-        born_host: Host::new("10.1.2.3:4567".parse().unwrap()),
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-    };
-    let content = Content {
-        flag: 0,
-        body: &vec![b'x'; body],
-        props: [b"", b"", b"", b""],
-        tags_code: 0,
-        count: 1,
-    };
     let mut guard = store.put()?;
-    let done = guard.append(&message, &content)?;
+    let done = testing::append(&mut guard, &topic, b"", &vec![b'x'; body])?;
     guard.write()?;
     Ok(done.end())
 }
