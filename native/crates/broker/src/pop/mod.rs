@@ -12,7 +12,7 @@ mod recode;
 mod records;
 mod take;
 
-pub use acks::Change;
+pub use acks::{Change, Changed};
 pub use claim::Claim;
 pub use take::{Ask, CheckPointOf, Taken};
 
