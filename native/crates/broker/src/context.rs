@@ -1,6 +1,7 @@
 //! What all requests to one broker have in common.
 
 use super::pull_grants::PullGrants;
+use crate::pop::Pops;
 use crate::txn::Transactions;
 use pyrmq_format::properties;
 use pyrmq_store::Store;
@@ -17,6 +18,8 @@ pub struct Broker {
     /// Counts the requests that leave the queue to the broker.
     pub(super) spread: AtomicU32,
     pub(super) pulls: Arc<PullGrants>,
+    /// None: what consumers say of popped messages is the broker's in Python.
+    pops: Option<Arc<Pops>>,
 }
 
 impl Broker {
@@ -38,6 +41,7 @@ impl Broker {
             suffix,
             spread: AtomicU32::new(0),
             pulls: Arc::default(),
+            pops: None,
         }
     }
 
@@ -45,6 +49,16 @@ impl Broker {
     pub fn with_pulls(mut self, pulls: Arc<PullGrants>) -> Self {
         self.pulls = pulls;
         self
+    }
+
+    /// Stores what consumers say of popped messages as `pops` does.
+    pub fn with_pops(mut self, pops: Arc<Pops>) -> Self {
+        self.pops = Some(pops);
+        self
+    }
+
+    pub fn pops(&self) -> Option<&Pops> {
+        self.pops.as_deref()
     }
 
     pub fn pulls(&self) -> &Arc<PullGrants> {
