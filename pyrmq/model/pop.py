@@ -78,13 +78,14 @@ class ExtraInfo:
 
     @classmethod
     def parse(cls, text: str) -> ExtraInfo:
-        """ProtocolError for what is no handle."""
+        """ProtocolError for what is no handle. RocketMQ's proxies put more fields behind the eight,
+        which brokers do not read."""
         fields = text.split(" ") if len(text) <= MAX_HANDLE else []
-        if len(fields) != 8:
+        if len(fields) < 8:
             raise ProtocolError(
                 f"a handle has eight fields with blanks between them: {text[:64]!r}"
             )
-        start, pop_time, invisible, revive, retry, broker, queue, offset = fields
+        start, pop_time, invisible, revive, retry, broker, queue, offset = fields[:8]
         if retry not in (NORMAL, RETRY_V1, RETRY_V2):
             raise ProtocolError(f"the retry field of a handle is 0, 1 or 2: {retry[:32]!r}")
         return cls(
