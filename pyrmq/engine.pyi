@@ -430,6 +430,142 @@ class Delays:
     def has_room(self, returned: Returned, topic: str, level: int) -> bool: ...
     def send_back(self, returned: Returned, topic: str, queue_id: int, level: int) -> int: ...
 
+class Popped:
+    """What a pop or a read of one queue gave.
+
+    `status` as in GetResult. `slices`: the records, in order. A message of a retry topic that is
+    given under its original topic is a copy (`bytes`). `offsets`: the queue offset of each record.
+    `start_offset`: the offset of the check point (the first field of the handles).
+    `next_offset`: where the next pop of this queue begins, also if nothing matched (status 1, 2 or
+    3) or the offset was wrong (4, 6): commit it for the group. `rest`: how many messages of the
+    queue are behind it. `log_end`: the check point counts once the log is confirmed up to here; 0
+    without one."""
+
+    status: int
+    start_offset: int
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    rest: int
+    count: int
+    nbytes: int
+    slices: list[Slice | bytes]
+    offsets: list[int]
+    log_end: int
+
+@final
+class Pops:
+    """Pops, acknowledgements and changes of invisible time. All of them are stored as timer
+    messages for the revive topic of `cluster`. Thread-safe; all times in ms.
+
+    `store` is `Store.native`. Times of popped messages are bounded: see `max_invisible_time`.
+    Raises MessageIllegalError (13) for a handle that this broker cannot have given: another
+    broker's name, a revive queue beyond `revive_queues`, negative numbers, a pop time in the
+    future, or more than `max_invisible_time`."""
+
+    def __new__(
+        cls,
+        store: NativeStore,
+        *,
+        cluster: str,
+        broker_name: str,
+        revive_queues: int = 8,
+        precision: int = 1000,
+        max_invisible_time: int = ...,
+    ) -> Self: ...
+    @property
+    def revive_topic(self) -> str: ...
+    def pop(
+        self,
+        topic: str,
+        queue_id: int,
+        group: str,
+        offset: int,
+        max_count: int = 32,
+        *,
+        pop_time: int,
+        invisible_time: int,
+        revive_queue: int,
+        max_bytes: int = ...,
+        tags: Buffer | None = None,
+        sql: SqlFilter | None = None,
+        original_topic: str | None = None,
+        wait: bool = True,
+    ) -> Popped | None:
+        """Pops from one queue and appends the check point. `topic` is the topic of the queue, which
+        may be a retry topic. With `original_topic` its messages are given under that topic, with
+        the property POP_CK. None: the disk would have to be waited for, and `wait` is False;
+        nothing was appended then.
+
+        Whoever calls it has the lock of this queue and group, and commits `next_offset`. That
+        offset may be kept on disk once the log is durable up to `log_end`, no sooner."""
+
+    def read(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int = 32,
+        *,
+        max_bytes: int = ...,
+        tags: Buffer | None = None,
+        sql: SqlFilter | None = None,
+        wait: bool = True,
+    ) -> Popped | None:
+        """The same without a check point: for PEEK_MESSAGE and for orderly pops."""
+
+    def ack(
+        self,
+        topic: str,
+        queue_id: int,
+        group: str,
+        offsets: Sequence[int],
+        *,
+        start_offset: int,
+        pop_time: int,
+        invisible_time: int,
+        revive_queue: int,
+        broker_name: str | None = None,
+    ) -> int:
+        """Acknowledges messages of one check point, in one record. Returns what the log has to be
+        confirmed up to."""
+
+    def ack_bits(
+        self,
+        topic: str,
+        queue_id: int,
+        group: str,
+        bits: bytes,
+        *,
+        start_offset: int,
+        pop_time: int,
+        invisible_time: int,
+        revive_queue: int,
+        broker_name: str | None = None,
+    ) -> tuple[int, int]:
+        """The same for an entry of BATCH_ACK_MESSAGE: bit n of `bits` (Java's BitSet, lowest bit
+        first) stands for `start_offset` + n. Bits outside of the queue are left out. Returns what
+        has to be confirmed (0: nothing), and how many were acknowledged."""
+
+    def change_invisible_time(
+        self,
+        topic: str,
+        queue_id: int,
+        group: str,
+        offset: int,
+        *,
+        start_offset: int,
+        pop_time: int,
+        invisible_time: int,
+        revive_queue: int,
+        now: int,
+        new_invisible_time: int,
+        broker_name: str | None = None,
+    ) -> int:
+        """Makes one message invisible for `new_invisible_time` from `now` on. Appends a check point
+        for it and then the ack of the old one, together. The new handle has the pop time `now` and
+        `offset` as its start offset. Returns what has to be confirmed."""
+
 @final
 class HaMaster:
     def __new__(
