@@ -16,6 +16,7 @@ pub mod json;
 pub mod names;
 #[cfg(test)]
 mod page_end;
+pub mod pop;
 pub mod properties;
 pub mod queue_ext;
 pub mod record;
