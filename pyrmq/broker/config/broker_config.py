@@ -3,7 +3,7 @@
 Each field is the row of its key: type, default, bounds, checks and documentation are said here and
 nowhere else; docs/configuration.md is written from it. The keys of the store stand here: its files,
 the index, retention, durability and limits; those of what the broker serves, and of replication, in
-`service`, of timer messages in `timers`. OTHER_KEYS has RocketMQ's keys without a field.
+`service`, of timer messages in `timers`, of POP in `pop_keys`. OTHER_KEYS has RocketMQ's keys without a field.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyrmq.auth.settings import OTHER_ACCESS_KEYS, AccessKeys
-from pyrmq.broker.config.timers import OTHER_TIMER_KEYS, TimerConfig
+from pyrmq.broker.config.pop_keys import OTHER_POP_KEYS, PopConfig
+from pyrmq.broker.config.timers import OTHER_TIMER_KEYS
 from pyrmq.config import table
 from pyrmq.config.table import (
     FOLDERS,
@@ -44,7 +45,7 @@ def _hours(text: str) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreConfig(TimerConfig):
+class StoreConfig(PopConfig):
     """The part of BrokerConfig about the store; times are ms, sizes bytes."""
 
     store_path_root_dir: Path = key(  # noqa: RUF009
@@ -235,7 +236,6 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey | RenamedKey, ...] = (
     FixedKey("fetchNamesrvAddrByAddressServer", ("false",)),
     FixedKey("fetchNameSrvAddrByDnsLookup", ("false",)),
     FixedKey("coldDataFlowControlEnable", ("false",)),
-    FixedKey("defaultMessageRequestMode", ("PULL",)),
     FixedKey("metricsExporterType", ("DISABLE",)),
     UnusedKey("destroyMapedFileIntervalForcibly", _DELETING),
     UnusedKey("redeleteHangedFileInterval", _DELETING),
@@ -268,6 +268,7 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey | RenamedKey, ...] = (
     UnusedKey("serverSelectorThreads", _THREADS),
     UnusedKey("transferMsgByHeap", "bodies always go from the mapped log to the socket"),
     *OTHER_TIMER_KEYS,
+    *OTHER_POP_KEYS,
     FixedKey("filterSupportRetry", ("false",)),
     UnusedKey("lockInStrictMode", "a broker without replicas is a majority by itself"),
     UnusedKey(
