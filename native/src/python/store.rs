@@ -514,10 +514,10 @@ impl Store {
 }
 
 /// Pointer to a segment, address in it, bytes.
-type Exported = (usize, usize, usize);
+pub type Exported = (usize, usize, usize);
 
 /// Exports a part of a file; `chunk_release` of the C table takes it back.
-fn export(chunk: Chunk) -> Exported {
+pub fn export(chunk: Chunk) -> Exported {
     let address = chunk
         .segment
         .bytes(chunk.at, chunk.len)
