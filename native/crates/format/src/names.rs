@@ -9,6 +9,8 @@ pub const MAX_LONG_TOPIC: usize = 255;
 /// The topic of half messages, and that of the op records that end them. [TopicValidator]
 pub const HALF_TOPIC: &[u8] = b"RMQ_SYS_TRANS_HALF_TOPIC";
 pub const OP_TOPIC: &[u8] = b"RMQ_SYS_TRANS_OP_HALF_TOPIC";
+/// The topic of timer messages, which wait there for their time. [TimerMessageStore]
+pub const TIMER_TOPIC: &[u8] = b"rmq_sys_wheel_timer";
 /// Where transactions go that nobody answered for.
 pub const CHECK_MAX_TOPIC: &[u8] = b"TRANS_CHECK_MAX_TIME_TOPIC";
 pub const RETRY_PREFIX: &[u8] = b"%RETRY%";
@@ -16,7 +18,14 @@ pub const DLQ_PREFIX: &[u8] = b"%DLQ%";
 
 /// Topics in which the broker keeps what it has still to decide about or to deliver.
 pub fn is_brokers_own(topic: &[u8]) -> bool {
-    [HALF_TOPIC, OP_TOPIC, CHECK_MAX_TOPIC, SCHEDULE_TOPIC].contains(&topic)
+    [
+        HALF_TOPIC,
+        OP_TOPIC,
+        CHECK_MAX_TOPIC,
+        SCHEDULE_TOPIC,
+        TIMER_TOPIC,
+    ]
+    .contains(&topic)
 }
 
 /// 20-digit zero-padded decimal of a file's first offset.
