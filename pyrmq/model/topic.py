@@ -20,6 +20,16 @@ MAX_QUEUES = 65_536
 """Most queues of one kind that a topic may have here."""
 
 
+def type_conflict(topic: str, sent: str) -> str | None:
+    """Why a topic of one type takes no message of another, None where it does.
+    [DefaultTopicMessageTypeValidator]"""
+    if topic in ("MIXED", sent):
+        return None
+    return (
+        f"TopicMessageType validate failed, the expected type is {topic}, but actual type is {sent}"
+    )
+
+
 def as_int(value: Any, default: int) -> int:
     """An int from JSON, `default` for what is none."""
     if isinstance(value, bool) or not isinstance(value, int | str):

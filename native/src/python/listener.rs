@@ -6,8 +6,8 @@ use super::store::Store;
 use super::tls::TlsContext;
 use super::transactions::Transactions;
 use pyo3::prelude::*;
-use pyrmq_broker::{Broker, TimerSends};
 use pyrmq_broker::wire::{Budget, Context};
+use pyrmq_broker::{Broker, TimerSends};
 use std::sync::Arc;
 
 /// Bytes of the unfinished frames of all connections.

@@ -164,9 +164,7 @@ class SendProcessor:
             raise MessageIllegalError("a batch cannot be delayed")
         if half and (delayed or timers):
             name = DELAY if delayed else min(timers)
-            raise MessageIllegalError(
-                f"property {name}: a half message cannot be delayed (RocketMQ's brokers lose such halves)"
-            )
+            raise MessageIllegalError(f"property {name}: a half message cannot be delayed")
 
     def _send_back(
         self, connection: Connection, command: Command, topic: str, properties: dict[str, str]

@@ -328,8 +328,7 @@ class TopicTable(PersistentTable):
         return self.topics.pop(topic)
 
     def configure(self, config: BrokerConfig) -> None:
-        """How many topics there may be has changed, whether the broker takes messages, or whether it
-        looks at their types."""
+        """How many topics there may be has changed, or what the broker takes."""
         before, self._config = self._config, config
         writable = _is_writable(config)
         checks = config.enable_topic_message_type_check != before.enable_topic_message_type_check

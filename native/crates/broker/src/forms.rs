@@ -9,11 +9,10 @@ use super::facts::{Facts, is_brokers, is_timer_only};
 use super::plan::{Form, Plan, is_dead};
 use super::request::{Decision, Refusal, Scratch, SendRequest};
 use super::room;
-use super::timer_sends;
 use crate::txn::{Fields, MAX_GROUP, Transactions, is_half_only};
 use pyrmq_format::record::sys_flag;
 use pyrmq_format::unique_key;
-use pyrmq_format::{delay, get_i16, get_i32, java, names, properties};
+use pyrmq_format::{delay, get_i16, get_i32, java, names, properties, timer};
 use pyrmq_store::{Appended, Content, Message, PutGuard, Topic};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -166,8 +165,8 @@ impl Broker {
         let own = own_properties(rq, facts);
         self.add_key(rq, facts, scratch);
         let name = whole.topic.name();
-        timer_sends::push_place(&mut scratch.added, out_ms, name, whole.queue_id);
-        let timers = self.store.topics().topic(names::TIMER_TOPIC)?;
+        timer::push_place(&mut scratch.added, out_ms, name, whole.queue_id);
+        let timers = self.store.topics().topic(timer::TIMER_TOPIC)?;
         let record = Record {
             topic: &timers,
             queue_id: 0,

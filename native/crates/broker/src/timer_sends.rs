@@ -7,7 +7,8 @@ use super::facts::{Asked, Facts, Unit};
 use super::plan::Form;
 use super::request::Refusal;
 use pyrmq_format::names::RETRY_PREFIX;
-use pyrmq_format::{parse_i64, properties, recall};
+use pyrmq_format::timer::out_time;
+use pyrmq_format::{parse_i64, recall};
 use pyrmq_store::now_ms;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -139,22 +140,6 @@ fn deliver_time(asked: Asked<'_>, now: i64) -> Option<i64> {
         Unit::DelayMs => number.saturating_add(now),
         Unit::DeliverMs => number,
     })
-}
-
-/// TIMER_OUT_MS: the slot that ends at or before the time, which is delivered when it is over.
-fn out_time(deliver_ms: i64, precision_ms: i64) -> i64 {
-    let slot = deliver_ms - deliver_ms.rem_euclid(precision_ms);
-    match slot == deliver_ms {
-        true => slot - precision_ms,
-        false => slot,
-    }
-}
-
-/// Adds what a timer message says of itself: its time, and the topic and queue that it belongs to.
-pub(super) fn push_place(props: &mut Vec<u8>, out_ms: i64, topic: &[u8], queue_id: u32) {
-    properties::push_number(props, b"TIMER_OUT_MS", out_ms);
-    properties::push(props, b"REAL_TOPIC", topic);
-    properties::push_number(props, b"REAL_QID", queue_id as i64);
 }
 
 #[cfg(test)]

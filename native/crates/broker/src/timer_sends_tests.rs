@@ -2,7 +2,8 @@ use super::*;
 use crate::testing::*;
 use crate::{Decision, SendRequest};
 use pyrmq_format::message_type::MessageType;
-use pyrmq_format::names::TIMER_TOPIC;
+use pyrmq_format::properties;
+use pyrmq_format::timer::TIMER_TOPIC;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 

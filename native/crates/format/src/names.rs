@@ -1,6 +1,7 @@
 //! File names and topic names: what may become a path, and how.
 
 use super::delay::SCHEDULE_TOPIC;
+use super::timer::TIMER_TOPIC;
 use std::path::Path;
 
 /// Longest topic a client may send to; `%RETRY%` and `%DLQ%` topics may have 255.
@@ -9,8 +10,6 @@ pub const MAX_LONG_TOPIC: usize = 255;
 /// The topic of half messages, and that of the op records that end them. [TopicValidator]
 pub const HALF_TOPIC: &[u8] = b"RMQ_SYS_TRANS_HALF_TOPIC";
 pub const OP_TOPIC: &[u8] = b"RMQ_SYS_TRANS_OP_HALF_TOPIC";
-/// The topic of timer messages, which wait there for their time. [TimerMessageStore]
-pub const TIMER_TOPIC: &[u8] = b"rmq_sys_wheel_timer";
 /// Where transactions go that nobody answered for.
 pub const CHECK_MAX_TOPIC: &[u8] = b"TRANS_CHECK_MAX_TIME_TOPIC";
 pub const RETRY_PREFIX: &[u8] = b"%RETRY%";
