@@ -342,6 +342,10 @@ class Listener:
         region: str = ...,
         cluster: str = ...,
         trace_on: bool = ...,
+        broker_name: str = ...,
+        timer_precision_ms: int | None = ...,
+        timer_max_delay_ms: int = ...,
+        timer_congested: int = ...,
         partial_limit: int = ...,
     ) -> Self: ...
     def partial_bytes(self) -> int: ...
@@ -702,6 +706,7 @@ class NativeStore:
         multi_tag: bool = False,
         sendable: bool = True,
         batch: bool = False,
+        message_type: str | None = None,
     ) -> None: ...
     def set_expressions(
         self,

@@ -1,5 +1,5 @@
-"""The keys of timer messages, of their recall, and of message types. [MessageStoreConfig, BrokerConfig,
-ProxyConfig]"""
+"""The keys of timer messages, of their recall, and of message types.
+[MessageStoreConfig, BrokerConfig, ProxyConfig]"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _precision(ms: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TimerConfig(ServiceConfig):
-    """The part of BrokerConfig about timer messages; times are ms where a name does not say more."""
+    """The part of BrokerConfig about timer messages."""
 
     timer_wheel_enable: bool = key(
         True,
@@ -47,7 +47,7 @@ class TimerConfig(ServiceConfig):
     )
     timer_roll_window_slot: int = key(
         2 * 86_400,
-        "A message with more slots (of timerPrecisionMs) to its time is set again on the way there.",
+        "A message with more slots (of timerPrecisionMs) to its time is set anew on the way.",
         low=2,
         high=MOST_SLOTS,
     )
@@ -75,7 +75,7 @@ class TimerConfig(ServiceConfig):
     )
     append_topic_for_timer_delete_key: bool = key(
         False,
-        "Whether a recall names its message as topic+key (as RocketMQ up to 5.4 does), not by the key "
+        "Whether a recall names its message by topic+key, as RocketMQ up to 5.4 does, or by key "
         "alone. This broker reads both.",
         live=True,
     )
