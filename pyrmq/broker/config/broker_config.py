@@ -3,7 +3,8 @@
 Each field is the row of its key: type, default, bounds, checks and documentation are said here and
 nowhere else; docs/configuration.md is written from it. The keys of the store stand here: its files,
 the index, retention, durability and limits; those of what the broker serves, and of replication, in
-`service`, of timer messages in `timers`, of POP in `pop_keys`. OTHER_KEYS has RocketMQ's keys without a field.
+`service`, of timer messages in `timers`, of POP in `pop_keys`. OTHER_KEYS has RocketMQ's keys
+without a field.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""POP consumption: what is popped from which queue, what waits for messages, who gets which queues."""
+"""POP consumption: which queues are popped, what waits for messages, who gets which queues."""

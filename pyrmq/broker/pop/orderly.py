@@ -53,9 +53,7 @@ class OrderlyPops:
             self._visible(*key)
         return True
 
-    def change(
-        self, key: QueueOfGroup, offset: int, pop_time: int, visible_at: int
-    ) -> bool:
+    def change(self, key: QueueOfGroup, offset: int, pop_time: int, visible_at: int) -> bool:
         """A message becomes visible at another time; False if it is done, or of another pop."""
         committed = self._offsets.query(*key)
         if committed is None or offset < committed:
@@ -77,5 +75,3 @@ class OrderlyPops:
             wait = math.inf if at is None else max(at - now_ms(), 1) / 1000
             with trio.move_on_after(min(wait, 5.0)):
                 await self._news.wait()
-
-

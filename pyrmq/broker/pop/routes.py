@@ -1,5 +1,5 @@
-"""Where the queues of topics are, for the queues that the broker assigns: name servers say it, at most
-every half minute for a topic. [TopicRouteInfoManager]"""
+"""Where the queues of topics are, for the queues that the broker assigns: name servers say it, at
+most every half minute for a topic. [TopicRouteInfoManager]"""
 
 from __future__ import annotations
 

@@ -94,8 +94,8 @@ class _Mine:
 
 
 class Waits:
-    """`queues(topic)`: how many queues a topic is read from, None if it is not there. `answer` sends
-    an answer. `limits`: how many may wait in one line, and in all."""
+    """`queues(topic)`: how many queues a topic is read from, None if it is not there. `answer`
+    sends an answer. `limits`: how many may wait in one line, and in all."""
 
     def __init__(
         self,

@@ -167,8 +167,8 @@ class Assignments:
 def assigned(
     queues: Sequence[MessageQueue], ids: Sequence[str], own: str, strategy: str, mode: Mode
 ) -> list[MessageQueue] | None:
-    """The queues of one member, each once. None for a strategy that is not known. Queues and ids are
-    sorted."""
+    """The queues of one member, each once. None for a strategy that is not known. Queues and ids
+    are sorted."""
     allocate = STRATEGIES.get(strategy)
     if allocate is None:
         return None

@@ -93,17 +93,19 @@ class AckProcessor:
         if ack.revive_queue == pop.ORDERLY:
             self._done(key, sum(self._orderly.ack(key, o, ack.pop_time) for o in offsets))
             return 0
-        end = self._pops.ack(
-            topic,
-            ack.queue_id,
-            ack.group,
-            offsets,
-            start_offset=ack.start,
-            pop_time=ack.pop_time,
-            invisible_time=ack.invisible_time,
-            revive_queue=ack.revive_queue,
-            broker_name=broker_name,
-        )
+        end = 0
+        for at in range(0, len(offsets), pop.MAX_POP):
+            end = self._pops.ack(
+                topic,
+                ack.queue_id,
+                ack.group,
+                offsets[at : at + pop.MAX_POP],
+                start_offset=ack.start,
+                pop_time=ack.pop_time,
+                invisible_time=ack.invisible_time,
+                revive_queue=ack.revive_queue,
+                broker_name=broker_name,
+            )
         self._done(key, len(offsets))
         return end
 
@@ -124,7 +126,7 @@ class AckProcessor:
                     "reviveQid": handle.revive_queue,
                 }
             )
-        end = self._pops.change_invisible_time(
+        end, pop_time = self._pops.change_invisible_time(
             topic,
             queue_id,
             group,
@@ -140,7 +142,7 @@ class AckProcessor:
         return WhenConfirmed(
             Response(
                 ext={
-                    "popTime": now,
+                    "popTime": pop_time,
                     "invisibleTime": invisible,
                     "reviveQid": handle.revive_queue,
                 }

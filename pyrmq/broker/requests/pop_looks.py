@@ -63,7 +63,7 @@ class Looks:
     async def _peek(self, reader: Reader, count: int) -> Response:
         slices: list[bytes | Slice] = []
         rest = 0
-        topic, group = reader.names
+        group = reader.group.name
         for place in self._places(reader):
             start = self._popping.start_of(place, group, MIN)
             backlog = self._popping.backlog(place, group, MIN)

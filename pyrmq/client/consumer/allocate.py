@@ -2,7 +2,8 @@
 
 Each strategy takes all queues and all client ids, both sorted, and the own client id, and returns
 the own queues. Every member computes the same split from the same lists.
-`average` and `average_by_circle` stand in `pyrmq.model.allocate`: brokers assign queues by them too.
+`average` and `average_by_circle` stand in `pyrmq.model.allocate`: brokers assign queues by them
+too.
 [AllocateMessageQueueByConfig, AllocateMessageQueueConsistentHash, ConsistentHashRouter,
 AllocateMessageQueueByMachineRoom, AllocateMachineRoomNearby]
 """

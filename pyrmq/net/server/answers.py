@@ -105,8 +105,8 @@ class InTurns:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """`keep` gets whom the answer is for. It answers now or later, with `RemotingServer.answer`, and
-    bounds what it keeps."""
+    """`keep` gets whom the answer is for. It answers now or later, with `RemotingServer.answer`,
+    and bounds what it keeps."""
 
     keep: Callable[[Connection, ReplyTo], None]
 
