@@ -21,6 +21,7 @@ from tests.support.popping import (
     ack_command,
     pop,
 )
+from tests.support.records import Record
 from tests.support.wire import Command
 
 GROUP = "CG_pop"
@@ -62,7 +63,9 @@ def batch_of(messages: list[PoppedMessage], topic: str) -> BatchAck:
 
 def revive_records(client: Client) -> list[tuple[str, dict[str, object]]]:
     """Tag and body of the records about POP that wait in the log."""
-    records = client.pull("rmq_sys_wheel_timer", 0, 0).records
+    records: list[Record] = []
+    while (found := client.pull("rmq_sys_wheel_timer", 0, len(records))).records:
+        records += found.records
     return [(r.properties["TAGS"], json.loads(r.body)) for r in records if r.body[:1] == b"{"]
 
 
