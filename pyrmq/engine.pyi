@@ -549,12 +549,14 @@ class Pops:
         revive_queue: int,
         now: int,
         new_invisible_time: int,
+        suspend: bool = False,
         broker_name: str | None = None,
     ) -> tuple[int, int]:
         """Makes one message invisible for `new_invisible_time` from `now` on. Appends a check point
         for it and then the ack of the old one, together. Returns what has to be confirmed, and the
         pop time of the new handle, whose start offset is `offset`. The pop time is `now`, or later
-        than the old one's: two handles of a message never have the same."""
+        than the old one's: two handles of a message never have the same. `suspend`: the message
+        comes back without a count of one more consumption."""
 
 @final
 class Timers:
