@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -34,14 +33,17 @@ def _body(**values: Any) -> bytes:
     return json.dumps(values).encode()
 
 
-SOON = int(time.time() * 1000) + 3_600_000
+LONGEST_DELAY = 100 * 365 * 86_400
+"""Seconds: the longest that a broker may allow, so that a time is to come that no clock makes."""
+TO_COME = "4102444800001"
+"""In the year 2100."""
 
 
 def _handle(
     version: str = "v1",
     topic: str = TOPIC,
     broker: str = "broker-a",
-    time: str = str(SOON),
+    time: str = TO_COME,
     key: str = "K",
     words: int = 5,
 ) -> str:
@@ -81,7 +83,7 @@ _SEND = Row(
               "rmq_sys_wheel_timer": 16},
         "e": {"4": 29, "2147483647": 29},
         "i": {"DELAY\x01soon\x02": 13, "DELAY\x0199999999999999999999\x02": 13,
-              "TIMER_DELAY_MS\x01soon\x02": 13, "TIMER_DELAY_SEC\x01259201\x02": 13,
+              "TIMER_DELAY_MS\x01soon\x02": 13, "TIMER_DELAY_SEC\x013153600001\x02": 13,
               "TIMER_DELIVER_MS\x01" + MOST + "\x02": 13,
               "TIMER_DELIVER_MS\x010\x02TIMER_DEL_UNIQKEY\x01k\x02": 13, "INNER_NUM\x013\x02": 13,
               "k\x01" + "v" * 40_000: 13},
@@ -451,7 +453,7 @@ ROWS: dict[int, Row] = {
                 _handle(broker="broker-b"): 604, _handle(key="k\x02REAL_TOPIC\x01T"): 604,
                 _handle(key="k" * 40_000): 604, _handle(time="soon"): 604, _handle(time="-1"): 604,
                 _handle(time="0"): 604, _handle(time="1700000000000"): 604, _handle(time=MOST): 604,
-                _handle(time="9" * 30): 604, _handle(time=str(SOON + 73 * 3_600_000)): 604,
+                _handle(time="9" * 30): 604, _handle(time="9102444800001"): 604,
             },
         },
         unknown={"topic": 17},
