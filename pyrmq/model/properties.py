@@ -19,6 +19,15 @@ TIMER_PROPERTIES = frozenset(
     {"TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_DEL_UNIQKEY"}
 )
 """Each makes a timer message, or ends one. [MessageConst]"""
+SETS_TIMER = frozenset({"TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"})
+"""Each says when a message is to be delivered."""
+TIMER_DEL_UNIQKEY = "TIMER_DEL_UNIQKEY"
+TIMER_OUT_MS = "TIMER_OUT_MS"
+"""When a timer message is due, by the broker: it was one before."""
+REAL_TOPIC = "REAL_TOPIC"
+REAL_QID = "REAL_QID"
+PRODUCER_GROUP = "PGROUP"
+BORN_TIMESTAMP = "BORN_TIMESTAMP"
 TIMER_DELAY_MS = "TIMER_DELAY_MS"
 TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
 PRIORITY = "_SYS_MSG_PRIORITY_"
