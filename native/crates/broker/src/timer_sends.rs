@@ -9,7 +9,6 @@ use super::request::Refusal;
 use pyrmq_format::names::RETRY_PREFIX;
 use pyrmq_format::timer::out_time;
 use pyrmq_format::{parse_i64, recall};
-use pyrmq_store::now_ms;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What a broker says of the timer messages that are sent to it.
@@ -44,7 +43,7 @@ impl Broker {
             let text = "accurate timer message is not enabled, timerWheelEnable is false";
             return Err(Refusal::new(codes::SYSTEM_ERROR, text));
         };
-        let now = now_ms();
+        let now = self.store.now_ms();
         let Some(deliver_ms) = deliver_time(asked, now) else {
             return Err(sends.not_a_number(asked));
         };
