@@ -21,6 +21,7 @@ pub mod properties;
 pub mod queue_ext;
 pub mod record;
 pub mod sys_flag;
+pub mod timer;
 pub mod unique_key;
 
 /// Most bytes of a frame of the remoting protocol, with its length field. [NettyDecoder]
