@@ -17,6 +17,7 @@ pub mod facts;
 mod forms;
 mod keyring;
 mod plan;
+pub mod pop;
 mod pull;
 mod pull_grants;
 mod request;

@@ -1,0 +1,74 @@
+//! Acknowledging what was popped, and changing how long it is invisible.
+
+use super::{Claim, Pops};
+use pyrmq_format::pop::{Ack, CheckPoint, Popped};
+use pyrmq_store::{PutGuard, Result};
+use std::borrow::Cow;
+
+/// A new invisible time for one message.
+#[derive(Clone, Copy, Debug)]
+pub struct Change {
+    /// Queue offset of the message.
+    pub offset: i64,
+    /// From when, ms: the pop time of the new check point.
+    pub now: i64,
+    /// ms
+    pub invisible_time: i64,
+}
+
+impl Pops {
+    /// Acknowledges messages of one check point, ascending by queue offset, in one record. Returns what
+    /// the log has to be confirmed up to.
+    pub fn ack(
+        &self,
+        guard: &mut PutGuard<'_>,
+        claim: &Claim<'_>,
+        offsets: &[i64],
+        now: i64,
+    ) -> Result<u64> {
+        let revive_queue = self.check(claim, now)?;
+        self.check_offsets(claim, offsets)?;
+        let ack = Ack {
+            popped: borrowed(&claim.popped),
+            offsets,
+        };
+        let done = self.append_ack(guard, &ack, claim.revive_time(), revive_queue)?;
+        Ok(done.end())
+    }
+
+    /// Sets a check point for one message, and acknowledges it for the old one: both are stored, the
+    /// check point first, so that the message comes back in any case. Returns what the log has to be
+    /// confirmed up to.
+    pub fn change(&self, guard: &mut PutGuard<'_>, claim: &Claim<'_>, to: Change) -> Result<u64> {
+        let revive_queue = self.check(claim, to.now)?;
+        self.check_offsets(claim, &[to.offset])?;
+        self.settings.check_invisible_time(to.invisible_time)?;
+        let ck = CheckPoint {
+            popped: Popped {
+                start_offset: to.offset,
+                pop_time: to.now,
+                ..borrowed(&claim.popped)
+            },
+            invisible_time: to.invisible_time,
+            diffs: &[0],
+            bits: 0,
+            revive_offset: 0,
+            put_again: None,
+        };
+        let ack = Ack {
+            popped: borrowed(&claim.popped),
+            offsets: &[to.offset],
+        };
+        self.append_both(guard, &ck, (&ack, claim.revive_time()), revive_queue)
+    }
+}
+
+/// The same without a copy of its names.
+pub(super) fn borrowed<'p>(popped: &'p Popped<'_>) -> Popped<'p> {
+    Popped {
+        topic: Cow::Borrowed(&popped.topic),
+        group: Cow::Borrowed(&popped.group),
+        broker_name: Cow::Borrowed(&popped.broker_name),
+        ..*popped
+    }
+}
