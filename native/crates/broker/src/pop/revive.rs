@@ -20,8 +20,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Records of a queue that are read in a row.
-const READ: usize = 4096;
+/// What is done at a time.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    /// Check points of a queue in memory.
+    pub waiting: usize,
+    /// Records of a queue that are read in a row.
+    pub read: usize,
+}
+
+const LIMITS: Limits = Limits {
+    waiting: MAX_WAITING,
+    read: 4096,
+};
 /// Records that one call reads, about: whoever waits for the lock gets it in between.
 const READ_IN_CALL: usize = 1 << 17;
 /// Messages, and bytes of their bodies, that are appended under one hold of the put lock.
@@ -116,19 +127,20 @@ pub struct Reviver {
     lags: Mutex<Vec<Lag>>,
     /// A message that could not be stored so often is dropped. [skipWhenCKRePutReachMaxTimes]
     drops_after_last: bool,
+    limits: Limits,
 }
 
 impl Reviver {
     /// Goes on at the first places of the queues that are not dealt with; 0 for a queue without one.
     pub fn open(pops: Arc<Pops>, next: &[i64], drops_after_last: bool) -> Result<Reviver> {
-        Reviver::with_window(pops, next, drops_after_last, MAX_WAITING)
+        Reviver::with_limits(pops, next, drops_after_last, LIMITS)
     }
 
-    pub(super) fn with_window(
+    pub(super) fn with_limits(
         pops: Arc<Pops>,
         next: &[i64],
         drops_after_last: bool,
-        most: usize,
+        limits: Limits,
     ) -> Result<Reviver> {
         let store = pops.store();
         let topic = store.topics().topic(pops.revive_topic())?;
@@ -144,7 +156,7 @@ impl Reviver {
                      to {max}"
                 );
             }
-            let window = Window::new(place, most);
+            let window = Window::new(place, limits.waiting);
             all.push(Lane { id, queue, window });
         }
         let ends = all.iter().map(|lane| (&*lane.queue, lane.window.place()));
@@ -154,6 +166,7 @@ impl Reviver {
             lanes: Mutex::new(Lanes { all, before }),
             pops,
             drops_after_last,
+            limits,
         })
     }
 
@@ -233,7 +246,7 @@ impl Reviver {
         let end = store.visible_max(&lane.queue)?;
         lane.window.skip_to(lane.queue.min_offset().min(end));
         let mut scratch = Scratch::default();
-        for _ in 0..READ {
+        for _ in 0..self.limits.read {
             let place = lane.window.place();
             if place >= end {
                 return Ok(true);

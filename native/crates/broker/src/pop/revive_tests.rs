@@ -54,13 +54,13 @@ impl Rig {
         config.consume_queue_file_size = 20 * 256;
         config.index_enable = false;
         config.retention.interval = 0;
-        Rig::open(dir, config, &[], MAX_WAITING)
+        Rig::open(dir, config, &[], LIMITS)
     }
 
-    fn open(dir: tempfile::TempDir, config: StoreConfig, next: &[i64], most: usize) -> Rig {
+    fn open(dir: tempfile::TempDir, config: StoreConfig, next: &[i64], limits: Limits) -> Rig {
         let store = Store::open(config.clone()).unwrap();
         let pops = Arc::new(Pops::new(store, settings()).unwrap());
-        let reviver = Reviver::with_window(pops, next, false, most).unwrap();
+        let reviver = Reviver::with_limits(pops, next, false, limits).unwrap();
         let _dir = dir;
         Rig {
             reviver,
@@ -70,13 +70,13 @@ impl Rig {
     }
 
     /// As another process finds the store after a kill now, with this progress kept.
-    fn killed(&self, next: &[i64], most: usize) -> Rig {
+    fn killed(&self, next: &[i64], limits: Limits) -> Rig {
         let dir = tempfile::tempdir().unwrap();
         let mut config = self.config.clone();
         config.root = dir.path().join("store");
         config.commit_log_dirs = vec![config.root.join("commitlog")];
         copy_store(&self.config.root, &config.root);
-        Rig::open(dir, config, next, most)
+        Rig::open(dir, config, next, limits)
     }
 
     fn store(&self) -> &Arc<Store> {
@@ -370,7 +370,7 @@ fn a_client_cannot_have_a_message_taken_for_a_revived_one() {
     rig.revive(Some(i64::MAX));
     // A record of another kind: its prepared offset is that of a message, not of a check point.
     rig.ck(0, 1, T0 + 1, &[0]);
-    let again = rig.killed(&[0, 0], MAX_WAITING);
+    let again = rig.killed(&[0, 0], LIMITS);
     let round = again.revive(Some(i64::MAX));
     assert_eq!((round.known, round.count()), (2, 1));
     assert_eq!(again.bodies(), ["m0", "m1", "m1"]);
@@ -414,7 +414,7 @@ proptest! {
     /// revived, any other is, once, never before its time, whatever is killed, in windows of any size.
     #[test]
     fn revived_once_if_not_acknowledged(
-        events in prop::collection::vec(event(), 1..80), most in 1usize..6
+        events in prop::collection::vec(event(), 1..80), waiting in 1usize..6, read in 1usize..6
     ) {
         let mut rig = Rig::new();
         let mut now = T0;
@@ -422,7 +422,8 @@ proptest! {
         // Timers that wait: (unit, number, what).
         let mut timers: Vec<(i64, usize, usize, Option<Vec<i64>>)> = Vec::new();
         let (mut made, mut kept, mut older) = (0, vec![0, 0], vec![0, 0]);
-        rig = rig.killed(&kept, most);
+        let limits = Limits { waiting, read };
+        rig = rig.killed(&kept, limits);
         let mut events = events;
         events.extend([Event::Pass(IT), Event::Revive, Event::Pass(IT), Event::Revive]);
         for event in events {
@@ -474,13 +475,13 @@ proptest! {
                         let round = rig.reviver.revive(now, Some(now - 1000), 3, &targets());
                         prop_assert!(round.error.is_none());
                         reached += 1;
-                        if !round.more || reached > 200 {
+                        if !round.more || reached > 2000 {
                             break;
                         }
                     }
                 }
                 Event::Kill => {
-                    rig = rig.killed(&older, most);
+                    rig = rig.killed(&older, limits);
                     kept = older.clone();
                 }
             }
