@@ -237,7 +237,7 @@ impl Reviver {
         let judged = lane.window.take_done();
         round.judged += judged;
         looked.and(appended)?;
-        Ok(judged > 0 || !all_read)
+        Ok(judged > 0 || !jobs.is_empty() || !all_read)
     }
 
     /// Reads records of one queue; whether it was read to its end.
