@@ -342,6 +342,10 @@ class Listener:
         region: str = ...,
         cluster: str = ...,
         trace_on: bool = ...,
+        broker_name: str = ...,
+        timer_precision_ms: int | None = ...,
+        timer_max_delay_ms: int = ...,
+        timer_congested: int = ...,
         partial_limit: int = ...,
     ) -> Self: ...
     def partial_bytes(self) -> int: ...
@@ -436,8 +440,9 @@ class Popped:
     `status` as in GetResult. `slices`: the records, in order. A message of a retry topic that is
     given under its original topic is a copy (`bytes`). `offsets`: the queue offset of each record.
     `start_offset`: the offset of the check point (the first field of the handles).
-    `next_offset`: where the next pop of this queue begins, also if nothing matched (status 1, 2 or
-    3) or the offset was wrong (4, 6): commit it for the group. `rest`: how many messages of the
+    `next_offset`: where the next pop of this queue begins, also if nothing matched or the offset
+    was wrong: commit it for the group in any case. A pop whose offset lies outside of the queue
+    goes on where the queue begins or ends. `rest`: how many messages of the
     queue are behind it. `log_end`: the check point counts once the log is confirmed up to here; 0
     without one."""
 
@@ -453,7 +458,6 @@ class Popped:
     offsets: list[int]
     log_end: int
 
-@final
 class Pops:
     """Pops, acknowledgements and changes of invisible time. All of them are stored as timer
     messages for the revive topic of `cluster`. Thread-safe; all times in ms.
@@ -463,8 +467,8 @@ class Pops:
     broker's name, a revive queue beyond `revive_queues`, negative numbers, a pop time in the
     future, or more than `max_invisible_time`."""
 
-    def __new__(
-        cls,
+    def __init__(
+        self,
         store: NativeStore,
         *,
         cluster: str,
@@ -472,9 +476,10 @@ class Pops:
         revive_queues: int = 8,
         precision: int = 1000,
         max_invisible_time: int = ...,
-    ) -> Self: ...
-    @property
-    def revive_topic(self) -> str: ...
+    ) -> None: ...
+    native: object
+    """For the Listener."""
+    revive_topic: str
     def pop(
         self,
         topic: str,
@@ -527,25 +532,9 @@ class Pops:
         revive_queue: int,
         broker_name: str | None = None,
     ) -> int:
-        """Acknowledges messages of one check point, in one record. Returns what the log has to be
-        confirmed up to."""
-
-    def ack_bits(
-        self,
-        topic: str,
-        queue_id: int,
-        group: str,
-        bits: bytes,
-        *,
-        start_offset: int,
-        pop_time: int,
-        invisible_time: int,
-        revive_queue: int,
-        broker_name: str | None = None,
-    ) -> tuple[int, int]:
-        """The same for an entry of BATCH_ACK_MESSAGE: bit n of `bits` (Java's BitSet, lowest bit
-        first) stands for `start_offset` + n. Bits outside of the queue are left out. Returns what
-        has to be confirmed (0: nothing), and how many were acknowledged."""
+        """Acknowledges messages of one check point, in one record: 1 to 32 ascending queue offsets,
+        none before `start_offset`. Whether the queue has them is the caller's to check. Returns
+        what the log has to be confirmed up to."""
 
     def change_invisible_time(
         self,
@@ -561,10 +550,11 @@ class Pops:
         now: int,
         new_invisible_time: int,
         broker_name: str | None = None,
-    ) -> int:
+    ) -> tuple[int, int]:
         """Makes one message invisible for `new_invisible_time` from `now` on. Appends a check point
-        for it and then the ack of the old one, together. The new handle has the pop time `now` and
-        `offset` as its start offset. Returns what has to be confirmed."""
+        for it and then the ack of the old one, together. Returns what has to be confirmed, and the
+        pop time of the new handle, whose start offset is `offset`. The pop time is `now`, or later
+        than the old one's: two handles of a message never have the same."""
 
 @final
 class Timers:
@@ -716,6 +706,7 @@ class NativeStore:
         multi_tag: bool = False,
         sendable: bool = True,
         batch: bool = False,
+        message_type: str | None = None,
     ) -> None: ...
     def set_expressions(
         self,

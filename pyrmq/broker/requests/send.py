@@ -1,7 +1,7 @@
 """Sends that the engine leaves to the broker. [SendMessageProcessor]
 
-New messages: unknown topics, retry topics, and what this version refuses. Nothing is stored here;
-the answer is a decision, which the session acts on.
+New messages: unknown topics, retry topics, and halves that are refused. Nothing is stored here; the
+answer is a decision, which the session acts on.
 
 CONSUMER_SEND_MSG_BACK: a message that a consumer could not deal with goes to its group's retry
 topic after a delay, or to its dead-letter topic. [AbstractSendMessageProcessor.consumerSendMsgBack]
@@ -38,7 +38,7 @@ from pyrmq.errors import (
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX, check_topic, retry_topic
-from pyrmq.model.properties import DELAY, TIMER_PROPERTIES, decode_properties
+from pyrmq.model.properties import DELAY, SETS_TIMER, TIMER_OUT_MS, decode_properties
 from pyrmq.model.route import DEFAULT_QUEUES
 from pyrmq.model.topic import PERM_WRITE, TopicConfig
 from pyrmq.model.transaction import TRAN_MSG
@@ -159,15 +159,12 @@ class SendProcessor:
         delayed = is_delayed(properties)
         if delayed and _is_batch(command):
             raise MessageIllegalError("a batch cannot be delayed")
-        timers = TIMER_PROPERTIES & properties.keys()
+        timers = set() if TIMER_OUT_MS in properties else SETS_TIMER & properties.keys()
+        if timers and _is_batch(command):
+            raise MessageIllegalError("a batch cannot be delayed")
         if half and (delayed or timers):
-            name = next(iter(timers), DELAY)
+            name = DELAY if delayed else min(timers)
             raise MessageIllegalError(f"property {name}: a half message cannot be delayed")
-        if timers and not delayed:
-            raise MessageIllegalError(
-                f"property {next(iter(timers))}: timer messages are not supported by this version, "
-                "delay levels (property DELAY) are"
-            )
 
     def _send_back(
         self, connection: Connection, command: Command, topic: str, properties: dict[str, str]
@@ -183,7 +180,8 @@ class SendProcessor:
         dead = times > most or self._locks.any_live(name, trio.current_time())
         properties.pop(TRAN_MSG, None)  # a committed message that comes back is no half
         if dead:
-            properties.pop(DELAY, None)  # dead letters are not retried
+            properties.pop(DELAY, None)  # dead letters are not retried, and do not wait
+            properties = {name: v for name, v in properties.items() if name not in SETS_TIMER}
         self._refuse_special(command, properties)
         self._groups.require(name, connection)
         target = (

@@ -5,12 +5,21 @@ use pyrmq_format::pop::{Ack, CheckPoint, Popped};
 use pyrmq_store::{PutGuard, Result};
 use std::borrow::Cow;
 
+/// What a change led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// What the log has to be confirmed up to.
+    pub log_end: u64,
+    /// The pop time of the new check point, ms.
+    pub pop_time: i64,
+}
+
 /// A new invisible time for one message.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
     /// Queue offset of the message.
     pub offset: i64,
-    /// From when, ms: the pop time of the new check point.
+    /// From when, ms.
     pub now: i64,
     /// ms
     pub invisible_time: i64,
@@ -37,16 +46,22 @@ impl Pops {
     }
 
     /// Sets a check point for one message, and acknowledges it for the old one: both are stored, the
-    /// check point first, so that the message comes back in any case. Returns what the log has to be
-    /// confirmed up to.
-    pub fn change(&self, guard: &mut PutGuard<'_>, claim: &Claim<'_>, to: Change) -> Result<u64> {
+    /// check point first, so that the message comes back in any case.
+    pub fn change(
+        &self,
+        guard: &mut PutGuard<'_>,
+        claim: &Claim<'_>,
+        to: Change,
+    ) -> Result<Changed> {
         let revive_queue = self.check(claim, to.now)?;
         self.check_offsets(claim, &[to.offset])?;
         self.settings.check_invisible_time(to.invisible_time)?;
+        // Never that of the old one, which may be of this message too: its ack would be the new one's.
+        let pop_time = to.now.max(claim.popped.pop_time + 1);
         let ck = CheckPoint {
             popped: Popped {
                 start_offset: to.offset,
-                pop_time: to.now,
+                pop_time,
                 ..borrowed(&claim.popped)
             },
             invisible_time: to.invisible_time,
@@ -59,7 +74,9 @@ impl Pops {
             popped: borrowed(&claim.popped),
             offsets: &[to.offset],
         };
-        self.append_both(guard, &ck, (&ack, claim.revive_time()), revive_queue)
+        let due = claim.revive_time();
+        let log_end = self.append_both(guard, &ck, (&ack, due), revive_queue)?;
+        Ok(Changed { log_end, pop_time })
     }
 }
 

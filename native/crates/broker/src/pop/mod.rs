@@ -16,7 +16,7 @@ mod revive_before;
 mod revive_window;
 mod take;
 
-pub use acks::Change;
+pub use acks::{Change, Changed};
 pub use claim::Claim;
 pub use revive::{Lag, Progress, Reviver, Round, Target, Targets};
 pub use take::{Ask, CheckPointOf, Taken};

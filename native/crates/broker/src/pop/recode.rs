@@ -58,3 +58,7 @@ fn try_push(
     out[start..start + 4].copy_from_slice(&total.to_be_bytes());
     Some(())
 }
+
+#[cfg(test)]
+#[path = "recode_tests.rs"]
+mod tests;

@@ -115,7 +115,7 @@ impl Pops {
             learnt: None,
         };
         let mut starts = 1;
-        let got = loop {
+        let mut got = loop {
             let got = self.store.get(queue.as_deref(), &wanted)?;
             let moved = matches!(
                 got.status,
@@ -129,6 +129,12 @@ impl Pops {
             wanted.offset = got.next;
             starts += 1;
         };
+        if matches!(
+            got.status,
+            GetStatus::NoMessageInQueue | GetStatus::NoMatchedLogicQueue
+        ) {
+            got.next = wanted.offset; // nobody is sent back where nothing is
+        }
         let offsets = match &queue {
             Some(queue) => offsets_of(queue, wanted.offset, &got)?,
             None => Vec::new(),
