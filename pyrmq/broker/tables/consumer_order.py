@@ -243,8 +243,8 @@ class ConsumerOrder(PersistentTable):
         self._free_at.pop((*key, queue_id), None)
 
     def _touch(self, key: _Key, queue_id: int, batch: Batch) -> None:
-        """Marks a batch that has just changed. Rows say nothing of each other, so one in the file may
-        be a little newer than the others."""
+        """Marks a batch that has just changed. Rows say nothing of each other, so one in the file
+        may be a little newer than the others."""
         self._change(key)
         self._await(key, queue_id, batch)
 

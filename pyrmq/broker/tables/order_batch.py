@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import pairwise
 from typing import Any, Self
 
 from pyrmq.model.topic import as_int
@@ -149,9 +150,9 @@ def is_batch(offsets: Sequence[int]) -> bool:
     """Whether these can be the offsets of a batch: some, few enough, growing."""
     return (
         0 < len(offsets) <= MAX_MESSAGES
-        and 0 <= offsets[0]
+        and offsets[0] >= 0
         and offsets[-1] < _MAX
-        and all(a < b for a, b in zip(offsets, offsets[1:], strict=False))
+        and all(a < b for a, b in pairwise(offsets))
     )
 
 

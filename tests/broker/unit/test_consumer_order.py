@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -67,11 +68,11 @@ def test_file_of_rocketmq(path: Path) -> None:
     assert order.next_free() == T0 + 90_000
 
 
-async def test_written_as_rocketmq_writes_it(path: Path) -> None:
+def test_written_as_rocketmq_writes_it(path: Path) -> None:
     path.write_text(APACHE)
     order = ConsumerOrder(path)
     order.ack("orders", "billing", 0, 7, T0, 7)
-    await order.save_if_changed()
+    trio.run(order.save_if_changed)
     text = path.read_text()
     expected = APACHE.replace('"cm":2', '"cm":3')
     assert "".join(text.split()) == "".join(expected.split())
@@ -134,7 +135,8 @@ def test_settle(order: ConsumerOrder) -> None:
     record(order, [5, 6, 7])
     order.settle("T", "G", 0, 7)
     batch = order.batch("T", "G", 0)
-    assert batch is not None and batch.next_offset() == 7
+    assert batch is not None
+    assert batch.next_offset() == 7
     order.settle("T", "G", 0, 8)
     assert batch.state(T0) is State.DONE
 
@@ -144,19 +146,21 @@ def test_clear(order: ConsumerOrder) -> None:
     order.clear("T", "G", 0)
     order.clear("T", "G", 0)
     assert not order.is_blocked("T", "G", 0, T0)
-    assert order.count == 0 and order.next_free() is None
+    assert order.count == 0
+    assert order.next_free() is None
 
 
-async def test_clean(path: Path) -> None:
+def test_clean(path: Path) -> None:
     order = ConsumerOrder(path)
     for topic, group, queue, at in [
         ("T", "G", 0, T0), ("T", "G", 4, T0), ("T", "G", 1, T0 - KEPT_MS - 1),
         ("gone", "G", 0, T0), ("T", "left", 0, T0),
     ]:  # fmt: skip
         order.record(topic, group, queue, [1], pop_time=at, invisible_time=1, now=at)
-    await order.clean(lambda topic: 4 if topic == "T" else None, lambda group: group == "G", T0)
+    queue_count, has_group = {"T": 4}.get, {"G"}.__contains__
+    trio.run(order.clean, queue_count, has_group, T0)
     assert order.queues() == [("T", "G", 0)]
-    await order.save_if_changed()
+    trio.run(order.save_if_changed)
     assert ConsumerOrder(path).queues() == [("T", "G", 0)]
 
 
@@ -197,19 +201,20 @@ def test_the_heap_does_not_grow_with_changes(order: ConsumerOrder) -> None:
         {"o": None}, {"popTime": -1}, {"popTime": "soon"}, {"l": None}, {"cm": -1}, {"cm": 1 << 64},
     ],
 )  # fmt: skip
-async def test_rows_that_are_no_batches_are_kept(path: Path, row: dict[str, Any]) -> None:
+def test_rows_that_are_no_batches_are_kept(path: Path, row: dict[str, Any]) -> None:
     good = {"popTime": T0, "l": T0, "o": [1], "i": 5, "cm": 0}
     rows = {"T@G": {"0": good | row}, "T@H": {"0": good}, "noat": {}}
     path.write_text(json.dumps({"table": rows, "more": 1}))
     order = ConsumerOrder(path)
     assert order.queues() == [("T", "H", 0)]
     order.change("T", "H", 0, 1, T0, 9)
-    await order.save_if_changed()
+    trio.run(order.save_if_changed)
     written = fastjson.loads(path.read_bytes())
     assert written["more"] == 1
-    assert written["table"]["T@G"] == rows["T@G"] and written["table"]["noat"] == {}
+    assert written["table"]["T@G"] == rows["T@G"]
+    assert written["table"]["noat"] == {}
     record(order, [4])  # one that the table makes takes its place
-    await order.save_if_changed()
+    trio.run(order.save_if_changed)
     assert set(ConsumerOrder(path).queues()) == {("T", "G", 0), ("T", "H", 0)}
 
 
@@ -224,7 +229,7 @@ def test_hostile_values_of_a_batch() -> None:
             "a": 7,
             "ot": {"1": -4, "2": 1 << 80, "9": 5, "x": 1},
             "oc": [1],
-        }  # fmt: skip
+        }
     )
     assert batch == Batch(T0, 0, [1, 2], T0, None, 0b11, {2: (1 << 63) - 1}, {})
 

@@ -1,3 +1,6 @@
+<<<<<<< HEAD
+
+=======
 //! A store with messages and its pops, and what stands in its timer topic.
 
 use super::*;
@@ -186,3 +189,4 @@ pub fn records(taken: &Taken) -> Vec<(String, i64, String)> {
     }
     found
 }
+>>>>>>> w-popreq
