@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from pyrmq.client.brokers import Registration
-from pyrmq.client.consumer.allocate import Strategy
 from pyrmq.client.consumer.ask_brokers import check_expressions
 from pyrmq.client.consumer.consume_service import Caller
 from pyrmq.client.consumer.held_queues import HeldEvents, HeldQueues
@@ -26,6 +25,7 @@ from pyrmq.client.consumer.rebalance import Rebalance
 from pyrmq.client.consumer.reports import Reports
 from pyrmq.client.consumer.requests import ConsumerRequests
 from pyrmq.client.consumer.running_info import Statistics, client_properties, running_info
+from pyrmq.client.consumer.sharing import Sharing
 from pyrmq.client.instance import API_TIMEOUT, ClientInstance
 from pyrmq.client.namespaces import Namespace
 from pyrmq.errors import ClientError
@@ -45,18 +45,17 @@ START_WAIT = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberOptions:
-    """How a member works; intervals in seconds. `strategy` None: it has all queues. `ordered`: its
-    queues are locked. `shared`: topics are shared among the group, else the user says which queues
-    it has. `automatic`: offsets are written as messages are consumed. `seeks`: a queue whose offset
-    is gone goes on elsewhere without a word to its store. `tracer` is entered and left with it."""
+    """How a member works; intervals in seconds. `sharing` None: the user says which queues it has.
+    `ordered`: its queues are locked. `automatic`: offsets are written as messages are consumed.
+    `seeks`: a queue whose offset is gone goes on elsewhere without a word to its store. `tracer` is
+    entered and left with it."""
 
     limits: Limits
     pulls: PullOptions
-    strategy: Strategy | None
+    sharing: Sharing | None
     rebalance_interval: float
     persist_interval: float | None
     ordered: bool = False
-    shared: bool = True
     automatic: bool = True
     seeks: bool = False
     tracer: Tracer | None = None
@@ -133,7 +132,7 @@ class Member:
             pulls.run,
             limits=options.limits,
             events=HeldEvents(
-                taken=events.taken, wanted=self._share_again if options.shared else None
+                taken=events.taken, wanted=self._share_again if options.sharing else None
             ),
             locks=self.locks,
             automatic=options.automatic,
@@ -152,13 +151,12 @@ class Member:
         self._registration = Registration(client)
         self._sharing: dict[str, trio.CancelScope] = {}
         self._rebalance: Rebalance | None = None
-        if options.shared:
+        if options.sharing is not None:
             self._rebalance = Rebalance(
                 client,
-                group,
                 self.held,
                 reports,
-                options.strategy,
+                options.sharing,
                 interval=options.rebalance_interval,
                 on_route=self._registration.look,
             )
@@ -309,7 +307,7 @@ class Member:
                     await self.client.unregister(consumerGroup=self.group)
 
     def _heartbeat_data(self) -> dict[str, Any]:
-        shared = self._subs.values() if self._options.shared else ()
+        shared = self._subs.values() if self._options.sharing else ()
         return {
             "consumeFromWhere": self._profile.consume_from.value,
             "consumeType": self._profile.kind,

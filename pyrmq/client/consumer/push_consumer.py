@@ -40,6 +40,7 @@ from pyrmq.client.consumer.pull_loop import PullOptions
 from pyrmq.client.consumer.ready import MessageIterator, Ready
 from pyrmq.client.consumer.rebalance import INTERVAL
 from pyrmq.client.consumer.send_back import BROKERS_CHOICE, SendBack
+from pyrmq.client.consumer.sharing import AllQueues, ByStrategy, Sharing
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Namespace
 from pyrmq.client.option_types import check_types
@@ -200,6 +201,9 @@ class PushConsumer:
         call: Caller | None = None
         if listener is not None:
             call = Caller(listener, group, batch=batch_size > 1, workers=concurrency)
+        sharing: Sharing = AllQueues()
+        if not options.broadcasting:
+            sharing = ByStrategy(client, wire_group, names.wire_strategy(strategy))
         rule = StartRule(store, QueueBounds(client), consume_from, consume_timestamp or 0)
         self._member = Member(
             client,
@@ -220,7 +224,7 @@ class PushConsumer:
             MemberOptions(
                 limits=options.limits,
                 pulls=PullOptions(pull_batch_size, pull_interval),
-                strategy=None if options.broadcasting else names.wire_strategy(strategy),
+                sharing=sharing,
                 rebalance_interval=rebalance_interval,
                 persist_interval=persist_interval,
                 ordered=orderly and not options.broadcasting,
