@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -40,7 +40,7 @@ made just now takes a moment to reach the name server."""
 
 
 class Rebalance:
-    """`on_route` is called when the brokers of a topic are known."""
+    """`on_route` is called when the brokers of a topic are known, `assign` with each share."""
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class Rebalance:
         held: HeldQueues,
         reports: Reports,
         sharing: Sharing,
+        assign: Callable[[str, Share], Awaitable[None]],
         *,
         interval: float = INTERVAL,
         on_route: Callable[[], None] = lambda: None,
@@ -56,6 +57,7 @@ class Rebalance:
         self._held = held
         self._reports = reports
         self._sharing = sharing
+        self._assign = assign
         self._interval = interval
         self._on_route = on_route
         self._events: dict[str, trio.Event] = {}
@@ -126,7 +128,7 @@ class Rebalance:
         share = await self._sharing.share(topic, route)
         self._report_share(topic, share)
         self._report_unreadable(topic, route)
-        self._held.assign(topic, share.pulled)
+        await self._assign(topic, share)
         self._held.recheck(topic)
 
     def _report_unreadable(self, topic: str, route: TopicRoute) -> None:
