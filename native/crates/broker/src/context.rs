@@ -1,7 +1,11 @@
 //! What all requests to one broker have in common.
 
 use super::pull_grants::PullGrants;
+<<<<<<< HEAD
 use crate::pop::Pops;
+=======
+use super::timer_sends::TimerSends;
+>>>>>>> w-popreq
 use crate::txn::Transactions;
 use pyrmq_format::properties;
 use pyrmq_store::Store;
@@ -13,6 +17,8 @@ pub struct Broker {
     pub(super) store: Arc<Store>,
     /// None: half messages are refused by the broker in Python.
     pub(super) transactions: Option<Arc<Transactions>>,
+    /// None: timer messages are refused.
+    pub(super) timer_sends: Option<TimerSends>,
     /// Properties that every single message gets: MSG_REGION, TRACE_ON, CLUSTER.
     pub(super) suffix: Vec<u8>,
     /// Counts the requests that leave the queue to the broker.
@@ -38,6 +44,7 @@ impl Broker {
         Broker {
             store,
             transactions,
+            timer_sends: None,
             suffix,
             spread: AtomicU32::new(0),
             pulls: Arc::default(),
@@ -51,6 +58,7 @@ impl Broker {
         self
     }
 
+<<<<<<< HEAD
     /// Stores what consumers say of popped messages as `pops` does.
     pub fn with_pops(mut self, pops: Arc<Pops>) -> Self {
         self.pops = Some(pops);
@@ -61,6 +69,14 @@ impl Broker {
         self.pops.as_deref()
     }
 
+=======
+    /// Takes timer messages as `sends` says.
+    pub fn with_timer_sends(mut self, sends: TimerSends) -> Self {
+        self.timer_sends = Some(sends);
+        self
+    }
+
+>>>>>>> w-popreq
     pub fn pulls(&self) -> &Arc<PullGrants> {
         &self.pulls
     }

@@ -10,10 +10,15 @@ mod acks;
 mod claim;
 mod recode;
 mod records;
+mod revive;
+mod revive_append;
+mod revive_before;
+mod revive_window;
 mod take;
 
 pub use acks::{Change, Changed};
 pub use claim::Claim;
+pub use revive::{Lag, Progress, Reviver, Round, Target, Targets};
 pub use take::{Ask, CheckPointOf, Taken};
 
 use pyrmq_format::pop;

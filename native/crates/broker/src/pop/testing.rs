@@ -1,3 +1,6 @@
+<<<<<<< HEAD
+
+=======
 //! A store with messages and its pops, and what stands in its timer topic.
 
 use super::*;
@@ -187,3 +190,4 @@ pub fn records(taken: &Taken) -> Vec<(String, i64, String)> {
     }
     found
 }
+>>>>>>> w-popreq
