@@ -479,8 +479,11 @@ class Pops:
         max_invisible_time: int = ...,
     ) -> None: ...
     native: object
-    """For the Listener."""
+    """For the Listener: its sessions then answer plain acks and changes of invisible time."""
     revive_topic: str
+    def answer_acks(self, answers: bool, /) -> None:
+        """Whether sessions do so from now on (at first they do). Else all of them are commands."""
+
     def pop(
         self,
         topic: str,

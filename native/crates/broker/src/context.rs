@@ -1,11 +1,8 @@
 //! What all requests to one broker have in common.
 
 use super::pull_grants::PullGrants;
-<<<<<<< HEAD
-use crate::pop::Pops;
-=======
 use super::timer_sends::TimerSends;
->>>>>>> w-popreq
+use crate::pop::Pops;
 use crate::txn::Transactions;
 use pyrmq_format::properties;
 use pyrmq_store::Store;
@@ -58,7 +55,6 @@ impl Broker {
         self
     }
 
-<<<<<<< HEAD
     /// Stores what consumers say of popped messages as `pops` does.
     pub fn with_pops(mut self, pops: Arc<Pops>) -> Self {
         self.pops = Some(pops);
@@ -69,14 +65,12 @@ impl Broker {
         self.pops.as_deref()
     }
 
-=======
     /// Takes timer messages as `sends` says.
     pub fn with_timer_sends(mut self, sends: TimerSends) -> Self {
         self.timer_sends = Some(sends);
         self
     }
 
->>>>>>> w-popreq
     pub fn pulls(&self) -> &Arc<PullGrants> {
         &self.pulls
     }
