@@ -27,6 +27,7 @@ mod send_tests;
 #[cfg(test)]
 mod testing;
 mod timer_sends;
+pub mod timer;
 pub mod txn;
 pub mod wire;
 
