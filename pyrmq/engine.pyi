@@ -549,12 +549,14 @@ class Pops:
         revive_queue: int,
         now: int,
         new_invisible_time: int,
+        suspend: bool = False,
         broker_name: str | None = None,
     ) -> tuple[int, int]:
         """Makes one message invisible for `new_invisible_time` from `now` on. Appends a check point
         for it and then the ack of the old one, together. Returns what has to be confirmed, and the
         pop time of the new handle, whose start offset is `offset`. The pop time is `now`, or later
-        than the old one's: two handles of a message never have the same."""
+        than the old one's: two handles of a message never have the same. `suspend`: the message
+        comes back without a count of one more consumption."""
 
 @final
 class Timers:
@@ -732,6 +734,7 @@ class NativeStore:
         delete_file_batch_max: int = ...,
     ) -> Self: ...
     def write_later(self) -> None: ...
+    def advance_clock(self, ms: int) -> None: ...
     def writes_later(self) -> bool: ...
     def consumed_to(self, next: list[tuple[str, int, int]]) -> int: ...
     def give_up_cache(self, offset: int) -> int: ...

@@ -280,7 +280,7 @@ impl Pops {
 
     #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (topic, queue_id, group, offset, *, start_offset, pop_time, invisible_time,
-                        revive_queue, now, new_invisible_time, broker_name=None))]
+                        revive_queue, now, new_invisible_time, suspend=false, broker_name=None))]
     fn change_invisible_time(
         &self,
         py: Python<'_>,
@@ -294,6 +294,7 @@ impl Pops {
         revive_queue: i32,
         now: i64,
         new_invisible_time: i64,
+        suspend: bool,
         broker_name: Option<&str>,
     ) -> PyResult<(u64, i64)> {
         let claim = self.claim(
@@ -310,6 +311,7 @@ impl Pops {
             offset,
             now,
             invisible_time: new_invisible_time,
+            suspend,
         };
         let done = self.append(py, |pops, guard| pops.change(guard, &claim, to))?;
         Ok((done.log_end, done.pop_time))

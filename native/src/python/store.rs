@@ -76,6 +76,11 @@ impl Store {
         self.inner.barrier().flushed()
     }
 
+    /// Puts the clock that store times are of forward, for tests of what is due later.
+    fn advance_clock(&self, ms: u64) {
+        self.inner.advance_clock(ms);
+    }
+
     /// Has a thread write what sessions have staged (`Session.feed` with `more`), where `stall` says that
     /// it may take long. The eventfd is signalled when it is done.
     fn write_later(&self) {

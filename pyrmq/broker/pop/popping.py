@@ -226,15 +226,13 @@ class Attempt:
     more: bool = False
     """A queue was left in its middle: the next attempt goes on from there."""
     log_end: int = 0
+    count: int = 0
+    """Messages found so far."""
     nbytes: int = 0
     sql_here: bool = False
     """Whether an SQL92 expression may be evaluated on the event loop."""
     _next: int = 0
     _disk_reads: int = 0
-
-    @property
-    def count(self) -> int:
-        return len(self.slices)
 
     def run(self) -> Place | None:
         """Reads what is in memory. A queue: its messages are on the disk, and nothing was found so
@@ -354,6 +352,7 @@ class Attempt:
         self.starts.append(pop.start_info(retry, place.queue_id, popped.start_offset))
         self.offsets.append(pop.offsets_info(retry, place.queue_id, popped.offsets))
         self.slices += popped.slices
+        self.count += popped.count
         self.nbytes += popped.nbytes
         self.rest += popped.rest
         self.log_end = max(self.log_end, popped.log_end)

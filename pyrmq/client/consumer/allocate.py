@@ -26,6 +26,10 @@ from pyrmq.model.names import RETRY_PREFIX
 Strategy = Callable[[Sequence[MessageQueue], Sequence[str], str], list[MessageQueue]]
 
 
+BROKER_STRATEGIES: dict[Strategy, str] = {average: "AVG", average_by_circle: "AVG_BY_CIRCLE"}
+"""Those that brokers know, with their names there."""
+
+
 class Configured:
     """The given queues, whoever else is in the group (CONFIG). The user must give each queue to
     only one member. `queues` are those of all topics; missing ones are ignored. The group's retry

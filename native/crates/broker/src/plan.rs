@@ -141,9 +141,11 @@ impl Broker {
         match facts.timer() {
             Some(asked) => {
                 let sends = self.timer_sends.as_ref().filter(|sends| sends.enabled);
-                let out_ms = sends
-                    .ok_or_else(timer_sends::not_enabled)?
-                    .out_ms(asked, facts.ends_timer)?;
+                let out_ms = sends.ok_or_else(timer_sends::not_enabled)?.out_ms(
+                    asked,
+                    facts.ends_timer,
+                    self.store.now_ms(),
+                )?;
                 Ok(out_ms.map_or(Form::Plain, Form::Timer))
             }
             None => Ok(Form::Plain),

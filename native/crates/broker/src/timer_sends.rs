@@ -7,7 +7,6 @@ use super::request::Refusal;
 use pyrmq_format::names::RETRY_PREFIX;
 use pyrmq_format::timer::out_time;
 use pyrmq_format::{parse_i64, recall};
-use pyrmq_store::now_ms;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What a broker says of the timer messages that are sent to it.
@@ -45,8 +44,8 @@ impl TimerSends {
         &self,
         asked: Asked<'_>,
         ends_timer: bool,
+        now: i64,
     ) -> Result<Option<i64>, Refusal> {
-        let now = now_ms();
         let Some(deliver_ms) = deliver_time(asked, now) else {
             return Err(not_a_number(asked));
         };

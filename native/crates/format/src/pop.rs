@@ -178,6 +178,8 @@ pub struct CheckPoint<'a> {
     pub revive_offset: i64,
     /// How often it was put again; None: never.
     pub put_again: Option<u32>,
+    /// Its messages come back without being counted as consumed once more. [5.5: suspend]
+    pub suspend: bool,
 }
 
 impl CheckPoint<'_> {
@@ -228,7 +230,10 @@ impl CheckPoint<'_> {
             out.push(b'"');
         }
         push_member(out, b"so", p.start_offset);
-        out.extend_from_slice(b",\"t\":");
+        out.extend_from_slice(match self.suspend {
+            true => b",\"sp\":true,\"t\":",
+            false => b",\"sp\":false,\"t\":",
+        });
         push_text(out, &p.topic);
         out.push(b'}');
     }
@@ -243,7 +248,7 @@ impl CheckPoint<'_> {
     pub fn read<'a>(body: &'a [u8], diffs: &'a mut Vec<i32>) -> JsonResult<CheckPoint<'a>> {
         let mut popped = Popped::default();
         let (mut it, mut bits, mut n, mut ro) = (0, 0, 0, 0);
-        let mut put_again = None;
+        let (mut put_again, mut suspend) = (None, false);
         diffs.clear();
         members(body, |name, s| {
             match name {
@@ -257,6 +262,7 @@ impl CheckPoint<'_> {
                 b"bm" => bits = number(s, body)?,
                 b"n" => n = number(s, body)?,
                 b"ro" => ro = number(s, body)?,
+                b"sp" => suspend = s.scalar()?.bytes(body) == b"true",
                 b"rp" => {
                     let raw = s.scalar()?;
                     // What is no number counts as the most. [parseRePutTimes]
@@ -287,6 +293,7 @@ impl CheckPoint<'_> {
             bits: bits as u32,
             revive_offset: ro,
             put_again,
+            suspend,
         })
     }
 }

@@ -19,6 +19,7 @@ fn check_point(diffs: &[i32]) -> CheckPoint<'_> {
         bits: 0,
         revive_offset: 0,
         put_again: None,
+        suspend: false,
     }
 }
 
@@ -35,7 +36,7 @@ fn a_check_point_as_fastjson_writes_it() {
         body(|out| ck.push_body(out)),
         "{\"bm\":0,\"bn\":\"broker-a\",\"c\":\"g\",\"d\":[0,2,7],\"it\":60000,\"n\":3,\
          \"pt\":1700000000000,\"q\":3,\"reviveTime\":1700000060000,\"ro\":0,\"so\":100,\
-         \"t\":\"%RETRY%g+t\"}"
+         \"sp\":false,\"t\":\"%RETRY%g+t\"}"
     );
     assert_eq!(
         body(|out| ck.push_props(out)),
@@ -99,6 +100,7 @@ fn what_is_written_is_read_back() {
             bits: next(1 << 31) as u32 * 2,
             revive_offset: next(1 << 31) as i64,
             put_again: [None, Some(next(99) as u32)][next(2) as usize],
+            suspend: next(2) == 1,
         };
         let text = body(|out| ck.push_body(out));
         assert_eq!(CheckPoint::read(text.as_bytes(), &mut diffs), Ok(ck));
@@ -264,4 +266,35 @@ fn names() {
         assert_eq!(Kind::of_tag(kind.tag()), Some(kind));
     }
     assert_eq!(Kind::of_tag(b"Ck"), None);
+}
+
+/// Bodies that Apache RocketMQ 5.5.0 wrote.
+#[test]
+fn apaches_bodies_are_read_and_written_the_same() {
+    let (mut diffs, mut offsets) = (Vec::new(), Vec::new());
+    let text = "{\"bm\":0,\"bn\":\"broker-a\",\"c\":\"G\",\"d\":[0,1,2],\"it\":3000,\"n\":3,\
+                \"pt\":1795860850315,\"q\":0,\"reviveTime\":1795860853315,\"ro\":0,\"so\":0,\
+                \"sp\":false,\"t\":\"T\"}";
+    let ck = CheckPoint::read(text.as_bytes(), &mut diffs).unwrap();
+    assert_eq!(body(|out| ck.push_body(out)), text);
+    let key = "TAGS\u{1}ck\u{2}UNIQ_KEY\u{1}T@0@0@G@1795860850315@broker-a@ck\u{2}";
+    assert_eq!(body(|out| ck.push_props(out)), key);
+    for (text, kind) in [
+        (
+            "{\"ao\":1,\"bn\":\"broker-a\",\"c\":\"G\",\"pt\":1795860850315,\"q\":0,\"so\":0,\
+             \"t\":\"T\"}",
+            Kind::Ack,
+        ),
+        (
+            "{\"ao\":-1,\"aol\":[1,2],\"bn\":\"broker-a\",\"c\":\"G\",\"pt\":1795860850315,\
+             \"q\":0,\"so\":0,\"t\":\"T\"}",
+            Kind::BatchAck,
+        ),
+    ] {
+        let ack = Ack::read(text.as_bytes(), &mut offsets).unwrap();
+        assert_eq!(
+            (body(|out| ack.push_body(out)), ack.kind()),
+            (text.into(), kind)
+        );
+    }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ from tests.system.hostile.requests.rows import Row
 
 TOPIC, GROUP = "Known", "CG_known"
 NO_READ, NO_WRITE = "NoRead", "NoWrite"
+BROKER = "broker-a"
 VICTIM, GROUP_VICTIM = "Victim", "CG_victim"
 """What valid requests delete."""
 LONG = "x" * 300
@@ -30,6 +32,25 @@ _ILLEGAL = {"../up": 29, "a/b": 29, "a b": 29, "": 29, LONG: 29, "ä": 29, "a\nb
 
 def _body(**values: Any) -> bytes:
     return json.dumps(values).encode()
+
+
+LONGEST_DELAY = 100 * 365 * 86_400
+"""Seconds: the longest that a broker may allow, so that a time is to come that no clock makes."""
+TO_COME = "4102444800001"
+"""In the year 2100."""
+
+
+def _handle(
+    version: str = "v1",
+    topic: str = TOPIC,
+    broker: str = "broker-a",
+    time: str = TO_COME,
+    key: str = "K",
+    words: int = 5,
+) -> str:
+    """A recall handle. [RecallMessageHandle]"""
+    text = " ".join((version, topic, broker, time, key)[:words])
+    return base64.urlsafe_b64encode(text.encode()).decode()
 
 
 def _long(row: Row) -> Row:
@@ -59,10 +80,13 @@ _SEND = Row(
     ints={"d": 32, "e": 32, "f": 32, "g": 64, "h": 32, "j": 32},
     optional=frozenset("acdijkm"),
     bad={
-        "b": {**_ILLEGAL, "SCHEDULE_TOPIC_XXXX": 16, "RMQ_SYS_TRANS_HALF_TOPIC": 16},
+        "b": {**_ILLEGAL, "SCHEDULE_TOPIC_XXXX": 16, "RMQ_SYS_TRANS_HALF_TOPIC": 16,
+              "rmq_sys_wheel_timer": 16},
         "e": {"4": 29, "2147483647": 29},
         "i": {"DELAY\x01soon\x02": 13, "DELAY\x0199999999999999999999\x02": 13,
-              "TIMER_DELAY_MS\x015\x02": 13, "INNER_NUM\x013\x02": 13,
+              "TIMER_DELAY_MS\x01soon\x02": 13, "TIMER_DELAY_SEC\x013153600001\x02": 13,
+              "TIMER_DELIVER_MS\x01" + MOST + "\x02": 13,
+              "TIMER_DELIVER_MS\x010\x02TIMER_DEL_UNIQKEY\x01k\x02": 13, "INNER_NUM\x013\x02": 13,
               "k\x01" + "v" * 40_000: 13},
         "f": {"4": 13, "128": 13},
     },
@@ -107,6 +131,63 @@ _PULL = Row(
     says={"subscription": "expression", "expressionType": "filter message by",
           "consumerGroup": "group"},
 )  # fmt: skip
+_GROUPS = {"a b": 26, "": 26, LONG: 26, "../up": 26}
+"""Names of consumer groups that there are not."""
+_POP = Row(
+    ok=210,  # the queue is empty
+    ext={
+        "consumerGroup": GROUP, "topic": TOPIC, "queueId": "3", "maxMsgNums": "32",
+        "invisibleTime": "1000", "pollTime": "0", "bornTime": "0", "initMode": "0", "exp": "*",
+        "expType": "TAG", "order": "false", "attemptId": "a",
+    },
+    ints={"queueId": 32, "maxMsgNums": 32, "invisibleTime": 64, "pollTime": 64, "bornTime": 64,
+          "initMode": 32},
+    optional=frozenset({"bornTime", "exp", "expType", "order", "attemptId"}),
+    bad={
+        "queueId": {"4": 29, "2147483647": 29},
+        "maxMsgNums": {"0": 29, "-1": 29, "33": 29},
+        "invisibleTime": {"0": 29, "-1": 29, MOST: 29, "-9223372036854775808": 29},
+        "pollTime": {MOST: 29},
+        "bornTime": {"1": 210, MOST: 29, "-9223372036854775808": 29},
+        "exp": {" || ": 23, "x" * 20_000: 23},
+        "expType": {"CLASS": 23, "sql92": 23},
+        "consumerGroup": _GROUPS,
+    },
+    unknown={"topic": 17},
+    forbidden={NO_READ: 16},
+    says={"exp": "expression", "consumerGroup": "group"},
+)  # fmt: skip
+_ACK = Row(
+    ext={
+        "consumerGroup": GROUP, "topic": TOPIC, "queueId": "0", "offset": "0",
+        "extraInfo": f"0 1 1000 0 0 {BROKER} 0 0",
+    },
+    ints={"queueId": 32, "offset": 64},
+    bad={
+        "queueId": {"-1": 13, "4": 13},
+        "offset": {"-1": 208, "900": 208, MOST: 208},
+        "extraInfo": {
+            "": 13, "no handle": 13, "x" * 5000: 13,
+            f"0 1 1000 0 3 {BROKER} 0 0": 13, f"0 {MOST} 1000 0 0 {BROKER} 0 0": 13,
+            "0 1 1000 0 0 broker-z 0 0": 13, f"0 1 1000 0 0 {BROKER} 1 0": 13,
+            f"7 1 1000 0 0 {BROKER} 0 0": 13,
+        },
+        "consumerGroup": {"a b": 29, "": 29, LONG: 29},
+    },
+    unknown={"topic": 17},
+    says={"consumerGroup": "group"},
+)  # fmt: skip
+_BATCHED = {
+    "c": GROUP, "t": TOPIC, "r": "0", "so": 0, "q": 0, "rq": 0, "pt": 1, "it": 1000, "b": "AQ==",
+}  # fmt: skip
+_LOOK = Row(
+    ext={"consumerGroup": GROUP, "topic": TOPIC, "queueId": "3"},
+    ints={"queueId": 32},
+    bad={"queueId": {"4": 29}, "consumerGroup": _GROUPS},
+    unknown={"topic": 17},
+    forbidden={NO_READ: 16},
+    says={"consumerGroup": "group"},
+)
 _QUEUE = Row(
     ext={"topic": TOPIC, "queueId": "0"},
     ints={"queueId": 32},
@@ -390,16 +471,68 @@ ROWS: dict[int, Row] = {
     Code.GET_BROKER_CLUSTER_ACL_CONFIG: Row(ok=1),
     Code.GET_ALL_MESSAGE_REQUEST_MODE: Row(),
     Code.SET_MESSAGE_REQUEST_MODE: Row(
-        body=_body(topic="T", consumerGroup="G", mode="PULL", popShareQueueNum=0),
+        body=_body(topic=TOPIC, consumerGroup=GROUP, mode="POP", popShareQueueNum=2),
         json=True,
         shapes={
             b"{}": (29, "topic"),
-            _body(topic="T", consumerGroup="G", mode="POP"): (29, "POP"),
-            _body(topic="../up", consumerGroup="G"): (29, "topic"),
-            _body(topic="T", consumerGroup="a b"): (29, "group"),
-            _body(topic="T", consumerGroup="G", note="x" * 5000): (29, "4096"),
+            _body(topic=TOPIC, consumerGroup=GROUP, mode="PUSH"): (29, "PUSH"),
+            _body(topic=TOPIC, consumerGroup=GROUP, popShareQueueNum="2"): (29, "popShareQueueNum"),
+            _body(topic=TOPIC, consumerGroup=GROUP, popShareQueueNum=-2): (29, "popShareQueueNum"),
+            _body(topic="../up", consumerGroup=GROUP): (29, "topic"),
+            _body(topic="NotThere", consumerGroup=GROUP): (17, "NotThere"),
+            _body(topic="%RETRY%G", consumerGroup=GROUP): (16, "retry topic"),
+            _body(topic=TOPIC, consumerGroup="a b"): (29, "group"),
+            _body(topic=TOPIC, consumerGroup=GROUP, note="x" * 5000): (29, "4096"),
         },
     ),
+    Code.QUERY_ASSIGNMENT: Row(
+        body=_body(topic=TOPIC, consumerGroup=GROUP, clientId="c", strategyName="AVG"),
+        json=True,
+        shapes={
+            b"{}": (29, "topic"),
+            _body(topic=TOPIC, consumerGroup=GROUP): (29, "clientId"),
+            _body(topic=TOPIC, consumerGroup=7, clientId="c"): (29, "consumerGroup"),
+            _body(topic=LONG, consumerGroup=GROUP, clientId="c"): (29, "topic"),
+        },
+    ),
+    Code.POP_MESSAGE: _POP,
+    Code.ACK_MESSAGE: _ACK,
+    Code.CHANGE_MESSAGE_INVISIBLETIME: replace(
+        _ACK,
+        ext={**_ACK.ext, "invisibleTime": "1000"},
+        ints={**_ACK.ints, "invisibleTime": 64},
+        bad={**_ACK.bad, "invisibleTime": {"-1": 29, MOST: 29}},
+    ),
+    Code.BATCH_ACK_MESSAGE: Row(
+        body=_body(brokerName=BROKER, acks=[_BATCHED]),
+        json=True,
+        shapes={
+            b"{}": (208, "acks"),
+            _body(acks=[]): (208, "acks"),
+            _body(acks={"c": GROUP}): (29, "acks"),
+            _body(acks=[7]): (13, "acks"),
+            _body(acks=[_BATCHED] * 4097): (29, "4096"),
+            _body(acks=[_BATCHED | {"b": "?"}]): (13, "acks"),
+            _body(acks=[_BATCHED | {"so": -1}]): (13, "acks"),
+            _body(acks=[_BATCHED | {"pt": int(MOST)}]): (13, "pop time"),
+            _body(acks=[_BATCHED], brokerName="broker-z"): (13, "broker-z"),
+        },
+    ),
+    Code.PEEK_MESSAGE: replace(
+        _LOOK,
+        ok=19,
+        ext={**_LOOK.ext, "maxMsgNums": "1"},
+        ints={"queueId": 32, "maxMsgNums": 32},
+        bad={**_LOOK.bad, "maxMsgNums": {"0": 29, "33": 29}},
+    ),
+    Code.NOTIFICATION: replace(
+        _LOOK,
+        ext={**_LOOK.ext, "pollTime": "0", "bornTime": "0"},
+        ints={"queueId": 32, "pollTime": 64, "bornTime": 64},
+        optional=frozenset({"bornTime"}),
+        bad={**_LOOK.bad, "pollTime": {MOST: 29}},
+    ),
+    Code.POLLING_INFO: _LOOK,
     Code.DELETE_SUBSCRIPTIONGROUP: Row(
         ext={"groupName": GROUP_VICTIM, "cleanOffset": "false"},
         optional=frozenset({"cleanOffset"}),
@@ -417,6 +550,24 @@ ROWS: dict[int, Row] = {
         bad={"commitOrRollback": {"1": 1, "-1": 1}, "commitLogOffset": {"-1": 1, "3": 1, MOST: 1},
              "tranStateTableOffset": {"-1": 1, MOST: 1}},
         says={"tranStateTableOffset": "commitLogOffset"},
+    ),
+    Code.RECALL_MESSAGE: Row(
+        ext={"producerGroup": "PG", "topic": TOPIC, "recallHandle": _handle()},
+        optional=frozenset({"producerGroup"}),
+        bad={
+            "topic": {"SCHEDULE_TOPIC_XXXX": 16, "rmq_sys_wheel_timer": 16, NO_READ: 604},
+            "producerGroup": {"a b": 29, LONG: 29, "ä": 29},
+            "recallHandle": {
+                "": 604, "x": 604, "?": 604, LONG: 604, "A" * 70_000: 604,
+                _handle(words=4): 604, _handle(version="v2"): 604, _handle(topic="Other"): 604,
+                _handle(broker="broker-b"): 604, _handle(key="k\x02REAL_TOPIC\x01T"): 604,
+                _handle(key="k" * 40_000): 604, _handle(time="soon"): 604, _handle(time="-1"): 604,
+                _handle(time="0"): 604, _handle(time="1700000000000"): 604, _handle(time=MOST): 604,
+                _handle(time="9" * 30): 604, _handle(time="9102444800001"): 604,
+            },
+        },
+        unknown={"topic": 17},
+        says={"recallHandle": "recall", "producerGroup": "group"},
     ),
     Code.RESUME_CHECK_HALF_MESSAGE: Row(
         ext={"msgId": MESSAGE_ID}, ok=1, bad={"msgId": {"x": 29, "": 29, "F" * 32: 29}}

@@ -23,6 +23,8 @@ pub struct Change {
     pub now: i64,
     /// ms
     pub invisible_time: i64,
+    /// It comes back without being counted as consumed once more.
+    pub suspend: bool,
 }
 
 impl Pops {
@@ -69,6 +71,7 @@ impl Pops {
             bits: 0,
             revive_offset: 0,
             put_again: None,
+            suspend: to.suspend,
         };
         let ack = Ack {
             popped: borrowed(&claim.popped),

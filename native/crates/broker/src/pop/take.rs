@@ -90,6 +90,7 @@ impl Pops {
             bits: 0,
             revive_offset: 0,
             put_again: None,
+            suspend: false,
         };
         if let Some(topic) = of.original_topic {
             taken.recoded = Some(self.recode(ask, of, topic, &taken));

@@ -189,6 +189,7 @@ fn a_change_sets_a_check_point_and_acknowledges_the_old_one() {
         offset: 4,
         now: NOW + 700,
         invisible_time: 30_000,
+        suspend: false,
     };
     let change = |claim: &Claim<'_>, to| pops.change(&mut store.put().unwrap(), claim, to);
     let done = change(&claim(TOPIC, 2, NOW), to).unwrap();
@@ -253,6 +254,7 @@ fn claims_that_are_refused() {
         offset: 4,
         now: NOW,
         invisible_time: 30_000,
+        suspend: false,
     };
     let mut guard = store.put().unwrap();
     for claim in &wrong {
