@@ -1,8 +1,8 @@
 """What the engine's sessions do for who has signed, without a question to Python.
 
-They verify signatures by a keyring. They store sends and acks, and end transactions, where that was granted to
-who signed, on this connection, since the keyring was changed last; all else comes out of the
-session and is checked here.
+They verify signatures by a keyring. They store sends and acks, and end transactions, where that
+was granted to who signed, on this connection, since the keyring was changed last; all else comes
+out of the session and is checked here.
 """
 
 from __future__ import annotations

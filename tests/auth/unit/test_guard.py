@@ -229,6 +229,11 @@ async def test_what_is_granted_to_the_engine(alice: Stage) -> None:
     assert alice.ask(end) == DONE
     assert alice.granted.rights == both
     alice.granted.rights.clear()
+    alice.allow(
+        "alice",
+        {"resource": "Group:G", "actions": ["Sub"]},
+        {"resource": "Topic:T", "actions": ["Sub"]},
+    )
     for code in (Code.ACK_MESSAGE, Code.CHANGE_MESSAGE_INVISIBLETIME):
         for group, rights in (("G", {("alice", Kind.ACK, "T\nG")}), ("Other", set())):
             alice.ask(command(code, {"topic": "T", "consumerGroup": group}, by=ALICE))
