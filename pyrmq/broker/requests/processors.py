@@ -21,6 +21,7 @@ from pyrmq.broker.requests.plain_acl import PlainAclProcessor
 from pyrmq.broker.requests.pull import PullProcessor, Suggestion
 from pyrmq.broker.requests.query import QueryProcessor
 from pyrmq.broker.requests.queues import QueueProcessor
+from pyrmq.broker.requests.recall import RecallProcessor
 from pyrmq.broker.requests.reply import ReplyProcessor
 from pyrmq.broker.requests.reset_offsets import ResetOffsetProcessor
 from pyrmq.broker.requests.runtime import ChangeRole, ConfigProcessor, RuntimeInfo, why_it_refuses
@@ -212,6 +213,7 @@ def processors(
         RequestCode.SEND_MESSAGE_V2: send,
         RequestCode.SEND_BATCH_MESSAGE: send,
         RequestCode.CONSUMER_SEND_MSG_BACK: back,
+        RequestCode.RECALL_MESSAGE: RecallProcessor(live, store, topics),
         RequestCode.SEND_REPLY_MESSAGE: reply,
         RequestCode.SEND_REPLY_MESSAGE_V2: reply,
         RequestCode.PULL_MESSAGE: pull,

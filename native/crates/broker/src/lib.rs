@@ -3,7 +3,7 @@
 //!
 //! `Appender::send` stores one request, `Appender::end_transaction` settles a half. Both answer with data,
 //! and `NeedsDecision` says that the broker in Python has to decide first: `wire` reads requests from
-//! frames and writes these answers into frames, other callers need neither. `forms` holds the four
+//! frames and writes these answers into frames, other callers need neither. `forms` holds the
 //! ways in which a request is stored, `facts` what its properties say, `codes` RocketMQ's response
 //! codes. [SendMessageProcessor, EndTransactionProcessor]
 
@@ -26,6 +26,7 @@ mod send_tests;
 #[cfg(test)]
 mod testing;
 pub mod timer;
+mod timer_sends;
 pub mod txn;
 pub mod wire;
 
@@ -34,3 +35,4 @@ pub use context::Broker;
 pub use keyring::{Keyring, Subject};
 pub use pull_grants::{Grant, PullGrants, Pulled};
 pub use request::{Decision, Refusal, Scratch, SendRequest, Sent, Stored};
+pub use timer_sends::{SlotCount, TimerSends};

@@ -13,11 +13,13 @@ pub mod host;
 pub mod index;
 pub mod java;
 pub mod json;
+pub mod message_type;
 pub mod names;
 #[cfg(test)]
 mod page_end;
 pub mod properties;
 pub mod queue_ext;
+pub mod recall;
 pub mod record;
 pub mod sys_flag;
 pub mod timer;

@@ -601,7 +601,7 @@ fn figures() {
         rig.park(T + 1000 * n, "x");
     }
     rig.enqueue(T);
-    assert_eq!(rig.timers.histogram(T, &[5, 60, 300]), [2, 2, 1]);
+    assert_eq!(rig.timers.histogram(T, &[5, 60, 300]), [2, 2, 1, 1]);
     let figures = rig.timers.figures();
     assert_eq!(
         (figures.waiting, figures.queue_offset, figures.queue_end),
