@@ -70,9 +70,10 @@ impl Timers {
     }
 
     /// How many messages are due within `bounds[0]` seconds from `now`, how many between that and
-    /// `bounds[1]`, and so on. [TimerMessageStore.calcTimerDistribution]
+    /// `bounds[1]`, and so on; the last number is of all behind the last bound. What is late counts to the
+    /// first. [TimerMessageStore.calcTimerDistribution]
     pub fn histogram(&self, now: i64, bounds: &[i64]) -> Vec<i64> {
-        let mut counts = vec![0; bounds.len()];
+        let mut counts = vec![0; bounds.len() + 1];
         let precision = self.settings.precision;
         let first = self.settings.slot(now);
         let ends: Vec<i64> = bounds
@@ -80,12 +81,8 @@ impl Timers {
             .map(|&end| first + end.saturating_mul(1000) / precision)
             .collect();
         for slot in self.wheel.lock().slots() {
-            if slot.time < first {
-                continue;
-            }
-            if let Some(at) = ends.iter().position(|&end| slot.time < end) {
-                counts[at] += slot.count as i64;
-            }
+            let at = ends.partition_point(|&end| end <= slot.time);
+            counts[at] += slot.count as i64;
         }
         counts
     }
