@@ -8,9 +8,9 @@ use pyrmq_format::timer;
 use pyrmq_store::testing::copy_store;
 use pyrmq_store::{Appended, Content, Message, StoreConfig};
 
-const TOPIC: &[u8] = b"Orders";
+pub(super) const TOPIC: &[u8] = b"Orders";
 /// A whole second.
-const T: i64 = 1_800_000_000_000;
+pub(super) const T: i64 = 1_800_000_000_000;
 const HOUR: i64 = 3_600_000;
 
 pub(super) struct Rig {
@@ -30,7 +30,7 @@ pub(super) struct Logged {
 }
 
 impl Logged {
-    fn property(&self, name: &[u8]) -> Option<String> {
+    pub fn property(&self, name: &[u8]) -> Option<String> {
         let found = properties::find(&self.props, name);
         found.map(|value| String::from_utf8_lossy(value).into_owned())
     }
@@ -46,6 +46,10 @@ pub(super) fn settings() -> Settings {
 impl Rig {
     pub fn new() -> Rig {
         Rig::with(settings(), |_| ())
+    }
+
+    pub fn of(settings: Settings) -> Rig {
+        Rig::with(settings, |_| ())
     }
 
     fn with(settings: Settings, change: impl Fn(&mut StoreConfig)) -> Rig {
@@ -84,6 +88,33 @@ impl Rig {
         copy_store(&self.config.root, &config.root);
         damage(&config.root);
         Rig::open(dir, config, settings, now)
+    }
+
+    /// With files as they are in production.
+    pub fn large() -> Rig {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = StoreConfig::new(dir.path().join("store"));
+        config.index_enable = false;
+        config.retention.interval = 0;
+        Rig::open(dir, config, Settings::default(), T)
+    }
+
+    /// The same folder after a stop.
+    pub fn opened_again(mut self) -> Rig {
+        self.store().close().unwrap();
+        let other = tempdir();
+        let dir = std::mem::replace(&mut self._dir, other);
+        Rig::open(dir, self.config.clone(), self.settings, T + 21_600_000)
+    }
+
+    /// The same, and one of its files is gone.
+    pub fn opened_again_without(self, name: &str) -> Rig {
+        let path = self.config.root.join(name);
+        match path.is_dir() {
+            true => std::fs::remove_dir_all(path).unwrap(),
+            false => std::fs::remove_file(path).unwrap(),
+        }
+        self.opened_again()
     }
 
     pub fn store(&self) -> &Arc<Store> {
@@ -615,7 +646,7 @@ fn figures() {
     }
     rig.enqueue(T);
     assert_eq!(rig.timers.histogram(T, &[5, 60, 300]), [2, 2, 1, 1]);
-    let figures = rig.timers.figures();
+    let figures = rig.timers.figures(T + HOUR);
     assert_eq!(
         (figures.waiting, figures.queue_offset, figures.queue_end),
         (6, 6, 6)
@@ -624,7 +655,7 @@ fn figures() {
     assert_eq!(topics, [(TOPIC.into(), 6, T)]);
     rig.deliver(T + HOUR);
     assert_eq!(rig.timers.topics(), [(TOPIC.into(), 0, T + HOUR)]);
-    assert_eq!(rig.timers.figures().waiting, 0);
+    assert_eq!(rig.timers.figures(T + HOUR).waiting, 0);
 }
 
 #[test]
