@@ -19,8 +19,8 @@ TIMER_PROPERTIES = frozenset(
     {"TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_DEL_UNIQKEY"}
 )
 """Each makes a timer message, or ends one. [MessageConst]"""
-SETS_TIMER = frozenset({"TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"})
-"""Each says when a message is to be delivered."""
+TIMER_ORDER = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
+"""Each says when a message is to be delivered; of several the first one counts."""
 TIMER_DEL_UNIQKEY = "TIMER_DEL_UNIQKEY"
 TIMER_OUT_MS = "TIMER_OUT_MS"
 """When a timer message is due, by the broker: it was one before."""

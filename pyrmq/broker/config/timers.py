@@ -75,7 +75,7 @@ class TimerConfig(ServiceConfig):
     )
     append_topic_for_timer_delete_key: bool = key(
         False,
-        "Whether a recall names its message as topic+key, as RocketMQ up to 5.4 does, or by the key "
+        "Whether a recall names its message by topic+key, as RocketMQ up to 5.4 does, or by key "
         "alone. This broker reads both.",
         live=True,
     )

@@ -38,7 +38,7 @@ from pyrmq.errors import (
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX, check_topic, retry_topic
-from pyrmq.model.properties import DELAY, SETS_TIMER, TIMER_OUT_MS, decode_properties
+from pyrmq.model.properties import DELAY, TIMER_ORDER, TIMER_OUT_MS, decode_properties
 from pyrmq.model.route import DEFAULT_QUEUES
 from pyrmq.model.topic import PERM_WRITE, TopicConfig
 from pyrmq.model.transaction import TRAN_MSG
@@ -48,7 +48,8 @@ from pyrmq.net.server.connection import Connection
 
 _TRANSACTION_BITS = 0xC
 _LEVEL = re.compile(r"[ \t\n\f\r]*[+-]?[0-9]{1,19}[ \t\n\f\r]*")
-"""As the engine reads it."""
+_NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+"""As the engine reads them."""
 
 
 def is_delayed(properties: dict[str, str]) -> bool:
@@ -57,6 +58,23 @@ def is_delayed(properties: dict[str, str]) -> bool:
     if not _LEVEL.fullmatch(level) or not -(1 << 63) <= int(level) < 1 << 63:
         raise MessageIllegalError(f"property DELAY={level[:32]!r} is no delay level")
     return int(level) > 0
+
+
+def check_timer(properties: dict[str, str], enabled: bool) -> None:
+    """Refuses timer messages for which no topic is made. Of several properties the one that counts
+    is looked at. [HookUtils.transformTimerMessage]"""
+    if not enabled:
+        raise ResponseError(
+            "accurate timer message is not enabled, timerWheelEnable is false",
+            ResponseCode.SYSTEM_ERROR,
+        )
+    for name in TIMER_ORDER:
+        if name in properties:
+            if not _NUMBER.fullmatch(properties[name]):
+                raise MessageIllegalError(
+                    f"timer message illegal, property {name}={properties[name][:32]!r} is no number"
+                )
+            return
 
 
 def _is_batch(command: Command) -> bool:
@@ -159,12 +177,15 @@ class SendProcessor:
         delayed = is_delayed(properties)
         if delayed and _is_batch(command):
             raise MessageIllegalError("a batch cannot be delayed")
-        timers = set() if TIMER_OUT_MS in properties else SETS_TIMER & properties.keys()
+        asked = () if delayed or TIMER_OUT_MS in properties else TIMER_ORDER
+        timers = [name for name in asked if name in properties]
         if timers and _is_batch(command):
             raise MessageIllegalError("a batch cannot be delayed")
         if half and (delayed or timers):
-            name = DELAY if delayed else min(timers)
+            name = DELAY if delayed else timers[0]
             raise MessageIllegalError(f"property {name}: a half message cannot be delayed")
+        if timers:
+            check_timer(properties, self._config.timer_wheel_enable)
 
     def _send_back(
         self, connection: Connection, command: Command, topic: str, properties: dict[str, str]
@@ -181,7 +202,7 @@ class SendProcessor:
         properties.pop(TRAN_MSG, None)  # a committed message that comes back is no half
         if dead:
             properties.pop(DELAY, None)  # dead letters are not retried, and do not wait
-            properties = {name: v for name, v in properties.items() if name not in SETS_TIMER}
+            properties = {name: v for name, v in properties.items() if name not in TIMER_ORDER}
         self._refuse_special(command, properties)
         self._groups.require(name, connection)
         target = (

@@ -174,7 +174,9 @@ impl Broker {
         };
         let done = self.store_record(guard, rq, &record, &own, scratch)?;
         let key = facts.unique_key.unwrap_or(&scratch.unique_key);
-        self.push_recall_handle(&mut scratch.recall_handle, name, out_ms, key);
+        if let Some(sends) = &self.timer_sends {
+            sends.push_recall_handle(&mut scratch.recall_handle, name, out_ms, key);
+        }
         Ok(done)
     }
 

@@ -8,6 +8,7 @@ use super::codes;
 use super::context::Broker;
 use super::facts::Facts;
 use super::request::{Decision, Refusal, SendRequest};
+use super::timer_sends;
 use crate::txn::Transactions;
 use pyrmq_format::message_type::MessageType;
 use pyrmq_format::record::sys_flag;
@@ -138,7 +139,15 @@ impl Broker {
             return Ok(Form::Delayed(self.level(delay)?));
         }
         match facts.timer() {
-            Some(asked) => self.timer_form(asked, facts),
+            Some(asked) => {
+                let sends = self.timer_sends.as_ref().filter(|sends| sends.enabled);
+                let out_ms = sends.ok_or_else(timer_sends::not_enabled)?.out_ms(
+                    asked,
+                    facts.ends_timer,
+                    self.store.now_ms(),
+                )?;
+                Ok(out_ms.map_or(Form::Plain, Form::Timer))
+            }
             None => Ok(Form::Plain),
         }
     }

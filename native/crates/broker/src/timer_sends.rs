@@ -2,9 +2,7 @@
 //! [HookUtils.transformTimerMessage]
 
 use super::codes;
-use super::context::Broker;
-use super::facts::{Asked, Facts, Unit};
-use super::plan::Form;
+use super::facts::{Asked, Unit};
 use super::request::Refusal;
 use pyrmq_format::names::RETRY_PREFIX;
 use pyrmq_format::timer::out_time;
@@ -32,33 +30,37 @@ pub type SlotCount = Box<dyn Fn(i64) -> u64 + Send + Sync>;
 /// `timerCongestNumEachSlot` that no slot reaches: RocketMQ's default.
 const NEVER: u32 = i32::MAX as u32;
 
-impl Broker {
-    /// The form of a message that asks for a timer. A time that is past makes it an ordinary one.
-    pub(super) fn timer_form<'t>(
+/// For a broker that takes no timer messages.
+#[cold]
+pub(super) fn not_enabled() -> Refusal {
+    let text = "accurate timer message is not enabled, timerWheelEnable is false";
+    Refusal::new(codes::SYSTEM_ERROR, text)
+}
+
+impl TimerSends {
+    /// TIMER_OUT_MS of a message that asks for a timer. None: its time is past, so it is an ordinary
+    /// message; one that `ends_timer` has to come in time.
+    pub(super) fn out_ms(
         &self,
         asked: Asked<'_>,
-        facts: &Facts<'_>,
-    ) -> Result<Form<'t>, Refusal> {
-        let Some(sends) = self.timer_sends.as_ref().filter(|sends| sends.enabled) else {
-            let text = "accurate timer message is not enabled, timerWheelEnable is false";
-            return Err(Refusal::new(codes::SYSTEM_ERROR, text));
-        };
-        let now = self.store.now_ms();
+        ends_timer: bool,
+        now: i64,
+    ) -> Result<Option<i64>, Refusal> {
         let Some(deliver_ms) = deliver_time(asked, now) else {
-            return Err(sends.not_a_number(asked));
+            return Err(not_a_number(asked));
         };
         if deliver_ms <= now {
-            return match facts.ends_timer {
-                true => Err(sends.illegal()),
-                false => Ok(Form::Plain),
+            return match ends_timer {
+                true => Err(self.illegal()),
+                false => Ok(None),
             };
         }
-        if deliver_ms - now > sends.max_delay_ms {
-            return Err(sends.illegal());
+        if deliver_ms - now > self.max_delay_ms {
+            return Err(self.illegal());
         }
-        let out_ms = out_time(deliver_ms, sends.precision_ms);
-        sends.check_congestion(out_ms)?;
-        Ok(Form::Timer(out_ms))
+        let out_ms = out_time(deliver_ms, self.precision_ms);
+        self.check_congestion(out_ms)?;
+        Ok(Some(out_ms))
     }
 
     /// Appends the handle with which a timer message can be recalled. There is none for a retry.
@@ -70,36 +72,17 @@ impl Broker {
         out_ms: i64,
         key: &[u8],
     ) {
-        if let Some(sends) = self
-            .timer_sends
-            .as_ref()
-            .filter(|_| !topic.starts_with(RETRY_PREFIX))
-        {
-            recall::push_handle(out, topic, sends.broker_name.as_bytes(), out_ms, key);
+        if !topic.starts_with(RETRY_PREFIX) {
+            recall::push_handle(out, topic, self.broker_name.as_bytes(), out_ms, key);
         }
     }
-}
 
-impl TimerSends {
     #[cold]
     fn illegal(&self) -> Refusal {
         Refusal::illegal(format!(
             "timer message illegal, the delay time should not be bigger than the max delay {}ms; or if \
              set del msg, the delay time should be bigger than the current time",
             self.max_delay_ms
-        ))
-    }
-
-    #[cold]
-    fn not_a_number(&self, asked: Asked<'_>) -> Refusal {
-        let name = match asked.unit {
-            Unit::DelaySeconds => "TIMER_DELAY_SEC",
-            Unit::DelayMs => "TIMER_DELAY_MS",
-            Unit::DeliverMs => "TIMER_DELIVER_MS",
-        };
-        let shown = String::from_utf8_lossy(&asked.value[..asked.value.len().min(32)]);
-        Refusal::illegal(format!(
-            "timer message illegal, property {name}={shown:?} is no number"
         ))
     }
 
@@ -122,6 +105,19 @@ impl TimerSends {
         );
         Err(Refusal::new(codes::SYSTEM_ERROR, text))
     }
+}
+
+#[cold]
+fn not_a_number(asked: Asked<'_>) -> Refusal {
+    let name = match asked.unit {
+        Unit::DelaySeconds => "TIMER_DELAY_SEC",
+        Unit::DelayMs => "TIMER_DELAY_MS",
+        Unit::DeliverMs => "TIMER_DELIVER_MS",
+    };
+    let shown = String::from_utf8_lossy(&asked.value[..asked.value.len().min(32)]);
+    Refusal::illegal(format!(
+        "timer message illegal, property {name}={shown:?} is no number"
+    ))
 }
 
 /// A number below 1000, each as often as the others.

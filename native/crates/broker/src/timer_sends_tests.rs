@@ -4,6 +4,7 @@ use crate::{Decision, SendRequest};
 use pyrmq_format::message_type::MessageType;
 use pyrmq_format::properties;
 use pyrmq_format::timer::TIMER_TOPIC;
+use pyrmq_store::now_ms;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
