@@ -131,10 +131,8 @@ def timer_lines(timers: dict[str, Any]) -> Iterator[str]:
     yield f"timer log   {t['logMin']} to {t['logEnd']}, {t['logFiles']} files"
     if t["readMs"] is not None:
         end = "" if t["queueEnd"] is None else f" of {t['queueEnd']}"
-        yield (
-            f"timer check delivered up to {moment(t['readMs'])}, in the wheel {t['queueOffset']}{end}"
-            f", log flushed up to {t['logFlushed']}"
-        )
+        yield f"timer check delivered up to {moment(t['readMs'])}"
+        yield f"            in the wheel {t['queueOffset']}{end}, log flushed to {t['logFlushed']}"
     for fault in t["faults"]:
         yield f"timer fault {fault}"
 
