@@ -47,6 +47,7 @@ from pyrmq.broker.tables.offsets_and_queues import DeletedUnread, bring_back_to_
 from pyrmq.broker.tables.tables import Saving, Tables
 from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.broker.tables.topic_removal import TopicDeletion
+from pyrmq.broker.timer import TimerCounts, TimerService
 from pyrmq.engine import Listener, PullGrants, Store, Transactions
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.address import Address, message_id
@@ -94,6 +95,7 @@ class Parts:
     notices: Notices
     transactions: TransactionService
     delays: DelayService
+    timers: TimerService
     housekeeping: Housekeeping
     page_cache: PageCache
     saving: Saving
@@ -172,8 +174,15 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         bring_back_to_store(offsets, topics.table, store)
 
     engine = open_transactions(config, store, offsets)
+    timers = TimerService(
+        config,
+        store,
+        TimerCounts(folder / "timermetrics"),
+        lambda: server.wake_parked(),
+        topics.creation.adopt_delivered,
+    )
     questions = Questions()
-    server = _server(config, start.sockets, store, grants, engine, questions, access, tls)
+    server = _server(config, start.sockets, store, grants, engine, timers, questions, access, tls)
     access.on_changed.extend((grants.revoke, server.release_all_parked))
     transactions = _transactions(config, address, store, tables, engine, access)
     delays = DelayService(
@@ -200,6 +209,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         replicating.followed,
         replicating.has_master,
         partial(channels_of, config),
+        timers.follow,
     )
     replicating.watch(slave_sync.wake)
     promotion = Promotion(
@@ -226,6 +236,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         replicating=replicating,
         transactions=transactions,
         delays=delays,
+        timers=timers,
         deletion=deletion,
         questions=questions,
         server=server,
@@ -258,6 +269,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         notices=notices,
         transactions=transactions,
         delays=delays,
+        timers=timers,
         housekeeping=Housekeeping(
             live, store, topics.table, groups, offsets, clients, deletion, server.close
         ),
@@ -281,6 +293,7 @@ def _server(
     store: Store,
     grants: PullGrants,
     engine: Transactions,
+    timers: TimerService,
     questions: Questions,
     access: AccessControl,
     tls: ServerTls,
@@ -294,6 +307,7 @@ def _server(
         Listener(
             store.native,
             transactions=None if config.reject_transaction_message else engine,
+            timers=timers.engine,
             pulls=grants,
             keyring=access.keyring,
             tls=tls.context,

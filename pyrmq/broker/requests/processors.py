@@ -26,6 +26,7 @@ from pyrmq.broker.requests.reply import ReplyProcessor
 from pyrmq.broker.requests.reset_offsets import ResetOffsetProcessor
 from pyrmq.broker.requests.runtime import ChangeRole, ConfigProcessor, RuntimeInfo, why_it_refuses
 from pyrmq.broker.requests.send import SendBackProcessor, SendProcessor
+from pyrmq.broker.requests.timers import TimerProcessor
 from pyrmq.broker.requests.transactions import TransactionProcessor
 from pyrmq.broker.stats.broker_stats import BrokerStats, StatsProcessor
 from pyrmq.broker.stats.consume_stats import ConsumeStatsProcessor
@@ -33,6 +34,7 @@ from pyrmq.broker.tables.locks import QueueLocks
 from pyrmq.broker.tables.offsets_and_queues import DeletedUnread, NewQueues
 from pyrmq.broker.tables.tables import Tables
 from pyrmq.broker.tables.topic_removal import TopicDeletion
+from pyrmq.broker.timer import TimerService
 from pyrmq.engine import Command, PullGrants, Store
 from pyrmq.errors import ResponseError, ServiceNotAvailableError
 from pyrmq.model.codes import RequestCode, ResponseCode
@@ -130,6 +132,7 @@ def processors(
     replicating: Replicating,
     transactions: TransactionService,
     delays: DelayService,
+    timers: TimerService,
     deletion: TopicDeletion,
     questions: Questions,
     server: RemotingServer,
@@ -177,6 +180,7 @@ def processors(
         delays.engine,
         stats,
         lambda: {
+            **timers.runtime(),
             "connections": len(server.connections),
             "deletedUnread": deleted_unread.total,
             "refusesMessages": why_it_refuses(live.now, store),
@@ -189,6 +193,7 @@ def processors(
             "queryThreadPoolQueueCapacity": query.line.capacity,
         },
     )
+    timer = TimerProcessor(timers)
     group_admin = GroupProcessor(groups, offsets, clients)
     resets = ResetOffsetProcessor(
         live,
@@ -257,6 +262,8 @@ def processors(
         **_of_operators(
             live.now.broker_name, address, store, tables, delays, deletion, questions, replicating
         ),
+        RequestCode.GET_TIMER_CHECK_POINT: timer.check_point,
+        RequestCode.GET_TIMER_METRICS: timer.metrics,
         RequestCode.SET_MESSAGE_REQUEST_MODE: request_modes.set,
         RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: request_modes.all,
         RequestCode.GET_BROKER_RUNTIME_INFO: runtime,
