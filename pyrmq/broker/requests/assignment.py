@@ -85,6 +85,15 @@ class RequestModes(PersistentTable):
             return Mode(PULL, 0)
         return Mode(POP, config.default_pop_share_queue_num)
 
+    def pulling(self) -> list[tuple[str, str]]:
+        """Topics and groups that an operator has told to pull."""
+        return [
+            (topic, group)
+            for topic, groups in self._modes.items()
+            for group, row in groups.items()
+            if isinstance(row, dict) and row.get("mode") == PULL
+        ]
+
     def all(self, connection: Connection, command: Command) -> Response:
         """GET_ALL_MESSAGE_REQUEST_MODE."""
         return Response(body=fastjson.dumps(self.to_json()))
@@ -142,11 +151,12 @@ class Assignments:
 
     def query(self, connection: Connection, command: Command) -> Elsewhere:
         body = fastjson.loads_object(command.body)
-        texts = [_text(body, name) for name in ("topic", "consumerGroup", "clientId")]
+        topic, group = _text(body, "topic"), _text(body, "consumerGroup")
+        client_id = _text(body, "clientId")
         model = body.get("messageModel", "CLUSTERING")
         strategy = str(body.get("strategyName", ""))
         broadcasts = model in (BROADCASTING, 0)
-        return self._asks.begin(self._query(*texts, broadcasts, strategy))
+        return self._asks.begin(self._query(topic, group, client_id, broadcasts, strategy))
 
     async def _query(
         self, topic: str, group: str, client_id: str, broadcasts: bool, strategy: str
