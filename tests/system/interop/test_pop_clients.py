@@ -80,10 +80,13 @@ class TestPush:
 
     def test_two_consumers_share(self, java: Driver, wire: Client, topic: str, group: str) -> None:
         popping(wire, topic, group)
-        words: dict[str, object] = {"topic": topic, "group": group, "stay": 1}
         with (
-            java.start("consume-pop", instance="one", pops=2, work=5, **words) as one,
-            java.start("consume-pop", instance="two", pops=2, work=5, **words) as two,
+            java.start(
+                "consume-pop", topic=topic, group=group, stay=1, instance="one", pops=2, work=5
+            ) as one,
+            java.start(
+                "consume-pop", topic=topic, group=group, stay=1, instance="two", pops=2, work=5
+            ) as two,
         ):
             java.run("produce", topic=topic, group="P-" + group, count=200)
             eventually(

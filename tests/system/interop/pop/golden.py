@@ -1,11 +1,11 @@
-"""Makes tests/store/data/timers-5.5.0.txt: the bytes of timers and pops as Apache's broker writes them.
+"""Makes tests/store/data/timers-5.5.0.txt: bytes of timers and pops as Apache's broker writes them.
 
     python -m tests.system.interop.pop.golden
 
-Run by hand. Each line is a word for what it is, and its bytes in hex: `slot INDEX BYTES`, one of the
-wheel; `unit POSITION BYTES`, one of the timer log; `check BYTES`, the check point; `record TAGS BODY
-PROPERTIES`, what a pop, an acknowledgement or a change of the invisible time leaves in the timer
-topic.
+Run by hand. Each line is a word for what it is, and its bytes in hex: `slot INDEX BYTES`, one of
+the wheel; `unit POSITION BYTES`, one of the timer log; `check BYTES`, the check point; `record TAGS
+BODY PROPERTIES`, what a pop, an acknowledgement or a change of the invisible time leaves in the
+timer topic.
 """
 
 from __future__ import annotations
