@@ -337,6 +337,7 @@ class Listener:
         *,
         transactions: Transactions | None = ...,
         pulls: PullGrants | None = ...,
+        pops: object | None = ...,
         keyring: Keyring | None = ...,
         tls: TlsContext | None = ...,
         region: str = ...,
@@ -478,8 +479,11 @@ class Pops:
         max_invisible_time: int = ...,
     ) -> None: ...
     native: object
-    """For the Listener."""
+    """For the Listener: its sessions then answer plain acks and changes of invisible time."""
     revive_topic: str
+    def answer_acks(self, answers: bool, /) -> None:
+        """Whether sessions do so from now on (at first they do). Else all of them are commands."""
+
     def pop(
         self,
         topic: str,
@@ -586,6 +590,54 @@ class Timers:
     def set_topics(self, rows: list[tuple[str, int, int]]) -> None: ...
     def forget_topic(self, name: str) -> None: ...
     def figures(self) -> dict[str, int]: ...
+
+class Revived:
+    """What one call of `Reviver.revive` did. `read`: records of the revive topic; `judged`: check
+    points. Of their messages: `revived`, by retry topic how many were appended, and their bytes;
+    `missing` ones are in no queue any more; `put_off` ones could not be read or stored, they come
+    again later; `gone` ones have no topic or group; `known` ones were revived before the start.
+    `unknown`: (topic, group) without a target, which the next call has to be given. `more`: there
+    is more to do at once."""
+
+    read: int
+    judged: int
+    missing: int
+    put_off: int
+    gone: int
+    known: int
+    more: bool
+    revived: list[tuple[str, int, int]]
+    unknown: list[tuple[bytes, bytes]]
+
+class Reviver:
+    """Messages that were popped and not acknowledged go to the retry topic of their group.
+    Thread-safe; all times in ms.
+
+    `next`: by revive queue the first place that is not dealt with, as `progress` said it.
+    `drops_after_last`: RocketMQ's skipWhenCKRePutReachMaxTimes."""
+
+    def __init__(
+        self, pops: Pops, *, next: Sequence[int] = ..., drops_after_last: bool = False
+    ) -> None: ...
+    def revive(
+        self,
+        now: int,
+        timers: int | None,
+        most: int,
+        targets: Sequence[tuple[bytes, bytes, str | None]],
+    ) -> Revived:
+        """Reads what has come to the revive topic and revives about `most` messages. `timers`: all
+        timers that were due before this time have been delivered; None: not known. `targets`:
+        topic, group and their retry topic, None for those that are gone. May wait for the disk.
+        Raises what failed if nothing could be done."""
+
+    def progress(self) -> tuple[list[int], int]:
+        """By revive queue the first place that is not dealt with, and the physical offset up to
+        which the log must be on disk for it to count. May wait."""
+
+    def lags(self) -> list[tuple[int, int, int]]:
+        """By revive queue, as of the last `revive`: records that are not dealt with, for how many
+        ms the first of its messages has been visible, check points in memory."""
 
 @final
 class HaMaster:
@@ -821,6 +873,7 @@ class Space(Buffer):
 ALIKE: list[str]
 ACCESS_SEND: int
 ACCESS_END: int
+ACCESS_ACK: int
 
 Left = tuple[int, bool, bytes | None, Exception | None]
 

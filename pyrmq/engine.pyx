@@ -49,6 +49,7 @@ SqlFilter = _native.SqlFilter
 bitmap_bits = _native.bitmap_bits
 subscription_bits = _native.subscription_bits
 Returned = _native.Returned
+Revived = _native.Revived
 delay_levels = _native.delay_levels
 Verifier = _native.Verifier
 Records = _native.Records
@@ -69,6 +70,7 @@ ALL_COLUMNS = _native.ALL_COLUMNS
 
 ACCESS_SEND = _native.ACCESS_SEND
 ACCESS_END = _native.ACCESS_END
+ACCESS_ACK = _native.ACCESS_ACK
 ALIKE = _native.PULL_ALIKE
 # Whether the engine was built as wheels are; False: for development (scripts/dev_engine.sh).
 RELEASE_BUILD = _native.RELEASE_BUILD
@@ -176,6 +178,7 @@ class Pops:
         self.native = _native.Pops(store, **settings)
         self.revive_topic = self.native.revive_topic
         self.ack = self.native.ack
+        self.answer_acks = self.native.answer_acks
         self.change_invisible_time = self.native.change_invisible_time
 
     def pop(self, *args, **asked):
@@ -185,6 +188,16 @@ class Pops:
     def read(self, *args, **asked):
         row = self.native.read(*args, **asked)
         return None if row is None else Popped(row)
+
+
+class Reviver:
+    """Revives what was popped and not acknowledged: see engine.pyi."""
+
+    def __init__(self, pops, **settings):
+        self.native = _native.Reviver(pops.native, **settings)
+        self.revive = self.native.revive
+        self.progress = self.native.progress
+        self.lags = self.native.lags
 
 
 cdef class Store:

@@ -20,7 +20,7 @@ from pyrmq.broker.config.updates import ConfigUpdates
 from pyrmq.broker.delay import DelayOffsets, DelayService
 from pyrmq.broker.housekeeping import Housekeeping, PageCache
 from pyrmq.broker.opening import open_store
-from pyrmq.broker.pop.parts import PopParts, open_pop
+from pyrmq.broker.pop.parts import PopParts, open_pop, pop_engine
 from pyrmq.broker.pop.routes import Routes
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.replication.peers import Peers
@@ -49,7 +49,7 @@ from pyrmq.broker.tables.offsets_and_queues import DeletedUnread, bring_back_to_
 from pyrmq.broker.tables.tables import Saving, Tables
 from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.broker.tables.topic_removal import TopicDeletion
-from pyrmq.engine import Listener, PullGrants, Store, Transactions
+from pyrmq.engine import Listener, Pops, PullGrants, Store, Transactions
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.address import Address, message_id
 from pyrmq.net.client.server_access import channels_of
@@ -177,8 +177,9 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
 
     engine = open_transactions(config, store, offsets)
     questions = Questions()
-    server = _server(config, start.sockets, store, grants, engine, questions, access, tls)
-    pop = open_pop(folder, live, store, tables, stats, server)
+    pops = pop_engine(live, store)
+    server = _server(config, start.sockets, store, grants, engine, pops, questions, access, tls)
+    pop = open_pop(folder, live, store, pops, tables, stats, server, lambda now: None)
     routes = Routes(live, topics.table, partial(channels_of, config))
     access.on_changed.extend((grants.revoke, server.release_all_parked, pop.release_all))
     transactions = _transactions(config, address, store, tables, engine, access)
@@ -297,6 +298,7 @@ def _server(
     store: Store,
     grants: PullGrants,
     engine: Transactions,
+    pops: Pops,
     questions: Questions,
     access: AccessControl,
     tls: ServerTls,
@@ -311,6 +313,7 @@ def _server(
             store.native,
             transactions=None if config.reject_transaction_message else engine,
             pulls=grants,
+            pops=pops.native if config.timer_wheel_enable else None,
             keyring=access.keyring,
             tls=tls.context,
             region=config.region_id,

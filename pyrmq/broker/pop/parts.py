@@ -8,10 +8,11 @@ from pathlib import Path
 
 import trio
 
-from pyrmq.broker.config.broker_config import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.pop.in_flight import InFlight
 from pyrmq.broker.pop.orderly import OrderlyPops
 from pyrmq.broker.pop.popping import Popping
+from pyrmq.broker.pop.revive import ReviveService, Timers
 from pyrmq.broker.pop.waits import Waits
 from pyrmq.broker.stats.broker_stats import BrokerStats
 from pyrmq.broker.tables.consumer_order import ConsumerOrder
@@ -38,6 +39,7 @@ class PopParts:
     waits: Waits
     notices: Waits
     tables: Tables
+    revive: ReviveService
 
     def visible(self, topic: str, group: str, queue_id: int) -> None:
         """Messages of a queue may be popped again."""
@@ -66,6 +68,8 @@ class PopParts:
             nursery.start_soon(self.notices.run)
             nursery.start_soon(self.orderly.run)
             nursery.start_soon(self._run_cleaning)
+            if not self.popping.live.now.is_slave:
+                nursery.start_soon(self.revive.run)
 
     async def _run_cleaning(self) -> None:
         topics, groups = self.tables.topics.table, self.tables.groups
@@ -83,15 +87,9 @@ class PopParts:
             self.in_flight.forget_all(is_gone)
 
 
-def open_pop(
-    folder: Path,
-    live: LiveConfig,
-    store: Store,
-    tables: Tables,
-    stats: BrokerStats,
-    server: RemotingServer,
-) -> PopParts:
-    """ConfigError if consumerOrderInfo.json cannot be read. Blocking."""
+def pop_engine(live: LiveConfig, store: Store) -> Pops:
+    """What pops, acknowledges and changes invisible times. Sessions answer acks by themselves as
+    long as nobody counts what is in flight."""
     config = live.now
     engine = Pops(
         store.native,
@@ -101,6 +99,26 @@ def open_pop(
         precision=config.timer_precision_ms,
         max_invisible_time=1000 * config.timer_max_delay_sec,
     )
+
+    def changed(_: BrokerConfig, now: BrokerConfig) -> None:
+        engine.answer_acks(not now.enable_pop_message_threshold)
+
+    changed(config, config)
+    live.watch(changed)
+    return engine
+
+
+def open_pop(
+    folder: Path,
+    live: LiveConfig,
+    store: Store,
+    engine: Pops,
+    tables: Tables,
+    stats: BrokerStats,
+    server: RemotingServer,
+    timers: Timers,
+) -> PopParts:
+    """ConfigError if consumerOrderInfo.json cannot be read. Blocking."""
     topics = tables.topics.table
     order = ConsumerOrder(folder / "consumerOrderInfo.json")
     in_flight = InFlight(live)
@@ -127,4 +145,5 @@ def open_pop(
 
     orderly = OrderlyPops(order, tables.offsets, visible)
     popping.on_order = orderly.changed
-    return PopParts(engine, popping, order, orderly, in_flight, waits, notices, tables)
+    revive = ReviveService(live, store, engine, tables, timers, server.wake_parked)
+    return PopParts(engine, popping, order, orderly, in_flight, waits, notices, tables, revive)

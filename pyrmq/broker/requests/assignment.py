@@ -109,7 +109,8 @@ class RequestModes(PersistentTable):
             raise InvalidParameterError("popShareQueueNum is a number, -1 or more")
         self._topics.require(topic)
         self._groups.require(group, connection)
-        if sum(map(len, self._modes.values())) >= MAX_MODES:
+        is_new = group not in self._modes.get(topic, {})
+        if is_new and sum(map(len, self._modes.values())) >= MAX_MODES:
             raise ServiceNotAvailableError(f"there are {MAX_MODES} request modes already")
         row = {"consumerGroup": group, "mode": mode, "popShareQueueNum": share, "topic": topic}
         groups = self._modes.setdefault(topic, {})

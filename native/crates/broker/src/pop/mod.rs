@@ -25,6 +25,7 @@ use pyrmq_format::pop;
 use pyrmq_format::timer::TIMER_TOPIC;
 use pyrmq_store::{Result, Store, StoreError, Topic};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// RocketMQ's `timerMaxDelaySec`, ms: no check point can be due later.
 pub const MAX_INVISIBLE_TIME: i64 = 3 * 86_400_000;
@@ -48,6 +49,7 @@ pub struct Pops {
     timer_topic: Arc<Topic>,
     revive_topic: Vec<u8>,
     settings: Settings,
+    is_direct: AtomicBool,
 }
 
 impl Pops {
@@ -69,7 +71,18 @@ impl Pops {
             revive_topic,
             settings,
             store,
+            is_direct: AtomicBool::new(true),
         })
+    }
+
+    /// Whether sessions answer by themselves what consumers say of popped messages; else the broker in
+    /// Python hears of all of it.
+    pub fn set_direct(&self, direct: bool) {
+        self.is_direct.store(direct, Ordering::Relaxed);
+    }
+
+    pub fn is_direct(&self) -> bool {
+        self.is_direct.load(Ordering::Relaxed)
     }
 
     pub fn store(&self) -> &Arc<Store> {
@@ -86,6 +99,6 @@ impl Pops {
 }
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

@@ -183,6 +183,7 @@ fn check_point(start: i64, at: i64, diffs: &[i32]) -> CheckPoint<'_> {
         bits: 0,
         revive_offset: 0,
         put_again: None,
+        suspend: false,
     }
 }
 

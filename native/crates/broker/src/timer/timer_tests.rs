@@ -274,6 +274,19 @@ fn a_delete_takes_back_what_is_in_its_slot() {
     assert_eq!(rig.got(), ["a"]);
 }
 
+/// Who may send to another topic only takes back nothing, though the key is known.
+#[test]
+fn a_delete_counts_for_the_topic_that_it_was_sent_to() {
+    let rig = Rig::new();
+    rig.park(T + 5000, "a");
+    for wanted in ["a", "Orders+a", "Other+a"] {
+        rig.put(T + 5000, b"Other", 0, "0", &[(timer::DEL_UNIQKEY, wanted)]);
+    }
+    rig.enqueue(T);
+    assert_eq!(rig.deliver(T + 20_000), 1);
+    assert_eq!(rig.got(), ["a"]);
+}
+
 /// It is in the queue, but nobody has enqueued it when its slot is over.
 #[test]
 fn a_delete_in_the_last_moment_counts() {
