@@ -142,11 +142,12 @@ class Assignments:
 
     def query(self, connection: Connection, command: Command) -> Elsewhere:
         body = fastjson.loads_object(command.body)
-        texts = [_text(body, name) for name in ("topic", "consumerGroup", "clientId")]
+        topic, group = _text(body, "topic"), _text(body, "consumerGroup")
+        client_id = _text(body, "clientId")
         model = body.get("messageModel", "CLUSTERING")
         strategy = str(body.get("strategyName", ""))
         broadcasts = model in (BROADCASTING, 0)
-        return self._asks.begin(self._query(*texts, broadcasts, strategy))
+        return self._asks.begin(self._query(topic, group, client_id, broadcasts, strategy))
 
     async def _query(
         self, topic: str, group: str, client_id: str, broadcasts: bool, strategy: str

@@ -13,12 +13,14 @@ mod records;
 mod revive;
 mod revive_append;
 mod revive_before;
+mod revive_offsets;
 mod revive_window;
 mod take;
 
 pub use acks::{Change, Changed};
 pub use claim::Claim;
 pub use revive::{Lag, Progress, Reviver, Round, Target, Targets};
+pub use revive_offsets::PoppedTo;
 pub use take::{Ask, CheckPointOf, Taken};
 
 use pyrmq_format::pop;

@@ -67,7 +67,7 @@ impl Timers {
         done: &mut Delivered,
     ) -> Result<()> {
         let end = self.store.visible_max(&self.queue)?;
-        while work.queue_offset < end {
+        while work.queue_offset < end && !self.settings.stop_enqueue {
             if self.take_in(work, now, end, AT_ONCE)? == 0 {
                 break;
             }

@@ -8,9 +8,9 @@ use pyrmq_format::timer;
 use pyrmq_store::testing::copy_store;
 use pyrmq_store::{Appended, Content, Message, StoreConfig};
 
-const TOPIC: &[u8] = b"Orders";
+pub(super) const TOPIC: &[u8] = b"Orders";
 /// A whole second.
-const T: i64 = 1_800_000_000_000;
+pub(super) const T: i64 = 1_800_000_000_000;
 const HOUR: i64 = 3_600_000;
 
 pub(super) struct Rig {
@@ -30,7 +30,7 @@ pub(super) struct Logged {
 }
 
 impl Logged {
-    fn property(&self, name: &[u8]) -> Option<String> {
+    pub fn property(&self, name: &[u8]) -> Option<String> {
         let found = properties::find(&self.props, name);
         found.map(|value| String::from_utf8_lossy(value).into_owned())
     }
@@ -46,6 +46,10 @@ pub(super) fn settings() -> Settings {
 impl Rig {
     pub fn new() -> Rig {
         Rig::with(settings(), |_| ())
+    }
+
+    pub fn of(settings: Settings) -> Rig {
+        Rig::with(settings, |_| ())
     }
 
     fn with(settings: Settings, change: impl Fn(&mut StoreConfig)) -> Rig {
@@ -615,7 +619,7 @@ fn figures() {
     }
     rig.enqueue(T);
     assert_eq!(rig.timers.histogram(T, &[5, 60, 300]), [2, 2, 1, 1]);
-    let figures = rig.timers.figures();
+    let figures = rig.timers.figures(T + HOUR);
     assert_eq!(
         (figures.waiting, figures.queue_offset, figures.queue_end),
         (6, 6, 6)
@@ -624,7 +628,7 @@ fn figures() {
     assert_eq!(topics, [(TOPIC.into(), 6, T)]);
     rig.deliver(T + HOUR);
     assert_eq!(rig.timers.topics(), [(TOPIC.into(), 0, T + HOUR)]);
-    assert_eq!(rig.timers.figures().waiting, 0);
+    assert_eq!(rig.timers.figures(T + HOUR).waiting, 0);
 }
 
 #[test]
