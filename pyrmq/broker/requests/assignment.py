@@ -85,6 +85,15 @@ class RequestModes(PersistentTable):
             return Mode(PULL, 0)
         return Mode(POP, config.default_pop_share_queue_num)
 
+    def pulling(self) -> list[tuple[str, str]]:
+        """Topics and groups that an operator has told to pull."""
+        return [
+            (topic, group)
+            for topic, groups in self._modes.items()
+            for group, row in groups.items()
+            if isinstance(row, dict) and row.get("mode") == PULL
+        ]
+
     def all(self, connection: Connection, command: Command) -> Response:
         """GET_ALL_MESSAGE_REQUEST_MODE."""
         return Response(body=fastjson.dumps(self.to_json()))

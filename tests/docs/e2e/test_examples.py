@@ -44,6 +44,14 @@ order-5: created, paid, packed, shipped
 booking-1: seats kept
 booking-1: not paid after … s, seats are free again
 """,
+    "timers": """
+ann: to be reminded
+bob: to be reminded
+cid: to be reminded
+cid: has cancelled
+bob: your appointment
+ann: your appointment
+""",
     "broadcast": """
 web-1: {'book': '12.50', 'map': '7.90', 'pen': '1.20'}
 web-2: {'book': '12.50', 'map': '7.90', 'pen': '1.20'}
@@ -84,6 +92,12 @@ the group goes on at 0:…, 1:…, 2:…, 3:…
 ann paid 17
 bob paid 25
 cid paid 3
+""",
+    "simple_consumer": """
+short: converted, attempt 1
+broken: its worker dies
+long: converted, attempt 1
+broken: converted, attempt 2
 """,
     "trace": """
 Pub invoice-1
@@ -156,7 +170,7 @@ def test_the_tests_of_a_shop(tmp_path: Path) -> None:
         timeout=60,
         check=False,
     )
-    assert "3 passed" in done.stdout, done.stdout + done.stderr
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_they_are_alike() -> None:
