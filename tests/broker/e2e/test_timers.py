@@ -1,4 +1,4 @@
-"""Timer messages are delivered: in time, in order, once; also after a kill, and with damaged files."""
+"""Timer messages are delivered: in time, in order, once, after kills too and from damaged files."""
 
 from __future__ import annotations
 
@@ -136,7 +136,6 @@ def test_figures_and_check_point(
 
 
 def send_many(client: Client, many: int, seconds: float) -> list[bytes]:
-    """In the order in which they are due, those of a second in the order in which they were sent."""
     sent = [b"%d" % n for n in range(many)]
     for body in sent:
         assert client.send("T", body, properties=in_seconds(seconds)).code == 0

@@ -66,19 +66,37 @@ impl Timers {
         most: usize,
         done: &mut Delivered,
     ) -> Result<()> {
+        let until = self.settings.slot(now);
+        self.take_in_all(work, now)?;
+        while done.count < most {
+            if work.current.is_none() {
+                // What was rolled may belong to the next slot, and be taken back there.
+                if work.rolled > work.queue_offset {
+                    self.take_in_all(work, now)?;
+                }
+                if work.rolled > work.queue_offset && !self.settings.stop_enqueue {
+                    break; // it is not confirmed yet
+                }
+                if !self.begin_next(work, until)? {
+                    if work.queue_offset >= work.rolled {
+                        work.delivered.all_is_delivered(now);
+                    }
+                    break;
+                }
+            }
+            if !self.deliver_chunk(work, now, done)? {
+                self.end_part(work)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Enqueues all that is confirmed.
+    fn take_in_all(&self, work: &mut Work, now: i64) -> Result<()> {
         let end = self.store.visible_max(&self.queue)?;
         while work.queue_offset < end && !self.settings.stop_enqueue {
             if self.take_in(work, now, end, AT_ONCE)? == 0 {
                 break;
-            }
-        }
-        let until = self.settings.slot(now);
-        while done.count < most {
-            if work.current.is_none() && !self.begin_next(work, until)? {
-                break;
-            }
-            if !self.deliver_chunk(work, now, done)? {
-                self.end_part(work)?;
             }
         }
         Ok(())
@@ -212,7 +230,7 @@ impl Timers {
                 break;
             }
             let phys = unit.phys.max(0) as u64;
-            if unit.deletes() || work.delivered.contains(&phys) {
+            if unit.deletes() || work.delivered.messages.contains(&phys) {
                 due.push((*unit, Due::Nothing));
                 continue;
             }
@@ -254,7 +272,7 @@ impl Timers {
         let stored = match due {
             Due::Message(stored) => stored,
             Due::Nothing => {
-                work.delivered.remove(&(unit.phys.max(0) as u64));
+                work.delivered.messages.remove(&(unit.phys.max(0) as u64));
                 return Ok(());
             }
             Due::Lost(why) => {
@@ -267,11 +285,15 @@ impl Timers {
         if unit.is_roll() {
             self.topics.lock().add(real.topic, -1, now);
             return match self.roll(guard, now, unit, stored, &real) {
+                Ok(offset) => {
+                    work.rolled = offset + 1;
+                    Ok(())
+                }
                 Err(e @ (StoreError::Illegal(_) | StoreError::PropertiesTooLong(_))) => {
                     *done.left_out.entry(e.to_string()).or_default() += 1;
                     Ok(())
                 }
-                done => done,
+                Err(e) => Err(e),
             };
         }
         let taken_back = work
@@ -327,7 +349,7 @@ impl Timers {
         }
     }
 
-    /// Appends a message to rmq_sys_wheel_timer again: its time was too far away.
+    /// Appends a message to rmq_sys_wheel_timer again: its time was too far away. Returns its queue offset.
     fn roll(
         &self,
         guard: &mut PutGuard<'_>,
@@ -335,7 +357,7 @@ impl Timers {
         unit: &Unit,
         stored: &Stored,
         real: &Fields<'_>,
-    ) -> Result<()> {
+    ) -> Result<i64> {
         let (props, mut more) =
             with_times(stored, unit, now, &[ENQUEUE_MS, DEQUEUE_MS, ROLL_TIMES]);
         properties::push_number(&mut more, ROLL_TIMES, real.roll_times.saturating_add(1));
@@ -343,14 +365,15 @@ impl Timers {
         let flags = stored.view().sys_flag;
         let message = stored.again(&self.topic, 0, flags, stored.phys() as i64);
         let content = stored.content(props, &more, real.tags_code());
-        match guard.append_again(&message, &content) {
+        let appended = match guard.append_again(&message, &content) {
             Err(StoreError::PropertiesTooLong(_)) => {
                 // Without TIMER_ROLL_TIMES it is still rolled.
                 let content = stored.content(stored.props(), b"", real.tags_code());
-                guard.append_again(&message, &content).map(|_| ())
+                guard.append_again(&message, &content)
             }
-            done => done.map(|_| ()),
-        }
+            done => done,
+        };
+        appended.map(|appended| appended.queue_offset)
     }
 
     fn note_unknown(&self, topic: &[u8]) {

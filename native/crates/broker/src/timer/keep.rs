@@ -62,6 +62,8 @@ impl Timers {
         let log_end = self.store.write_staged(|log_end| log_end)?;
         let speaks_of = match (work.followed, &work.current) {
             (Some(followed), _) => followed,
+            // What was delivered since then has not been met in the wheel yet.
+            _ if !work.delivered.messages.is_empty() => work.delivered.from,
             // Of the slot that is being delivered a part is delivered behind where the log ended then.
             (None, Some(current)) => current.log_end,
             (None, None) => log_end,
@@ -149,6 +151,7 @@ impl Timers {
         drop(wheel);
         self.set_read(&mut work, read);
         work.followed = Some(log_end);
+        work.delivered.messages.clear();
         Ok(true)
     }
 }

@@ -38,6 +38,7 @@ use parking_lot::Mutex;
 use pyrmq_format::timer::{SLOTS, TIMER_TOPIC};
 use pyrmq_store::{ConsumeQueue, Result, Store, StoreError, Topic};
 use rebuild::Rebuild;
+use restore::Since;
 use rustc_hash::FxHashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -154,10 +155,12 @@ struct Work {
     /// Queue offset of the first message that is not in the wheel.
     queue_offset: i64,
     current: Option<Current>,
-    /// Physical offsets of messages that were delivered after the check point that was kept.
-    delivered: FxHashSet<u64>,
+    /// Messages that were delivered after the check point that was kept and may be in the wheel still.
+    delivered: Since,
     /// While all is made again from the queue: what to leave out.
     rebuild: Option<Rebuild>,
+    /// Queue offset behind the last message that was rolled: no slot is begun before it is enqueued.
+    rolled: i64,
     /// How often in a row the same record could not be read.
     failures: u32,
     /// A slave: up to where of the log its master's progress holds.
