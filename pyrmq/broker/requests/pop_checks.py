@@ -130,6 +130,10 @@ class PopChecks:
                 ResponseCode.NO_MESSAGE,
             )
         check_group(group)
+        if command.ext.get("liteTopic"):
+            raise InvalidParameterError(
+                f"liteTopic: group[{group}] has no lite topics, this broker has none at all"
+            )
         try:
             handle = ExtraInfo.parse(text)
         except ProtocolError as e:
