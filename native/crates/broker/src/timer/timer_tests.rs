@@ -7,6 +7,7 @@ use pyrmq_format::record::{self, Found};
 use pyrmq_format::timer;
 use pyrmq_store::testing::copy_store;
 use pyrmq_store::{Appended, Content, Message, StoreConfig};
+use std::path::{Path, PathBuf};
 
 pub(super) const TOPIC: &[u8] = b"Orders";
 /// A whole second.
@@ -88,6 +89,33 @@ impl Rig {
         copy_store(&self.config.root, &config.root);
         damage(&config.root);
         Rig::open(dir, config, settings, now)
+    }
+
+    /// With files as they are in production.
+    pub fn large() -> Rig {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = StoreConfig::new(dir.path().join("store"));
+        config.index_enable = false;
+        config.retention.interval = 0;
+        Rig::open(dir, config, Settings::default(), T)
+    }
+
+    /// The same folder after a stop.
+    pub fn opened_again(mut self) -> Rig {
+        self.store().close().unwrap();
+        let other = tempdir();
+        let dir = std::mem::replace(&mut self._dir, other);
+        Rig::open(dir, self.config.clone(), self.settings, T + 21_600_000)
+    }
+
+    /// The same, and one of its files is gone.
+    pub fn opened_again_without(self, name: &str) -> Rig {
+        let path = self.config.root.join(name);
+        match path.is_dir() {
+            true => std::fs::remove_dir_all(path).unwrap(),
+            false => std::fs::remove_file(path).unwrap(),
+        }
+        self.opened_again()
     }
 
     pub fn store(&self) -> &Arc<Store> {
@@ -202,8 +230,6 @@ fn tempdir() -> tempfile::TempDir {
         .or_else(|_| tempfile::tempdir())
         .unwrap()
 }
-
-use std::path::Path;
 
 #[test]
 fn a_message_is_delivered_with_the_end_of_its_slot_and_not_before() {
