@@ -1,5 +1,6 @@
 """A group that popped and pulls now: what is in its retry topics of POP goes to the retry topic that
-members who pull are subscribed to. RocketMQ leaves it where only pops read it.
+members who pull are subscribed to, unless they are subscribed to those of POP, too. RocketMQ leaves
+it there, for members that are.
 
 It may be switched while messages are out. Those that are not acknowledged come to the retry topics
 of POP when their time is over, so these are looked at as long as the group pulls.
@@ -76,6 +77,8 @@ class Handover:
         if topics.get(target) is None or not self._tables.clients.subscription(group, target):
             return
         for name in (pop.retry_topic_v1(topic, group), pop.retry_topic_v2(topic, group)):
+            if self._tables.clients.subscription(group, name):
+                continue  # members pull it, as pyrmq's and (the first name) Java's consumers do
             known = topics.get(name)
             for queue_id in range(known.read_queue_nums if known is not None else 0):
                 done = offsets.query(name, group, queue_id) or 0
