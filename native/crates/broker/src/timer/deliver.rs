@@ -2,7 +2,7 @@
 
 use super::chain::Chain;
 use super::enqueue::{AT_ONCE, MAX_FAILURES};
-use super::fields::Fields;
+use super::fields::{Fields, key};
 use super::{Current, Timers, Work};
 use crate::delay::{Target, target};
 use pyrmq_format::properties;
@@ -10,8 +10,6 @@ use pyrmq_format::timer::{DEQUEUE_MS, ENQUEUE_MS, NOWHERE, ROLL_TIMES, TIMER_TOP
 use pyrmq_store::{PutGuard, Result, StoreError, Stored};
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -398,14 +396,6 @@ fn with_times(
     properties::push_number(&mut more, ENQUEUE_MS, unit.base);
     properties::push_number(&mut more, DEQUEUE_MS, now);
     (props, more)
-}
-
-/// Stands for what a delete names. Of 128 bits, with keys that nobody knows: no two are the same.
-pub(super) fn key(text: &[u8]) -> u128 {
-    static STATES: LazyLock<[RandomState; 2]> =
-        LazyLock::new(|| [RandomState::new(), RandomState::new()]);
-    let [high, low] = STATES.each_ref().map(|state| state.hash_one(text));
-    (high as u128) << 64 | low as u128
 }
 
 /// Stands for the message of a topic that a delete names: by its unique key, alone or behind the topic.

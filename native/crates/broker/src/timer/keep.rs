@@ -4,19 +4,10 @@
 //! `flush` writes it: a check point never says of a delivery that a power cut may take back.
 
 use super::check::{Check, Ours};
-use super::wheel::{Page, write_pages};
+use super::prepared::Prepared;
 use super::{Timers, enqueue};
 use pyrmq_format::timer::TimerCheck;
-use pyrmq_store::{Result, StoreError, now_ms};
-use std::fs::File;
-use std::sync::atomic::Ordering;
-
-/// What is to be kept.
-pub struct Prepared {
-    check: Check,
-    pages: Vec<Page>,
-    log: Option<File>,
-}
+use pyrmq_store::{Result, now_ms};
 
 /// How far timers are, for slaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +49,16 @@ impl Timers {
             true => work.log.newest()?,
             false => None,
         };
-        let read = self.seen.read.load(Ordering::Relaxed);
+        let read = match &work.current {
+            Some(current) => work.read.min(current.chain.time),
+            None if work.followed.is_some() => work.read,
+            // Nothing waits before the next slot, so nothing before it is to be looked for again.
+            None => {
+                let now = self.settings.slot(self.store.now_ms());
+                let next = self.wheel.lock().next(work.read);
+                next.map_or(work.read, |next| next.min(now)).max(work.read)
+            }
+        };
         let log_end = self.store.write_staged(|log_end| log_end)?;
         let speaks_of = match (work.followed, &work.current) {
             (Some(followed), _) => followed,
@@ -98,20 +98,11 @@ impl Timers {
         let Some(prepared) = slot.take() else {
             return Ok(());
         };
-        let done = self.write(&prepared);
+        let done = prepared.write(&self.paths);
         if done.is_err() {
             self.wheel.lock().keep_dirty(&prepared.pages);
         }
         done
-    }
-
-    fn write(&self, prepared: &Prepared) -> Result<()> {
-        if let Some(file) = &prepared.log {
-            file.sync_data()
-                .map_err(|e| StoreError::io("flush", self.paths.log.as_path(), &e))?;
-        }
-        write_pages(&self.paths.wheel, &prepared.pages)?;
-        prepared.check.save(&self.paths.check)
     }
 
     /// Deletes files of the timer log that are of messages only which the commit log has no more. Returns

@@ -22,27 +22,33 @@ mod keep;
 mod log;
 #[cfg(test)]
 mod model_tests;
+mod prepared;
 mod rebuild;
 mod recover;
+#[cfg(test)]
+mod recover_tests;
 mod restore;
 #[cfg(test)]
 mod speed_tests;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod timer_tests;
+mod topics;
 mod wheel;
 
 use self::log::TimerLog;
 use chain::Chain;
-use figures::Topics;
 use parking_lot::Mutex;
+use prepared::{Paths, Prepared};
 use pyrmq_format::timer::{SLOTS, TIMER_TOPIC};
 use pyrmq_store::{ConsumeQueue, Result, Store, StoreError, Topic};
 use rebuild::Rebuild;
 use restore::Since;
 use rustc_hash::FxHashSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use topics::Topics;
 use wheel::Wheel;
 
 pub use deliver::Delivered;
@@ -122,13 +128,6 @@ impl Settings {
     }
 }
 
-/// Where the files are.
-struct Paths {
-    wheel: PathBuf,
-    log: PathBuf,
-    check: PathBuf,
-}
-
 /// The timers of one store.
 pub struct Timers {
     store: Arc<Store>,
@@ -141,7 +140,7 @@ pub struct Timers {
     /// Held for moments. Taken inside of `work`.
     wheel: Mutex<Wheel>,
     /// What `prepare` found, until `flush` keeps it.
-    prepared: Mutex<Option<keep::Prepared>>,
+    prepared: Mutex<Option<Prepared>>,
     topics: Mutex<Topics>,
     /// Topics without configuration that messages were delivered to.
     unknown: Mutex<Vec<Box<[u8]>>>,
