@@ -142,6 +142,4 @@ def expected(row: Row) -> Row:
         row["ext"]["queueOffset"] = _OTHER_OFFSETS[what]
     if what == "timer sends: stored, rolled":
         del row["seen"]["properties"]["TIMER_ROLL_TIMES"]  # a client may not say so
-    if what.startswith("peeks: peek,") and row["code"] in (0, 19):
-        row["ext"] |= {"popTime": "TIME", "restNum": "1" if row["code"] == 0 else "0"}
     return row
