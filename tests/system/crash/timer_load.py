@@ -201,7 +201,7 @@ class TimerVerifier:
         row = self.ledger.row()
         back = len(self.recalled), len(self.asked_back), len(self.asked_back & self.came)
         return (
-            f"{row.acknowledged} acknowledged, {row.received} came ({row.unanswered} of them without "
+            f"{row.acknowledged} acknowledged, {row.received} came ({row.unanswered} without "
             f"an answer), recalls: {back[0]} of {back[1]} in time, {back[2]} came all the same; "
             "0 lost, 0 twice, 0 early"
         )
