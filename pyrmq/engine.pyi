@@ -342,6 +342,10 @@ class Listener:
         region: str = ...,
         cluster: str = ...,
         trace_on: bool = ...,
+        broker_name: str = ...,
+        timer_precision_ms: int | None = ...,
+        timer_max_delay_ms: int = ...,
+        timer_congested: int = ...,
         partial_limit: int = ...,
     ) -> Self: ...
     def partial_bytes(self) -> int: ...
@@ -429,6 +433,154 @@ class Delays:
     def find_returned(self, phys: int, wait: bool) -> tuple[bool, Returned | None]: ...
     def has_room(self, returned: Returned, topic: str, level: int) -> bool: ...
     def send_back(self, returned: Returned, topic: str, queue_id: int, level: int) -> int: ...
+
+class Popped:
+    """What a pop or a read of one queue gave.
+
+    `status` as in GetResult. `slices`: the records, in order. A message of a retry topic that is
+    given under its original topic is a copy (`bytes`). `offsets`: the queue offset of each record.
+    `start_offset`: the offset of the check point (the first field of the handles).
+    `next_offset`: where the next pop of this queue begins, also if nothing matched or the offset
+    was wrong: commit it for the group in any case. A pop whose offset lies outside of the queue
+    goes on where the queue begins or ends. `rest`: how many messages of the
+    queue are behind it. `log_end`: the check point counts once the log is confirmed up to here; 0
+    without one."""
+
+    status: int
+    start_offset: int
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    rest: int
+    count: int
+    nbytes: int
+    slices: list[Slice | bytes]
+    offsets: list[int]
+    log_end: int
+
+class Pops:
+    """Pops, acknowledgements and changes of invisible time. All of them are stored as timer
+    messages for the revive topic of `cluster`. Thread-safe; all times in ms.
+
+    `store` is `Store.native`. Times of popped messages are bounded: see `max_invisible_time`.
+    Raises MessageIllegalError (13) for a handle that this broker cannot have given: another
+    broker's name, a revive queue beyond `revive_queues`, negative numbers, a pop time in the
+    future, or more than `max_invisible_time`."""
+
+    def __init__(
+        self,
+        store: NativeStore,
+        *,
+        cluster: str,
+        broker_name: str,
+        revive_queues: int = 8,
+        precision: int = 1000,
+        max_invisible_time: int = ...,
+    ) -> None: ...
+    native: object
+    """For the Listener."""
+    revive_topic: str
+    def pop(
+        self,
+        topic: str,
+        queue_id: int,
+        group: str,
+        offset: int,
+        max_count: int = 32,
+        *,
+        pop_time: int,
+        invisible_time: int,
+        revive_queue: int,
+        max_bytes: int = ...,
+        tags: Buffer | None = None,
+        sql: SqlFilter | None = None,
+        original_topic: str | None = None,
+        wait: bool = True,
+    ) -> Popped | None:
+        """Pops from one queue and appends the check point. `topic` is the topic of the queue, which
+        may be a retry topic. With `original_topic` its messages are given under that topic, with
+        the property POP_CK. None: the disk would have to be waited for, and `wait` is False;
+        nothing was appended then.
+
+        Whoever calls it has the lock of this queue and group, and commits `next_offset`. That
+        offset may be kept on disk once the log is durable up to `log_end`, no sooner."""
+
+    def read(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int = 32,
+        *,
+        max_bytes: int = ...,
+        tags: Buffer | None = None,
+        sql: SqlFilter | None = None,
+        wait: bool = True,
+    ) -> Popped | None:
+        """The same without a check point: for PEEK_MESSAGE and for orderly pops."""
+
+    def ack(
+        self,
+        topic: str,
+        queue_id: int,
+        group: str,
+        offsets: Sequence[int],
+        *,
+        start_offset: int,
+        pop_time: int,
+        invisible_time: int,
+        revive_queue: int,
+        broker_name: str | None = None,
+    ) -> int:
+        """Acknowledges messages of one check point, in one record: 1 to 32 ascending queue offsets,
+        none before `start_offset`. Whether the queue has them is the caller's to check. Returns
+        what the log has to be confirmed up to."""
+
+    def change_invisible_time(
+        self,
+        topic: str,
+        queue_id: int,
+        group: str,
+        offset: int,
+        *,
+        start_offset: int,
+        pop_time: int,
+        invisible_time: int,
+        revive_queue: int,
+        now: int,
+        new_invisible_time: int,
+        suspend: bool = False,
+        broker_name: str | None = None,
+    ) -> tuple[int, int]:
+        """Makes one message invisible for `new_invisible_time` from `now` on. Appends a check point
+        for it and then the ack of the old one, together. Returns what has to be confirmed, and the
+        pop time of the new handle, whose start offset is `offset`. The pop time is `now`, or later
+        than the old one's: two handles of a message never have the same. `suspend`: the message
+        comes back without a count of one more consumption."""
+
+@final
+class Timers:
+    def __new__(
+        cls,
+        store: object,
+        *,
+        precision: int = ...,
+        roll_window: int = ...,
+        log_file_size: int = ...,
+        log_end: int | None = ...,
+    ) -> Self: ...
+    def restored(self) -> tuple[int, int]: ...
+    def enqueue(self, most: int) -> int: ...
+    def due_in(self, now: int) -> int | None: ...
+    def deliver(self, now: int, most: int) -> int: ...
+    def take_unknown(self) -> list[str]: ...
+    def progress(self) -> tuple[dict[str, int], int]: ...
+    def flush(self) -> int: ...
+    def histogram(self, now: int, bounds: list[int]) -> list[int]: ...
+    def topics(self) -> dict[str, tuple[int, int]]: ...
+    def slot_count(self, out_ms: int) -> int: ...
+    def figures(self) -> dict[str, int]: ...
+    def follow(self, read_ms: int) -> None: ...
 
 @final
 class HaMaster:
@@ -534,6 +686,7 @@ class NativeStore:
         delete_file_batch_max: int = ...,
     ) -> Self: ...
     def write_later(self) -> None: ...
+    def advance_clock(self, ms: int) -> None: ...
     def writes_later(self) -> bool: ...
     def consumed_to(self, next: list[tuple[str, int, int]]) -> int: ...
     def give_up_cache(self, offset: int) -> int: ...
@@ -556,6 +709,7 @@ class NativeStore:
         multi_tag: bool = False,
         sendable: bool = True,
         batch: bool = False,
+        message_type: str | None = None,
     ) -> None: ...
     def set_expressions(
         self,

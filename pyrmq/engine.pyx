@@ -148,6 +148,44 @@ BUSY = 2
 """What `Store.stall` says."""
 
 
+class Popped:
+    """What a pop or a read of one queue gave: see engine.pyi."""
+
+    __slots__ = (
+        "status", "start_offset", "next_offset", "min_offset", "max_offset", "rest", "count",
+        "nbytes", "slices", "offsets", "log_end",
+    )
+
+    def __init__(self, tuple row):
+        cdef list slices
+        places, sizes, exported, copies, self.offsets, self.log_end = row
+        (self.status, self.start_offset, self.next_offset, self.min_offset, self.max_offset,
+         self.rest) = places
+        self.count, self.nbytes = sizes
+        slices = [exported_slice(one) for one in exported]
+        if copies:
+            slices.append(copies)
+        self.slices = slices
+
+
+class Pops:
+    """Pops, acknowledgements and changes of invisible time of a store: see engine.pyi."""
+
+    def __init__(self, store, **settings):
+        self.native = _native.Pops(store, **settings)
+        self.revive_topic = self.native.revive_topic
+        self.ack = self.native.ack
+        self.change_invisible_time = self.native.change_invisible_time
+
+    def pop(self, *args, **asked):
+        row = self.native.pop(*args, **asked)
+        return None if row is None else Popped(row)
+
+    def read(self, *args, **asked):
+        row = self.native.read(*args, **asked)
+        return None if row is None else Popped(row)
+
+
 cdef class Store:
     """A store on disk. Opening recovers it; one process at a time may have it open.
 

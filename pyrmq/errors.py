@@ -155,7 +155,7 @@ class InvalidParameterError(ResponseError):
 class IllegalOperationError(ResponseError):
     """The present state does not allow it (ILLEGAL_OPERATION)."""
 
-    code = 604
+    code: int | None = 604
 
 
 class TransactionConflictError(ResponseError):
@@ -273,6 +273,10 @@ class UnsendableMessageError(NotSentError, MessageIllegalError):
 
 class UnusableNameError(NotSentError, InvalidParameterError):
     """A name that is invalid for a topic or a group."""
+
+
+class UnusableHandleError(NotSentError, IllegalOperationError):
+    """A text that is no recall handle, or one of another topic."""
 
 
 class UnusableExpressionError(NotSentError, SubscriptionError):

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pyrmq.server import Running
+    from pyrmq.testing import TestServer
 
 
 @pytest.fixture(scope="session")
-def pyrmq_broker() -> Iterator[Running]:
+def pyrmq_broker() -> Iterator[TestServer]:
     """Name server and broker on free ports, in a thread, for all tests of a session.
-    `pyrmq_broker.namesrv` is the address for clients. Use different topics in each test."""
+    `pyrmq_broker.namesrv` is the address for clients, `pyrmq_broker.clock` the broker's time, which
+    goes on for all tests. Use different topics in each test."""
     from pyrmq.testing import broker
 
     with broker() as running:

@@ -3,6 +3,7 @@
     async with pyrmq.testing.broker() as server:  # asyncio or trio; `with` in blocking code
         async with Producer("group", namesrv=server.namesrv) as producer:
             ...
+            server.clock.advance(3600)  # what waits for an hour is due now
 
 With pytest, the fixture `pyrmq_broker` is one broker for all tests of a session.
 """
@@ -15,24 +16,77 @@ import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import (
     AbstractAsyncContextManager,
+    AsyncExitStack,
     ExitStack,
     asynccontextmanager,
     contextmanager,
 )
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import Any, ClassVar
 
+import trio
 from sniffio import current_async_library
 
-from pyrmq.broker import BrokerConfig
+from pyrmq.broker import Broker, BrokerConfig
+from pyrmq.client.checks import check_seconds
 from pyrmq.errors import ClientError
 from pyrmq.namesrv.config import NamesrvConfig
+from pyrmq.net.clock import Clock, go_by
 from pyrmq.portal.thread import Held, Portal
 from pyrmq.server import Running, namesrv_keys, serving
 
 SMALL_LOG = 16 << 20
 """Commit-log file size of test stores, bytes."""
+MAX_ADVANCE = 10 * 366 * 86_400
+"""Most seconds by which a clock is put forward at once."""
+
+
+class TestClock:
+    """The time of day that a test broker goes by. Its methods may be called from any thread and any
+    event loop."""
+
+    __test__ = False  # pytest takes it for none of its classes
+
+    def __init__(self, clock: Clock, broker: Broker) -> None:
+        self._clock = clock
+        self._broker = broker
+        self._loop = trio.lowlevel.current_trio_token()
+
+    def now(self) -> datetime:
+        """The broker's time, in UTC."""
+        return datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
+
+    def advance(self, by: float | timedelta) -> None:
+        """Puts the broker's clock forward by seconds or a timedelta, up to ten years.
+
+        What is due by then comes within moments, as after a wait: timer messages, delay levels,
+        retries, messages that a consumer did not acknowledge, and checks of transactions. Clients
+        keep the machine's clock: for `deliver_at` add to `now()`. Deletion of old files and
+        intervals at which clients ask for something are not affected.
+
+        Raises ClientError for a time to go back by, and if the broker has stopped.
+        """
+        seconds = by.total_seconds() if isinstance(by, timedelta) else by
+        check_seconds("by", seconds, 0, MAX_ADVANCE)
+        ms = round(seconds * 1000)
+        self._clock.advance(ms)
+        self._broker.store.advance_clock(ms)
+        try:
+            self._loop.run_sync_soon(self._broker.transactions.check_soon)
+        except trio.RunFinishedError:
+            raise ClientError("the broker has stopped") from None
+
+
+@dataclass(frozen=True, slots=True)
+class TestServer(Running):
+    """A server that runs: `namesrv` is the address for clients, `clock` its time of day."""
+
+    __test__: ClassVar[bool] = False
+
+    clock: TestClock
 
 
 class TestBroker:
@@ -43,12 +97,12 @@ class TestBroker:
 
     __test__ = False  # pytest takes it for none of its classes
 
-    def __init__(self, server: AbstractAsyncContextManager[Running]) -> None:
+    def __init__(self, server: AbstractAsyncContextManager[TestServer]) -> None:
         self._server = server
         self._thread: Portal | None = None
         self._held: Held | None = None
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> TestServer:
         if self._thread is not None:
             raise ClientError("this can be entered once only: make a new one")
         self._thread = Portal("pyrmq-broker")
@@ -68,7 +122,7 @@ class TestBroker:
         finally:
             self._thread.stop()
 
-    async def __aenter__(self) -> Running:
+    async def __aenter__(self) -> TestServer:
         if current_async_library() == "trio":
             return await self._server.__aenter__()
         import asyncio
@@ -94,7 +148,8 @@ def broker(store: Path | None = None, **settings: Any) -> TestBroker:
             with pyrmq.sync.Producer("group", namesrv=server.namesrv) as producer: ...
 
     `settings` are fields of BrokerConfig (`flush_disk_type="SYNC_FLUSH"`, …); those of access
-    control and TLS are the name server's as well. `server.namesrv` is the address for clients.
+    control and TLS are the name server's as well. `server.namesrv` is the address for clients,
+    `server.clock` the broker's time, which a test can put forward.
     Raises ConfigError for an invalid setting, and StoreLockedError if another broker has the store
     open.
     """
@@ -120,7 +175,7 @@ def _temporary() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def _serving(store: Path | None, settings: dict[str, Any]) -> AsyncIterator[Running]:
+async def _serving(store: Path | None, settings: dict[str, Any]) -> AsyncIterator[TestServer]:
     with ExitStack() as stack:
         root = store or stack.enter_context(_temporary())
         defaults: dict[str, Any] = {
@@ -139,5 +194,13 @@ async def _serving(store: Path | None, settings: dict[str, Any]) -> AsyncIterato
             kv_config_path=config.store_path_root_dir / "config" / "kvConfig.json",
             **namesrv_keys(config),
         )
-        async with serving(config, namesrv) as running:
-            yield running
+        clock = Clock()
+        async with AsyncExitStack() as parts:
+            with go_by(clock):  # what the broker starts, not what is tested
+                running = await parts.enter_async_context(serving(config, namesrv))
+            yield TestServer(
+                running.namesrv,
+                running.broker_address,
+                running.broker,
+                TestClock(clock, running.broker),
+            )

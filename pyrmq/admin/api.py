@@ -19,6 +19,7 @@ from pyrmq.admin.messages import Messages
 from pyrmq.admin.namesrv import Namesrv
 from pyrmq.admin.offsets import Offsets
 from pyrmq.admin.rocksdb import RocksDb
+from pyrmq.admin.timers import Timers
 from pyrmq.admin.topics import Topics
 from pyrmq.client.option_types import AdminOptions, check_types
 from pyrmq.errors import ConfigError
@@ -82,6 +83,7 @@ class Admin:
         self.offsets = Offsets(self.link)
         self.producers = Producers(self.link)
         self.rocksdb = RocksDb(self.link)
+        self.timers = Timers(self.link)
         self.topics = Topics(self.link)
         self.users = Users(self.link)
         self.messages = Messages(self.link)

@@ -21,6 +21,7 @@ from pyrmq.admin.messages import Messages as TrioMessages
 from pyrmq.admin.namesrv import Namesrv as TrioNamesrv
 from pyrmq.admin.offsets import Offsets as TrioOffsets
 from pyrmq.admin.rocksdb import RocksDb as TrioRocksDb
+from pyrmq.admin.timers import Timers as TrioTimers
 from pyrmq.admin.topics import Topics as TrioTopics
 from pyrmq.net.client.credentials import Credentials
 from pyrmq.net.client.tls import Tls
@@ -187,6 +188,13 @@ class RocksDb(Part):
     export_pop_records = awaited(TrioRocksDb.export_pop_records)
 
 
+class Timers(Part):
+    __doc__ = TrioTimers.__doc__
+
+    figures = awaited(TrioTimers.figures)
+    figures_of = awaited(TrioTimers.figures_of)
+
+
 class Topics(Part):
     __doc__ = TrioTopics.__doc__
 
@@ -253,5 +261,6 @@ class Admin(Client[TrioAdmin]):
         self.offsets = Offsets(self, client.offsets)
         self.producers = Producers(self, client.producers)
         self.rocksdb = RocksDb(self, client.rocksdb)
+        self.timers = Timers(self, client.timers)
         self.topics = Topics(self, client.topics)
         self.users = Users(self, client.users)

@@ -32,6 +32,7 @@ class Producer(Sending[TrioProducer]):
 
     flush = awaited(TrioProducer.flush)
     queues = awaited(TrioProducer.queues)
+    recall = awaited(TrioProducer.recall)
     request = awaited(TrioProducer.request)
     send = awaited(TrioProducer.send)
     send_batch = awaited(TrioProducer.send_batch)
@@ -51,6 +52,7 @@ class TransactionalProducer(SendingInTransactions):
 
     flush = awaited(TrioTransactionalProducer.flush)
     queues = awaited(TrioTransactionalProducer.queues)
+    recall = awaited(TrioTransactionalProducer.recall)
     request = awaited(TrioTransactionalProducer.request)
     send = awaited(TrioTransactionalProducer.send)
     send_batch = awaited(TrioTransactionalProducer.send_batch)

@@ -51,6 +51,7 @@ CLIENTS: dict[int, Row] = {
     Code.SEND_MESSAGE: _row(Send(), stricter=_RETRY),
     Code.SEND_MESSAGE_V2: _row(Send(), stricter=_RETRY),
     Code.SEND_BATCH_MESSAGE: _row(Send(), stricter=_RETRY),
+    Code.RECALL_MESSAGE: _row(Topic(PUB)),
     Code.SEND_REPLY_MESSAGE: _row(Send(), stricter=_OPEN),
     Code.SEND_REPLY_MESSAGE_V2: _row(Send(), stricter=_OPEN),
     Code.END_TRANSACTION: _row(End(), stricter=_ANY_MESSAGE, of_message=PUB),

@@ -7,7 +7,7 @@ Each part gets what it needs by its constructor. `assemble` is the one place tha
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,8 @@ from pyrmq.broker.config.updates import ConfigUpdates
 from pyrmq.broker.delay import DelayOffsets, DelayService
 from pyrmq.broker.housekeeping import Housekeeping, PageCache
 from pyrmq.broker.opening import open_store
+from pyrmq.broker.pop.parts import PopParts, open_pop
+from pyrmq.broker.pop.routes import Routes
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.replication.peers import Peers
 from pyrmq.broker.replication.replicating import Replicating
@@ -27,7 +29,7 @@ from pyrmq.broker.replication.role import Promotion, Role
 from pyrmq.broker.replication.slave import KnownMaster
 from pyrmq.broker.replication.slave_sync import SlaveSync
 from pyrmq.broker.replication.sole_master import SoleMaster
-from pyrmq.broker.requests.group_admin import RequestModes
+from pyrmq.broker.requests.assignment import RequestModes
 from pyrmq.broker.requests.processors import processors
 from pyrmq.broker.requests.pull import pull_of_no_topic
 from pyrmq.broker.requests.transactions import (
@@ -94,6 +96,8 @@ class Parts:
     notices: Notices
     transactions: TransactionService
     delays: DelayService
+    pop: PopParts
+    routes: Routes
     housekeeping: Housekeeping
     page_cache: PageCache
     saving: Saving
@@ -154,7 +158,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         folder / "consumerOffset.json", config.consumer_offset_update_version_step, grants
     )
     deleted_unread = DeletedUnread(store, topics.table, offsets)
-    request_modes = RequestModes(folder / "messageRequestMode.json")
+    request_modes = RequestModes(folder / "messageRequestMode.json", live, topics.table, groups)
     stats = BrokerStats(
         config.broker_cluster_name, store, topics.table, groups, offsets.take_granted
     )
@@ -174,7 +178,9 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
     engine = open_transactions(config, store, offsets)
     questions = Questions()
     server = _server(config, start.sockets, store, grants, engine, questions, access, tls)
-    access.on_changed.extend((grants.revoke, server.release_all_parked))
+    pop = open_pop(folder, live, store, tables, stats, server)
+    routes = Routes(live, topics.table, partial(channels_of, config))
+    access.on_changed.extend((grants.revoke, server.release_all_parked, pop.release_all))
     transactions = _transactions(config, address, store, tables, engine, access)
     delays = DelayService(
         store,
@@ -182,6 +188,12 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         server.wake_parked,
         topics.creation.adopt_delivered,
     )
+
+    def ended(deleted: Set[str]) -> None:
+        """Who waits for topics that are deleted is told so."""
+        server.end_parked(deleted, pull_of_no_topic)
+        pop.end(deleted, pull_of_no_topic)
+
     deletion = TopicDeletion(
         live,
         store,
@@ -189,7 +201,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         topics.removal,
         groups,
         offsets,
-        lambda deleted: server.end_parked(deleted, pull_of_no_topic),
+        ended,
     )
     slave_sync = SlaveSync(
         folder,
@@ -222,6 +234,8 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         stats=stats,
         deleted_unread=deleted_unread,
         request_modes=request_modes,
+        pop=pop,
+        routes=routes,
         registration=registration,
         replicating=replicating,
         transactions=transactions,
@@ -258,11 +272,13 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         notices=notices,
         transactions=transactions,
         delays=delays,
+        pop=pop,
+        routes=routes,
         housekeeping=Housekeeping(
             live, store, topics.table, groups, offsets, clients, deletion, server.close
         ),
         page_cache=PageCache(store, offsets, clients),
-        saving=_saving(live, folder, tables, engine),
+        saving=_saving(live, folder, tables, engine, pop),
         processors=by_code,
         server=server,
         access_control=access,
@@ -300,6 +316,10 @@ def _server(
             region=config.region_id,
             cluster=config.broker_cluster_name,
             trace_on=config.trace_on,
+            broker_name=config.broker_name,
+            timer_precision_ms=config.timer_precision_ms if config.timer_wheel_enable else None,
+            timer_max_delay_ms=config.timer_max_delay_sec * 1000,
+            timer_congested=config.timer_congest_num_each_slot,
         ),
         store=store,
         questions=questions,
@@ -332,5 +352,8 @@ def _transactions(
     )
 
 
-def _saving(live: LiveConfig, folder: Path, tables: Tables, engine: Transactions) -> Saving:
-    return Saving(live, tables, TransactionMetrics(folder / "transactionMetrics", engine))
+def _saving(
+    live: LiveConfig, folder: Path, tables: Tables, engine: Transactions, pop: PopParts
+) -> Saving:
+    metrics = TransactionMetrics(folder / "transactionMetrics", engine)
+    return Saving(live, tables, metrics, pop.order)

@@ -117,6 +117,8 @@ class Broker:
         await tasks.start(parts.server.run)
         tasks.start_soon(parts.saving.run)
         tasks.start_soon(parts.housekeeping.run)
+        tasks.start_soon(parts.pop.run)
+        tasks.start_soon(parts.routes.run)
         if not config.is_slave:
             tasks.start_soon(parts.deleted_unread.run)
             tasks.start_soon(parts.transactions.run)

@@ -11,8 +11,9 @@ from typing import cast
 from pyrmq.errors import ProtocolError, UnsendableMessageError
 from pyrmq.model.properties import (
     DELAY,
-    DELAY_LEVELS,
     KEYS,
+    PRIORITY,
+    SHARDING_KEY,
     TAGS,
     TIMER_DELAY_MS,
     TIMER_DELIVER_MS,
@@ -70,13 +71,17 @@ class Message:
     have at most 32767 bytes of UTF-8; empty values are not sent.
 
     At most one of the next three delays the delivery:
+    delay: seconds or a timedelta, from when the broker gets the message.
+    deliver_at: a datetime with a timezone, or seconds since 1970. A time that is over is no delay.
+    Both make a timer message: any time up to the broker's timerMaxDelaySec (3 days) ahead. The
+    result of the send has a handle for `recall`. Apache RocketMQ 4.x delivers them at once.
     delay_time_level: the delay of this level, by default 1 to 18 for 1s 5s 10s 30s 1m to 10m 20m
     30m 1h 2h (messageDelayLevel of the broker). A higher level counts as the highest, up to 2^31-1;
     0: no delay.
-    delay: seconds or a timedelta. The delay of a default level is sent as that level, any other one
-    as a timer message.
-    deliver_at: a datetime or seconds since 1970; sent as a timer message.
-    pyrmq's brokers refuse timer messages, and Apache RocketMQ 4.x delivers them at once.
+
+    priority: 0 to 2^31-1, a higher one is consumed first. The broker stores the message in the
+    queue of that number, or in the last one. Only in a topic with `message.type=PRIORITY`, and for
+    consumers in POP mode, it decides the order; it needs RocketMQ 5.4.
 
     Raises UnsendableMessageError for a value of the wrong type.
     """
@@ -91,6 +96,7 @@ class Message:
     delay_time_level: int = 0
     delay: float | timedelta | None = None
     deliver_at: float | datetime | None = None
+    priority: int | None = None
 
     def __post_init__(self) -> None:
         self.check()
@@ -110,6 +116,7 @@ class Message:
             and self.delay_time_level is _NONE
             and self.delay is None
             and self.deliver_at is None
+            and self.priority is None
         ):
             return
         if not isinstance(self.topic, str):
@@ -136,6 +143,8 @@ class Message:
             or self.deliver_at is not None
         ):
             self._check_delay()
+        if self.priority is not None:
+            self._check_priority()
 
     def _check_keys(self) -> None:
         if not isinstance(self.keys, list | tuple):
@@ -156,6 +165,11 @@ class Message:
             raise UnsendableMessageError("give one of delay_time_level, delay and deliver_at")
         value: object = self.deliver_at if self.delay is None else _seconds(self.delay)
         if isinstance(value, datetime):
+            if value.tzinfo is None:
+                raise UnsendableMessageError(
+                    f"deliver_at {value} has no timezone: give datetime(..., tzinfo=UTC), "
+                    "datetime.now(UTC) + ..., or .astimezone() for local time"
+                )
             value = value.timestamp()
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not 0 <= cast(float, value) < 1 << 40:
@@ -165,8 +179,18 @@ class Message:
             given = self.deliver_at if self.delay is None else self.delay
             raise UnsendableMessageError(f"{what} expected, not {given!r}")
 
+    def _check_priority(self) -> None:
+        if type(self.priority) is not int or not 0 <= self.priority < 1 << 31:
+            raise UnsendableMessageError(
+                f"priority {self.priority!r}: a whole number from 0 to 2^31-1 expected"
+            )
+        if self.is_delayed:
+            raise UnsendableMessageError("give either priority or a delay: brokers drop the other")
+        if SHARDING_KEY in self.properties:
+            raise UnsendableMessageError("give either priority or a sharding key: both choose")
+
     def all_properties(self) -> dict[str, str]:
-        """The user's properties, and WAIT, TAGS, KEYS, DELAY and those of timers."""
+        """The user's properties, and WAIT, TAGS, KEYS, DELAY, the priority and those of timers."""
         out = dict(self.properties)
         out[WAIT] = "true" if self.wait_store_ok else "false"
         if self.tags:
@@ -176,15 +200,15 @@ class Message:
         if self.delay_time_level:
             out[DELAY] = str(self.delay_time_level)
         elif self.delay is not None:
-            seconds = _seconds(self.delay)
-            if seconds in DELAY_LEVELS:
-                out[DELAY] = str(DELAY_LEVELS.index(int(seconds)) + 1)
-            elif seconds:
-                out[TIMER_DELAY_MS] = str(round(seconds * 1000))
+            milliseconds = round(_seconds(self.delay) * 1000)
+            if milliseconds:
+                out[TIMER_DELAY_MS] = str(milliseconds)
         elif self.deliver_at is not None:
             at = self.deliver_at
             when = at.timestamp() if isinstance(at, datetime) else at
             out[TIMER_DELIVER_MS] = str(round(when * 1000))
+        if self.priority is not None:
+            out[PRIORITY] = str(self.priority)
         return out
 
     @property
@@ -202,6 +226,11 @@ class Message:
                 )
             )
         )
+
+    @property
+    def has_priority(self) -> bool:
+        """Whether the broker chooses its queue by a priority."""
+        return self.priority is not None or (bool(self.properties) and PRIORITY in self.properties)
 
     @property
     def transaction_id(self) -> str | None:
@@ -239,7 +268,7 @@ class SendResult:
     batch: joined by commas). offset_msg_id: broker address and physical offset in hex, from the
     broker. queue_offset: its offset in `queue`, from 0; for a batch that of the first message.
     transaction_id: for a half message. region_id: the broker's region. trace_on: whether the broker
-    wants messages traced.
+    wants messages traced. recall_handle: for `Producer.recall`, of a timer message.
     """
 
     status: SendStatus
@@ -250,3 +279,4 @@ class SendResult:
     transaction_id: str | None = None
     region_id: str = "DefaultRegion"
     trace_on: bool = True
+    recall_handle: str | None = None

@@ -19,6 +19,10 @@ CHECK_MAX_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
 """Whose offsets on the half and op topics say how far transactions are settled."""
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+"""Where timer messages wait. [TimerMessageStore]"""
+REVIVE_PREFIX = "rmq_sys_REVIVE_LOG_"
+"""Of the topic, one a cluster, of what is popped and acknowledged. [KeyBuilder]"""
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 SYSTEM_GROUPS = frozenset(
     {
@@ -43,11 +47,12 @@ NO_SEND_TOPICS = frozenset(
         HALF_TOPIC,
         OP_TOPIC,
         CHECK_MAX_TOPIC,
+        TIMER_TOPIC,
         "SELF_TEST_TOPIC",
         "OFFSET_MOVED_EVENT",
     }
 )
-"""Topics that clients may not send to."""
+"""Topics that clients may not send to; see `takes_sends`."""
 
 SYSTEM_TOPICS = NO_SEND_TOPICS | {AUTO_CREATE_TOPIC, "BenchmarkTest"}
 
@@ -114,6 +119,12 @@ def is_system_group(group: str) -> bool:
 
 def is_system_topic(topic: str) -> bool:
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
+
+
+def takes_sends(topic: str) -> bool:
+    """Whether clients may send to a topic of this name. RocketMQ lets them write into the topics of
+    timers and of pop: whoever does could deliver to any topic."""
+    return topic not in NO_SEND_TOPICS and not topic.startswith(REVIVE_PREFIX)
 
 
 def retry_topic(group: str) -> str:

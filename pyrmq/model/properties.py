@@ -19,8 +19,19 @@ TIMER_PROPERTIES = frozenset(
     {"TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_DEL_UNIQKEY"}
 )
 """Each makes a timer message, or ends one. [MessageConst]"""
+TIMER_ORDER = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
+"""Each says when a message is to be delivered; of several the first one counts."""
+TIMER_DEL_UNIQKEY = "TIMER_DEL_UNIQKEY"
+TIMER_OUT_MS = "TIMER_OUT_MS"
+"""When a timer message is due, by the broker: it was one before."""
+REAL_TOPIC = "REAL_TOPIC"
+REAL_QID = "REAL_QID"
+PRODUCER_GROUP = "PGROUP"
+BORN_TIMESTAMP = "BORN_TIMESTAMP"
 TIMER_DELAY_MS = "TIMER_DELAY_MS"
 TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
+PRIORITY = "_SYS_MSG_PRIORITY_"
+"""A number from 0 on: the broker stores the message in the queue of this number. [MessageConst]"""
 UNIQ_KEY = "UNIQ_KEY"
 INSTANCE_ID = "INSTANCE_ID"
 """The namespace of who sent it."""
@@ -41,15 +52,11 @@ SYSTEM_PROPERTIES = frozenset(
         "TIMER_OUT_MS", "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS", "TIMER_ROLL_TIMES",
         "TIMER_DEL_UNIQKEY", "POP_CK", "POP_CK_OFFSET", "1ST_POP_TIME", "PROPERTY_FORWARD_QUEUE_ID",
         "REDIRECT", "BUYER_ID", "TRANSFER_FLAG", "CORRECTION_FLAG", "MQ2_FLAG", "DUP_INFO",
-        "__BORNHOST", "BORN_TIMESTAMP", "__CRC32#",
+        "__BORNHOST", "BORN_TIMESTAMP", "__CRC32#", "_SYS_MSG_PRIORITY_",
     }
 )  # fmt: skip
 """Names that have a meaning of their own to brokers and clients, beside that of the sharding key.
 [MessageConst]"""
-DELAY_LEVELS = (
-    1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200,
-)  # fmt: skip
-"""Seconds of each delay level, level 1 first, unless a broker has others. [messageDelayLevel]"""
 
 
 def split_keys(keys: str | None) -> list[str]:

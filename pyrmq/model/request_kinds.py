@@ -28,6 +28,8 @@ BODIES: dict[int, int] = {
     Code.CHECK_CLIENT_CONFIG: 256 << 10,
     Code.LOCK_BATCH_MQ: 8 << 20,
     Code.UNLOCK_BATCH_MQ: 8 << 20,
+    Code.BATCH_ACK_MESSAGE: _SETTINGS,
+    Code.QUERY_ASSIGNMENT: 64 << 10,
     # of operators
     Code.UPDATE_AND_CREATE_TOPIC_LIST: 2 * _SETTINGS,
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _SETTINGS,
@@ -66,8 +68,9 @@ _COLD = (
     "disk, and holds none of them back"
 )
 _ROCKSDB = "there is no RocksDB: tables are JSON files, queues are files of RocketMQ's format"
-_POP = "POP consumption is not supported: every group pulls"
-_POP_RECORDS = "POP consumption is not supported: there are no records of it to write"
+_POP_RECORDS = (
+    "POP keeps its state in the log: there are no records in RocksDB to be written back there"
+)
 _CONTAINER = "this is no broker container: start another broker instead"
 _HA = "the default HA protocol has no such request"
 _FLUSHED = (
@@ -83,8 +86,7 @@ ABSENT_REQUESTS: dict[int, str] = {
     **dict.fromkeys((2001, 2002, 2003), _COLD),
     2004: _READ_AHEAD,
     **dict.fromkeys((354, 355), _ROCKSDB),
-    **dict.fromkeys((400, *range(200050, 200056), 200151), _POP),
-    200056: _POP_RECORDS,
+    Code.POP_ROLLBACK: _POP_RECORDS,
     **dict.fromkeys((513,), _STATIC),
     **dict.fromkeys((902, 903), _CONTAINER),
     906: _HA,

@@ -12,8 +12,22 @@ PERM_READ = 4
 PERM_PRIORITY = 8
 SINGLE_TAG = "SINGLE_TAG"
 MULTI_TAG = "MULTI_TAG"
+MESSAGE_TYPE = "message.type"
+NORMAL = "NORMAL"
+MESSAGE_TYPES = ("UNSPECIFIED", NORMAL, "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "MIXED")
+"""Types that a topic may have here. RocketMQ's LITE needs lite topics. [TopicMessageType]"""
 MAX_QUEUES = 65_536
 """Most queues of one kind that a topic may have here."""
+
+
+def type_conflict(topic: str, sent: str) -> str | None:
+    """Why a topic of one type takes no message of another, None where it does.
+    [DefaultTopicMessageTypeValidator]"""
+    if topic in ("MIXED", sent):
+        return None
+    return (
+        f"TopicMessageType validate failed, the expected type is {topic}, but actual type is {sent}"
+    )
 
 
 def as_int(value: Any, default: int) -> int:
@@ -53,6 +67,11 @@ class TopicConfig:
     def is_batch(self) -> bool:
         """Whether its queues hold inner batches."""
         return self.attributes.get("queue.type") == "BatchCQ"
+
+    @property
+    def message_type(self) -> str:
+        """What its messages are. [TopicConfig.getTopicMessageType]"""
+        return self.attributes.get(MESSAGE_TYPE, NORMAL)
 
     def to_json(self) -> dict[str, Any]:
         return {

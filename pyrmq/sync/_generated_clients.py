@@ -32,6 +32,7 @@ class Producer(Sending[TrioProducer]):
 
     flush = blocking(TrioProducer.flush)
     queues = blocking(TrioProducer.queues)
+    recall = blocking(TrioProducer.recall)
     request = blocking(TrioProducer.request)
     send = blocking(TrioProducer.send)
     send_batch = blocking(TrioProducer.send_batch)
@@ -51,6 +52,7 @@ class TransactionalProducer(SendingInTransactions):
 
     flush = blocking(TrioTransactionalProducer.flush)
     queues = blocking(TrioTransactionalProducer.queues)
+    recall = blocking(TrioTransactionalProducer.recall)
     request = blocking(TrioTransactionalProducer.request)
     send = blocking(TrioTransactionalProducer.send)
     send_batch = blocking(TrioTransactionalProducer.send_batch)

@@ -6,8 +6,8 @@ use super::store::Store;
 use super::tls::TlsContext;
 use super::transactions::Transactions;
 use pyo3::prelude::*;
-use pyrmq_broker::Broker;
 use pyrmq_broker::wire::{Budget, Context};
+use pyrmq_broker::{Broker, TimerSends};
 use std::sync::Arc;
 
 /// Bytes of the unfinished frames of all connections.
@@ -16,7 +16,8 @@ const PARTIAL_LIMIT: usize = 512 << 20;
 /// Makes sessions through the C table. Without a store no send is stored: every frame is a
 /// command (name server, client); without transactions every half message and END_TRANSACTION. With a
 /// keyring signatures are verified, and a session answers only what was granted to who signed it. Without
-/// TLS every connection is plain.
+/// TLS every connection is plain, without `timer_precision_ms` (a slot of the wheel) timer messages are
+/// refused.
 #[pyclass(frozen, module = "pyrmq._native")]
 pub struct Listener {
     shared: Box<pyrmq_capi::Listener>,
@@ -28,7 +29,8 @@ impl Listener {
     #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (store=None, *, transactions=None, pulls=None, keyring=None, tls=None,
                         region="DefaultRegion", cluster="DefaultCluster", trace_on=true,
-                        partial_limit=PARTIAL_LIMIT))]
+                        broker_name="", timer_precision_ms=None, timer_max_delay_ms=0,
+                        timer_congested=i32::MAX as u32, partial_limit=PARTIAL_LIMIT))]
     fn new(
         store: Option<PyRef<'_, Store>>,
         transactions: Option<PyRef<'_, Transactions>>,
@@ -38,6 +40,10 @@ impl Listener {
         region: &str,
         cluster: &str,
         trace_on: bool,
+        broker_name: &str,
+        timer_precision_ms: Option<u32>,
+        timer_max_delay_ms: i64,
+        timer_congested: u32,
         partial_limit: usize,
     ) -> Self {
         let context = store.map(|s| {
@@ -48,6 +54,14 @@ impl Listener {
                 Some(pulls) => broker.with_pulls(pulls.inner().clone()),
                 None => broker,
             };
+            let broker = broker.with_timer_sends(TimerSends {
+                broker_name: broker_name.into(),
+                enabled: timer_precision_ms.is_some(),
+                precision_ms: timer_precision_ms.unwrap_or(1000).max(1).into(),
+                max_delay_ms: timer_max_delay_ms,
+                congested: timer_congested,
+                slot_count: None,
+            });
             Arc::new(Context::new(broker, region, trace_on))
         });
         Listener {

@@ -14,6 +14,7 @@ mod log_lines;
 mod offline;
 mod options;
 mod outgoing;
+mod pops;
 mod pulls;
 mod read_request;
 mod received;
@@ -46,6 +47,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<keyring::Keyring>()?;
     m.add("ACCESS_SEND", pyrmq_broker::wire::access::SEND)?;
     m.add("ACCESS_END", pyrmq_broker::wire::access::END_TRANSACTION)?;
+    m.add_class::<pops::Pops>()?;
     m.add_class::<pulls::PullGrants>()?;
     m.add_class::<tls::TlsClient>()?;
     m.add_class::<tls::TlsContext>()?;

@@ -12,7 +12,7 @@ use pyrmq_store::now_ms;
 use std::net::{IpAddr, SocketAddr};
 
 /// Properties that make another kind of message, or that a message has a field for.
-const OTHERS: [&str; 13] = [
+const OTHERS: [&str; 14] = [
     "WAIT",
     "TAGS",
     "KEYS",
@@ -26,11 +26,12 @@ const OTHERS: [&str; 13] = [
     "TIMER_DELAY_MS",
     "TIMER_DELIVER_MS",
     "TIMER_DEL_UNIQKEY",
+    "_SYS_MSG_PRIORITY_",
 ];
 
 /// Reads messages that are exactly of `class` (`pyrmq.model.message.Message`) and usual: right in all
-/// but their topic's name, at most `max_message_size` bytes, no retry topic's, neither delayed nor with
-/// a property that means something to brokers. For all others the answers are None.
+/// but their topic's name, at most `max_message_size` bytes, no retry topic's, neither delayed nor
+/// with a priority or a property that means something to brokers. For all others the answers are None.
 ///
 /// `ip`: the sender's address, for the keys. `namespace`: of the sender, or empty.
 #[pyclass(frozen, module = "pyrmq._native")]
@@ -126,6 +127,7 @@ impl MessageText {
         };
         if !none(intern!(py, "delay"))?
             || !none(intern!(py, "deliver_at"))?
+            || !none(intern!(py, "priority"))?
             || whole(intern!(py, "delay_time_level"))? != Some(0)
         {
             return Ok(None);

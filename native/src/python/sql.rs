@@ -23,6 +23,10 @@ impl SqlFilter {
         }
     }
 
+    pub fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
     /// Its bits say nothing of messages from a physical offset on.
     pub fn end_bits(&self, offset: u64) {
         self.selection.end_bits(offset);

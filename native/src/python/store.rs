@@ -3,10 +3,12 @@
 use super::error::to_py;
 use super::options::address;
 use super::sql::SqlFilter;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use pyrmq_format::cq_entry::Layout;
 use pyrmq_format::host::Host;
+use pyrmq_format::message_type::MessageType;
 use pyrmq_format::{java, names, properties};
 use pyrmq_store::{
     Chunk, Content, Expressions, Message, Resident, StoreError, TopicSettings, Wait,
@@ -74,6 +76,11 @@ impl Store {
         self.inner.barrier().flushed()
     }
 
+    /// Puts the clock that store times are of forward, for tests of what is due later.
+    fn advance_clock(&self, ms: u64) {
+        self.inner.advance_clock(ms);
+    }
+
     /// Has a thread write what sessions have staged (`Session.feed` with `more`), where `stall` says that
     /// it may take long. The eventfd is signalled when it is done.
     fn write_later(&self) {
@@ -91,10 +98,10 @@ impl Store {
     }
 
     /// Sets what the send path has to know of a topic. `batch`: `queue.type` is BatchCQ, which counts
-    /// while the topic has no queues.
+    /// while the topic has no queues. `message_type`: the one that sends are checked for.
     #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (topic, *, read_queues, write_queues, multi_tag=false, sendable=true,
-        batch=false))]
+        batch=false, message_type=None))]
     fn set_topic(
         &self,
         py: Python<'_>,
@@ -104,7 +111,14 @@ impl Store {
         multi_tag: bool,
         sendable: bool,
         batch: bool,
+        message_type: Option<&str>,
     ) -> PyResult<()> {
+        let wanted = match message_type {
+            Some(name) => Some(MessageType::from_name(name).ok_or_else(|| {
+                PyValueError::new_err(format!("{name:?} is no type of messages"))
+            })?),
+            None => None,
+        };
         if batch {
             self.inner.topics().declare_batch(topic.as_bytes());
         }
@@ -113,6 +127,7 @@ impl Store {
             .topics()
             .topic(topic.as_bytes())
             .map_err(|e| to_py(py, e))?;
+        entry.set_message_type(wanted);
         entry.set(Some(TopicSettings {
             read_queues,
             write_queues,
@@ -514,10 +529,10 @@ impl Store {
 }
 
 /// Pointer to a segment, address in it, bytes.
-type Exported = (usize, usize, usize);
+pub type Exported = (usize, usize, usize);
 
 /// Exports a part of a file; `chunk_release` of the C table takes it back.
-fn export(chunk: Chunk) -> Exported {
+pub fn export(chunk: Chunk) -> Exported {
     let address = chunk
         .segment
         .bytes(chunk.at, chunk.len)

@@ -126,6 +126,7 @@ NEEDS: Mapping[int, Callable[[Ext, bytes], Iterator[Need]]] = {
     Code.UNREGISTER_CLIENT: _of_group("consumerGroup"),
     Code.GET_CONSUMER_LIST_BY_GROUP: _of_group("consumerGroup"),
     Code.END_TRANSACTION: _end,
+    Code.RECALL_MESSAGE: lambda ext, body: _topic(ext.get("topic"), PUB),
     Code.LOCK_BATCH_MQ: _lock,
     Code.UNLOCK_BATCH_MQ: _lock,
 }

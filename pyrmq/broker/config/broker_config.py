@@ -3,7 +3,8 @@
 Each field is the row of its key: type, default, bounds, checks and documentation are said here and
 nowhere else; docs/configuration.md is written from it. The keys of the store stand here: its files,
 the index, retention, durability and limits; those of what the broker serves, and of replication, in
-`service`. OTHER_KEYS has RocketMQ's keys without a field.
+`service`, of timer messages in `timers`, of POP in `pop_keys`. OTHER_KEYS has RocketMQ's keys
+without a field.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyrmq.auth.settings import OTHER_ACCESS_KEYS, AccessKeys
-from pyrmq.broker.config.service import ServiceConfig
+from pyrmq.broker.config.pop_keys import OTHER_POP_KEYS, PopConfig
+from pyrmq.broker.config.timers import OTHER_TIMER_KEYS
 from pyrmq.config import table
 from pyrmq.config.table import (
     FOLDERS,
@@ -44,7 +46,7 @@ def _hours(text: str) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreConfig(ServiceConfig):
+class StoreConfig(PopConfig):
     """The part of BrokerConfig about the store; times are ms, sizes bytes."""
 
     store_path_root_dir: Path = key(  # noqa: RUF009
@@ -211,7 +213,6 @@ class StoreConfig(ServiceConfig):
 
 _THREADS = "there are no thread pools here: trio and one native writer do the work"
 _QUEUES = "requests wait in sockets here, not in queues of thread pools"
-_TIMER = "this version refuses timer messages"
 _DELAY = "delayed messages are delivered in rounds, and their progress is kept once a second"
 _OP_BATCH = "op records are written along with what they settle"
 _POOL = "it belongs to transientStorePoolEnable, which is not there"
@@ -236,7 +237,6 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey | RenamedKey, ...] = (
     FixedKey("fetchNamesrvAddrByAddressServer", ("false",)),
     FixedKey("fetchNameSrvAddrByDnsLookup", ("false",)),
     FixedKey("coldDataFlowControlEnable", ("false",)),
-    FixedKey("defaultMessageRequestMode", ("PULL",)),
     FixedKey("metricsExporterType", ("DISABLE",)),
     UnusedKey("destroyMapedFileIntervalForcibly", _DELETING),
     UnusedKey("redeleteHangedFileInterval", _DELETING),
@@ -268,11 +268,8 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey | RenamedKey, ...] = (
     UnusedKey("serverWorkerThreads", _THREADS),
     UnusedKey("serverSelectorThreads", _THREADS),
     UnusedKey("transferMsgByHeap", "bodies always go from the mapped log to the socket"),
-    UnusedKey("timerWheelEnable", _TIMER),
-    UnusedKey("timerPrecisionMs", _TIMER),
-    UnusedKey("timerMaxDelaySec", _TIMER),
-    UnusedKey("timerRollWindowSlot", _TIMER),
-    UnusedKey("timerFlushIntervalMs", _TIMER),
+    *OTHER_TIMER_KEYS,
+    *OTHER_POP_KEYS,
     FixedKey("filterSupportRetry", ("false",)),
     UnusedKey("lockInStrictMode", "a broker without replicas is a majority by itself"),
     UnusedKey(

@@ -1,36 +1,27 @@
-"""Requests that show and change consumer groups, and how groups get their messages.
-[AdminBrokerProcessor, MessageRequestModeManager]
-
-config/messageRequestMode.json has the mode of each topic and group. Here every group pulls.
-"""
+"""Requests that show and change consumer groups. [AdminBrokerProcessor]"""
 
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import Any
 
-from pyrmq.broker.bounds import Bounded, OneByOne
+from pyrmq.broker.bounds import OneByOne
 from pyrmq.broker.requests import fields
-from pyrmq.broker.tables import config_file
 from pyrmq.broker.tables.clients import ClientTable
-from pyrmq.broker.tables.config_file import PersistentTable
 from pyrmq.broker.tables.groups import Group, GroupTable, is_own
 from pyrmq.broker.tables.offsets import OffsetTable
 from pyrmq.engine import Command
 from pyrmq.errors import (
     InvalidParameterError,
-    NoPermissionError,
     ResponseError,
     ServiceNotAvailableError,
 )
 from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
-from pyrmq.model.names import RETRY_PREFIX, check_consumer_group, check_group, check_topic
+from pyrmq.model.names import check_consumer_group, check_group
 from pyrmq.model.topic import MAX_QUEUES
 from pyrmq.net import fastjson
 from pyrmq.net.command import Response
-from pyrmq.net.server.answers import Elsewhere
 from pyrmq.net.server.connection import Connection
 from pyrmq.net.server.turns import in_turns
 
@@ -56,10 +47,6 @@ _FLAGS = (
 MAX_RETRIES = 1024
 """Most delays of a retry policy."""
 _POLICIES = ("CUSTOMIZED", "EXPONENTIAL")
-MAX_MODE_BODY = 4096
-MAX_MODES = 100_000
-MODES_WAITING = 16
-_MODES = "messageRequestModeMap"
 
 
 def check_group_attributes(changes: Any) -> None:
@@ -220,57 +207,3 @@ def _check_policy(policy: Any) -> None:
     numbers = [growing.get(key, 1) for key in ("initial", "max", "multiplier")]
     if not all(type(n) is int and 0 < n < 1 << 62 for n in [*numbers, *delays]):
         raise InvalidParameterError("the numbers of a retry policy are positive")
-
-
-class RequestModes(PersistentTable):
-    """By topic and group what an operator set."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        found = self.load(_MODES).get(_MODES)
-        rows = {str(t): row for t, row in (found if isinstance(found, dict) else {}).items()}
-        self._modes: dict[str, dict[str, Any]] = {
-            topic: {str(group): row for group, row in groups.items()}
-            for topic, groups in rows.items()
-            if isinstance(groups, dict)
-        }
-        self._kept = {topic: row for topic, row in rows.items() if topic not in self._modes}
-        config_file.tell_kept(path, self._kept)
-        self._changes = Bounded("changes of request modes", 1, MODES_WAITING)
-
-    def to_json(self) -> dict[str, Any]:
-        return {_MODES: self._kept | self._modes}
-
-    def all(self, connection: Connection, command: Command) -> Response:
-        """GET_ALL_MESSAGE_REQUEST_MODE."""
-        return Response(body=fastjson.dumps(self.to_json()))
-
-    def set(self, connection: Connection, command: Command) -> Elsewhere:
-        """SET_MESSAGE_REQUEST_MODE: PULL is kept, POP is refused."""
-        return self._changes.begin(self._set(command.body))
-
-    async def _set(self, body: bytes) -> Response:
-        if len(body) > MAX_MODE_BODY:
-            raise InvalidParameterError(f"a request mode has at most {MAX_MODE_BODY} bytes")
-        value = fastjson.loads_object(body)
-        topic, group = str(value.get("topic", "")), str(value.get("consumerGroup", ""))
-        check_topic(topic)
-        check_group(group)
-        if topic.startswith(RETRY_PREFIX):
-            raise NoPermissionError("retry topic is not allowed to set mode")
-        mode = value.get("mode", "PULL")
-        if mode != "PULL":
-            raise InvalidParameterError(
-                f"mode {str(mode)[:16]!r} is not supported: POP consumption is not there, every "
-                "group pulls"
-            )
-        if sum(map(len, self._modes.values())) >= MAX_MODES:
-            raise ServiceNotAvailableError(f"there are {MAX_MODES} request modes already")
-        row = {"consumerGroup": group, "mode": "PULL", "popShareQueueNum": 0, "topic": topic}
-        self._modes.setdefault(topic, {})[group] = row
-        self.changed()
-        try:
-            await self.save_if_changed()
-        except OSError as e:
-            raise ServiceNotAvailableError(f"the mode cannot be saved: {e.strerror}") from e
-        return Response()

@@ -16,7 +16,7 @@ from pyrmq.broker.requests import fields
 from pyrmq.engine import Command, Store
 from pyrmq.errors import ProtocolError
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC
+from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, TIMER_TOPIC
 from pyrmq.model.record import decode_record
 from pyrmq.model.transaction import REAL_TOPIC
 from pyrmq.net.address import offset_of_message_id
@@ -92,6 +92,6 @@ def _topic(record: bytes) -> str:
         message = decode_record(record, inflate_body=False)
     except ProtocolError:
         return ""
-    if message.topic in (HALF_TOPIC, CHECK_MAX_TOPIC):
+    if message.topic in (HALF_TOPIC, CHECK_MAX_TOPIC, TIMER_TOPIC):
         return message.properties.get(REAL_TOPIC, message.topic)
     return message.topic

@@ -11,16 +11,21 @@ from pyrmq.broker.access_control import AccessControl
 from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.config.updates import ConfigUpdates
 from pyrmq.broker.delay import DelayService
+from pyrmq.broker.pop.parts import PopParts
+from pyrmq.broker.pop.routes import Routes
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.replication.replicating import HaStatus, Replicating
 from pyrmq.broker.requests.admin_queries import AdminTables, ConsumeQueryProcessor
 from pyrmq.broker.requests.ask_clients import ClientQuestions
+from pyrmq.broker.requests.assignment import Assignments, RequestModes
 from pyrmq.broker.requests.client_manage import ClientManageProcessor
-from pyrmq.broker.requests.group_admin import GroupProcessor, RequestModes
+from pyrmq.broker.requests.group_admin import GroupProcessor
 from pyrmq.broker.requests.plain_acl import PlainAclProcessor
+from pyrmq.broker.requests.pop_processors import pop_processors
 from pyrmq.broker.requests.pull import PullProcessor, Suggestion
 from pyrmq.broker.requests.query import QueryProcessor
 from pyrmq.broker.requests.queues import QueueProcessor
+from pyrmq.broker.requests.recall import RecallProcessor
 from pyrmq.broker.requests.reply import ReplyProcessor
 from pyrmq.broker.requests.reset_offsets import ResetOffsetProcessor
 from pyrmq.broker.requests.runtime import ChangeRole, ConfigProcessor, RuntimeInfo, why_it_refuses
@@ -51,6 +56,10 @@ _WRITES = (
     RequestCode.SEND_REPLY_MESSAGE,
     RequestCode.SEND_REPLY_MESSAGE_V2,
     RequestCode.RESUME_CHECK_HALF_MESSAGE,
+    RequestCode.POP_MESSAGE,
+    RequestCode.ACK_MESSAGE,
+    RequestCode.BATCH_ACK_MESSAGE,
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
 )
 _CHANGES = (
     RequestCode.UPDATE_AND_CREATE_TOPIC,
@@ -125,6 +134,8 @@ def processors(
     stats: BrokerStats,
     deleted_unread: DeletedUnread,
     request_modes: RequestModes,
+    pop: PopParts,
+    routes: Routes,
     registration: Registration,
     replicating: Replicating,
     transactions: TransactionService,
@@ -157,6 +168,7 @@ def processors(
     query = QueryProcessor(live, store)
     config = ConfigProcessor(updates, address, registration.told, change_role)
     transaction = TransactionProcessor(transactions)
+    assignments = Assignments(live, routes, clients, request_modes)
     reply = ReplyProcessor(live, store, topics, clients, questions, address)
     consume_stats = ConsumeStatsProcessor(
         live.now.broker_name,
@@ -212,6 +224,7 @@ def processors(
         RequestCode.SEND_MESSAGE_V2: send,
         RequestCode.SEND_BATCH_MESSAGE: send,
         RequestCode.CONSUMER_SEND_MSG_BACK: back,
+        RequestCode.RECALL_MESSAGE: RecallProcessor(live, store, topics),
         RequestCode.SEND_REPLY_MESSAGE: reply,
         RequestCode.SEND_REPLY_MESSAGE_V2: reply,
         RequestCode.PULL_MESSAGE: pull,
@@ -255,6 +268,8 @@ def processors(
         **_of_operators(
             live.now.broker_name, address, store, tables, delays, deletion, questions, replicating
         ),
+        **pop_processors(live, store, tables, grants, pop),
+        RequestCode.QUERY_ASSIGNMENT: assignments.query,
         RequestCode.SET_MESSAGE_REQUEST_MODE: request_modes.set,
         RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: request_modes.all,
         RequestCode.GET_BROKER_RUNTIME_INFO: runtime,

@@ -1,7 +1,7 @@
 """Sends that the engine leaves to the broker. [SendMessageProcessor]
 
-New messages: unknown topics, retry topics, and what this version refuses. Nothing is stored here;
-the answer is a decision, which the session acts on.
+New messages: unknown topics, retry topics, and halves that are refused. Nothing is stored here; the
+answer is a decision, which the session acts on.
 
 CONSUMER_SEND_MSG_BACK: a message that a consumer could not deal with goes to its group's retry
 topic after a delay, or to its dead-letter topic. [AbstractSendMessageProcessor.consumerSendMsgBack]
@@ -38,7 +38,7 @@ from pyrmq.errors import (
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX, check_topic, retry_topic
-from pyrmq.model.properties import DELAY, TIMER_PROPERTIES, decode_properties
+from pyrmq.model.properties import DELAY, TIMER_ORDER, TIMER_OUT_MS, decode_properties
 from pyrmq.model.route import DEFAULT_QUEUES
 from pyrmq.model.topic import PERM_WRITE, TopicConfig
 from pyrmq.model.transaction import TRAN_MSG
@@ -48,7 +48,8 @@ from pyrmq.net.server.connection import Connection
 
 _TRANSACTION_BITS = 0xC
 _LEVEL = re.compile(r"[ \t\n\f\r]*[+-]?[0-9]{1,19}[ \t\n\f\r]*")
-"""As the engine reads it."""
+_NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+"""As the engine reads them."""
 
 
 def is_delayed(properties: dict[str, str]) -> bool:
@@ -57,6 +58,23 @@ def is_delayed(properties: dict[str, str]) -> bool:
     if not _LEVEL.fullmatch(level) or not -(1 << 63) <= int(level) < 1 << 63:
         raise MessageIllegalError(f"property DELAY={level[:32]!r} is no delay level")
     return int(level) > 0
+
+
+def check_timer(properties: dict[str, str], enabled: bool) -> None:
+    """Refuses timer messages for which no topic is made. Of several properties the one that counts
+    is looked at. [HookUtils.transformTimerMessage]"""
+    if not enabled:
+        raise ResponseError(
+            "accurate timer message is not enabled, timerWheelEnable is false",
+            ResponseCode.SYSTEM_ERROR,
+        )
+    for name in TIMER_ORDER:
+        if name in properties:
+            if not _NUMBER.fullmatch(properties[name]):
+                raise MessageIllegalError(
+                    f"timer message illegal, property {name}={properties[name][:32]!r} is no number"
+                )
+            return
 
 
 def _is_batch(command: Command) -> bool:
@@ -159,15 +177,15 @@ class SendProcessor:
         delayed = is_delayed(properties)
         if delayed and _is_batch(command):
             raise MessageIllegalError("a batch cannot be delayed")
-        timers = TIMER_PROPERTIES & properties.keys()
+        asked = () if delayed or TIMER_OUT_MS in properties else TIMER_ORDER
+        timers = [name for name in asked if name in properties]
+        if timers and _is_batch(command):
+            raise MessageIllegalError("a batch cannot be delayed")
         if half and (delayed or timers):
-            name = next(iter(timers), DELAY)
+            name = DELAY if delayed else timers[0]
             raise MessageIllegalError(f"property {name}: a half message cannot be delayed")
-        if timers and not delayed:
-            raise MessageIllegalError(
-                f"property {next(iter(timers))}: timer messages are not supported by this version, "
-                "delay levels (property DELAY) are"
-            )
+        if timers:
+            check_timer(properties, self._config.timer_wheel_enable)
 
     def _send_back(
         self, connection: Connection, command: Command, topic: str, properties: dict[str, str]
@@ -183,7 +201,8 @@ class SendProcessor:
         dead = times > most or self._locks.any_live(name, trio.current_time())
         properties.pop(TRAN_MSG, None)  # a committed message that comes back is no half
         if dead:
-            properties.pop(DELAY, None)  # dead letters are not retried
+            properties.pop(DELAY, None)  # dead letters are not retried, and do not wait
+            properties = {name: v for name, v in properties.items() if name not in TIMER_ORDER}
         self._refuse_special(command, properties)
         self._groups.require(name, connection)
         target = (

@@ -326,6 +326,14 @@ class OffsetTable(PersistentTable):
             return None
         return reset
 
+    def take_reset(self, key: QueueOfGroup) -> int | None:
+        """Where an operator has sent the group, once: for a pop, which the broker itself begins
+        there. [queryThenEraseResetOffset]"""
+        reset = self.resets.pop(key, None) if self.resets else None
+        if reset is not None:
+            self.changed()
+        return reset
+
     def take_over(self, topic: str, group: str, queue_id: int, offset: int) -> bool:
         """Takes what consumers have committed at a slave while this broker was away. Whether it
         does: what is further counts, and more than that what this broker was told since its start:

@@ -38,12 +38,16 @@ RETRY = 1.0
 
 
 class Saving:
-    """Writes the tables. `metrics` are those of transactions, a master's only."""
+    """Writes the tables. `metrics` are those of transactions, and `order` has the batches of
+    orderly pops: a master's only."""
 
-    def __init__(self, config: LiveConfig, tables: Tables, metrics: PersistentTable) -> None:
+    def __init__(
+        self, config: LiveConfig, tables: Tables, metrics: PersistentTable, order: PersistentTable
+    ) -> None:
         self._config = config
         self._tables = tables
         self._metrics = metrics
+        self._order = order
 
     async def save(self) -> None:
         """Writes every table that changed, also when one of them cannot be written."""
@@ -54,7 +58,8 @@ class Saving:
             tables.offsets,
             tables.filters,
         ]
-        await save_all(found if self._config.now.is_slave else [*found, self._metrics])
+        of_master = [] if self._config.now.is_slave else [self._order, self._metrics]
+        await save_all([*found, *of_master])
 
     async def run(self) -> None:
         """Writes topics and groups soon after a change, offsets and filters every
@@ -70,6 +75,7 @@ class Saving:
                     written = trio.current_time()
                     tables.filters.look_again()
                     changed += [tables.offsets, tables.filters]
+                    changed += [] if self._config.now.is_slave else [self._order]
                 await save_all(changed)
             except OSError as e:
                 log.error("configuration not written, next try follows: %s", escape(e))

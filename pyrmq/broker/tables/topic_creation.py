@@ -25,6 +25,8 @@ from pyrmq.model.codes import ResponseCode
 from pyrmq.model.names import check_topic
 from pyrmq.model.topic import (
     MAX_QUEUES,
+    MESSAGE_TYPE,
+    MESSAGE_TYPES,
     PERM_INHERIT,
     PERM_READ,
     PERM_WRITE,
@@ -34,14 +36,14 @@ from pyrmq.net.server.connection import Connection
 
 log = logging.getLogger(__name__)
 
-MESSAGE_TYPE = "message.type"
 ATTRIBUTES: dict[str, tuple[tuple[str, ...], bool]] = {
     "queue.type": (("SimpleCQ", "BatchCQ"), False),
     "cleanup.policy": (("DELETE",), False),
-    MESSAGE_TYPE: (("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"), True),
+    MESSAGE_TYPE: (MESSAGE_TYPES, True),
 }
 """Name to values that are supported, and whether a topic that exists may change it. RocketMQ's
-brokers keep and show message.type, as this one does: proxies and clients are those who use it."""
+brokers keep and show message.type, as this one does; proxies look at it, here the broker with
+enableTopicMessageTypeCheck."""
 _RW = PERM_READ | PERM_WRITE
 
 

@@ -28,7 +28,6 @@ from pyrmq.model.names import (
     AUTO_CREATE_TOPIC,
     DLQ_PREFIX,
     HALF_TOPIC,
-    NO_SEND_TOPICS,
     OP_TOPIC,
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
@@ -37,9 +36,11 @@ from pyrmq.model.names import (
     check_topic,
     is_stored_topic,
     is_system_topic,
+    takes_sends,
 )
 from pyrmq.model.topic import (
     MAX_QUEUES,
+    MESSAGE_TYPES,
     MULTI_TAG,
     PERM_INHERIT,
     PERM_READ,
@@ -222,11 +223,20 @@ class TopicTable(PersistentTable):
             write_queues=topic.write_queue_nums,
             multi_tag=topic.topic_filter_type == MULTI_TAG,
             sendable=(self._writable or writable)
-            and topic.topic_name not in NO_SEND_TOPICS
+            and takes_sends(topic.topic_name)
             and _may_be_made(topic.topic_name)
             and not topic.topic_name.startswith(RETRY_PREFIX),
             batch=topic.is_batch,
+            message_type=self._checked_type(topic),
         )
+
+    def _checked_type(self, topic: TopicConfig) -> str | None:
+        """The type that sends to a topic must have; None: any."""
+        name = topic.topic_name
+        if not self._config.enable_topic_message_type_check or self.is_system(name):
+            return None
+        kind = topic.message_type
+        return kind if is_plain(name) and kind in MESSAGE_TYPES else None
 
     def watch(self, watcher: Watcher) -> None:
         """From now on `watcher` hears of every change that name servers should hear of."""
@@ -318,10 +328,11 @@ class TopicTable(PersistentTable):
         return self.topics.pop(topic)
 
     def configure(self, config: BrokerConfig) -> None:
-        """How many topics there may be has changed, or whether the broker takes messages."""
-        self._config = config
+        """How many topics there may be has changed, or what the broker takes."""
+        before, self._config = self._config, config
         writable = _is_writable(config)
-        if writable != self._writable:
+        checks = config.enable_topic_message_type_check != before.enable_topic_message_type_check
+        if writable != self._writable or checks:
             self._writable = writable
             for topic in self.topics.values():
                 if self.is_saved(topic.topic_name):
@@ -392,5 +403,5 @@ def no_topic(topic: str) -> TopicNotExistError:
 
 def check_sendable(topic: str) -> None:
     """NoPermissionError for topics that clients may not send to."""
-    if topic in NO_SEND_TOPICS:
+    if not takes_sends(topic):
         raise NoPermissionError(f"Sending message to topic[{topic}] is forbidden.")

@@ -30,6 +30,7 @@ BRANCHES = {
     ),
     "offset": ("pyrmq.cli.admin.offset", "Offsets of groups: reset, skip, clone."),
     "producer": ("pyrmq.cli.admin.producer", "Producers that are connected."),
+    "timer": ("pyrmq.cli.admin.timer", "Timer messages: how many wait, and until when."),
     "topic": ("pyrmq.cli.admin.topic", "Topics: list, create, change, delete, where they are."),
     "user": ("pyrmq.cli.admin.auth", "Users: who may sign requests."),
     "txn": ("pyrmq.cli.admin.txn", "Transactions: what is pending, and deciding it."),

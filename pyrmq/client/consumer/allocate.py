@@ -2,8 +2,9 @@
 
 Each strategy takes all queues and all client ids, both sorted, and the own client id, and returns
 the own queues. Every member computes the same split from the same lists.
-[AllocateMessageQueueAveragely, AllocateMessageQueueAveragelyByCircle,
-AllocateMessageQueueByConfig, AllocateMessageQueueConsistentHash, ConsistentHashRouter,
+`average` and `average_by_circle` stand in `pyrmq.model.allocate`: brokers assign queues by them
+too.
+[AllocateMessageQueueByConfig, AllocateMessageQueueConsistentHash, ConsistentHashRouter,
 AllocateMessageQueueByMachineRoom, AllocateMachineRoomNearby]
 """
 
@@ -17,31 +18,16 @@ from hashlib import md5
 
 from pyrmq.client.checks import check_function, check_kind, check_whole
 from pyrmq.errors import ClientError
+from pyrmq.model.allocate import average as average
+from pyrmq.model.allocate import average_by_circle as average_by_circle
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import RETRY_PREFIX
 
 Strategy = Callable[[Sequence[MessageQueue], Sequence[str], str], list[MessageQueue]]
 
 
-def average(queues: Sequence[MessageQueue], ids: Sequence[str], own: str) -> list[MessageQueue]:
-    """Gives each member consecutive queues; if they do not divide evenly, the first members get one
-    more (AVG). Empty if `own` is not among the ids."""
-    if own not in ids:
-        return []
-    share, rest = divmod(len(queues), len(ids))
-    i = ids.index(own)
-    start = i * share + min(i, rest)
-    return list(queues[start : start + share + (i < rest)])
-
-
-def average_by_circle(
-    queues: Sequence[MessageQueue], ids: Sequence[str], own: str
-) -> list[MessageQueue]:
-    """Deals the queues out to the members one by one (AVG_BY_CIRCLE). Empty if `own` is not among
-    the ids."""
-    if own not in ids:
-        return []
-    return list(queues[ids.index(own) :: len(ids)])
+BROKER_STRATEGIES: dict[Strategy, str] = {average: "AVG", average_by_circle: "AVG_BY_CIRCLE"}
+"""Those that brokers know, with their names there."""
 
 
 class Configured:

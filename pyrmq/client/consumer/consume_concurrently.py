@@ -8,7 +8,7 @@ consumed again here, after a while.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 import trio
@@ -21,10 +21,9 @@ from pyrmq.client.consumer.consume_service import (
     described,
 )
 from pyrmq.client.consumer.options import PushOptions
-from pyrmq.client.consumer.process_queue import ProcessQueue
-from pyrmq.client.consumer.ready import Chunk, Ready
+from pyrmq.client.consumer.ready import Chunk, Held, Ready
 from pyrmq.client.consumer.running_info import Statistics
-from pyrmq.client.consumer.send_back import BROKERS_CHOICE, SendBack
+from pyrmq.client.consumer.send_back import BROKERS_CHOICE
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.message import ReceivedMessage
@@ -43,14 +42,19 @@ SENDERS = 64
 """Messages that are sent back at a time."""
 
 
+GiveBack = Callable[[Held, ReceivedMessage, int], Awaitable[None]]
+"""Gives a failed message back, with a delay level, and settles it. PyrmqError if the broker does
+not take it."""
+
+
 class ConsumeConcurrently(ConsumeService):
-    """`send_back` None: what fails is logged and left (broadcasting)."""
+    """`give_back` None: what fails is logged and left (broadcasting)."""
 
     def __init__(
         self,
         tasks: Tasks,
         call: Caller,
-        send_back: SendBack | None,
+        give_back: GiveBack | None,
         statistics: Statistics,
         options: PushOptions,
         observer: Observer | None,
@@ -58,14 +62,14 @@ class ConsumeConcurrently(ConsumeService):
         super().__init__()
         self._tasks = tasks
         self._call = call
-        self._send_back = send_back
+        self._give_back = give_back
         self._statistics = statistics
-        self._ready = Ready(options.batch_size)
+        self._ready = Ready[Held](options.batch_size)
         self._senders = trio.CapacityLimiter(SENDERS)
         self._workers = options.concurrency
         self._timeout = options.consume_timeout
         self._observer = observer
-        self._under_way: list[tuple[ProcessQueue, Chunk, float] | None] = [None] * self._workers
+        self._under_way: list[tuple[Held, Chunk, float] | None] = [None] * self._workers
         self._giving_back = 0
 
     def start(self) -> None:
@@ -74,9 +78,13 @@ class ConsumeConcurrently(ConsumeService):
             self._tasks.start_soon(self._work, slot)
         self._tasks.start_soon(self._watch)
 
-    def deliver(self, process: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
+    def deliver(self, process: Held, messages: Sequence[ReceivedMessage]) -> None:
         """Messages of one queue, in order."""
         self._ready.put(process, messages)
+
+    def remove(self, unwanted: Callable[[Held], bool]) -> None:
+        """Messages of these that no worker has begun are not consumed."""
+        self._ready.remove(unwanted)
 
     async def _work(self, slot: int) -> None:
         ready, call, under_way, observer = self._ready, self._call, self._under_way, self._observer
@@ -120,37 +128,35 @@ class ConsumeConcurrently(ConsumeService):
             if self.closing:
                 self.rested()
 
-    def _failed(self, process: ProcessQueue, message: ReceivedMessage, level: int) -> None:
-        if self._send_back is None:
+    def _failed(self, process: Held, message: ReceivedMessage, level: int) -> None:
+        if self._give_back is None:
             log.warning(
                 "%s is left: in broadcasting nothing comes again", escape(described(message))
             )
             process.finish(message.queue_offset)
             return
         self._giving_back += 1
-        self._tasks.start_soon(self._give_back, self._send_back, process, message, level)
+        self._tasks.start_soon(self._settle, self._give_back, process, message, level)
 
-    async def _give_back(
-        self, send_back: SendBack, process: ProcessQueue, message: ReceivedMessage, level: int
+    async def _settle(
+        self, give_back: GiveBack, process: Held, message: ReceivedMessage, level: int
     ) -> None:
         try:
             if not process.holds(message):
                 return
             async with self._senders:
-                await send_back(process.queue, message, level)
+                await give_back(process, message, level)
         except PyrmqError as e:
             log.warning(
                 "%s not sent back, again here in %g s: %s",
                 escape(described(message)), RETRY_DELAY, escape(e),
             )  # fmt: skip
             self._tasks.start_soon(self._again_here, process, message)
-        else:
-            process.finish(message.queue_offset)
         finally:
             self._giving_back -= 1
             self.rested()
 
-    async def _again_here(self, process: ProcessQueue, message: ReceivedMessage) -> None:
+    async def _again_here(self, process: Held, message: ReceivedMessage) -> None:
         await trio.sleep(RETRY_DELAY)
         if process.holds(message) and not process.dropped:
             message.reconsume_times += 1
@@ -169,7 +175,7 @@ class ConsumeConcurrently(ConsumeService):
                         escape(described(chunk[0])), now - began,
                     )  # fmt: skip
                     for message in chunk:
-                        if process.holds(message) and self._send_back is not None:
+                        if process.holds(message) and self._give_back is not None:
                             self._failed(process, message, STUCK_LEVEL)
 
     # The end.

@@ -105,6 +105,11 @@ class HeldQueues:
         ):
             await self._moving.park()
 
+    async def given_up(self, topic: str) -> None:
+        """Returns when this member has no queue of a topic any more."""
+        while any(p.queue.topic == topic for p in self.table.values()):
+            await self._moving.park()
+
     # What is decided.
 
     def assign(self, topic: str, mine: Iterable[MessageQueue]) -> None:

@@ -36,6 +36,7 @@ from pyrmq.client.consumer.process_queue import (
 from pyrmq.client.consumer.pull_loop import PullOptions
 from pyrmq.client.consumer.ready import Chunk, MessageIterator, Polls
 from pyrmq.client.consumer.rebalance import INTERVAL
+from pyrmq.client.consumer.sharing import ByStrategy
 from pyrmq.client.instance import API_TIMEOUT, ClientInstance, within
 from pyrmq.client.namespaces import Namespace
 from pyrmq.client.option_types import check_types
@@ -167,10 +168,11 @@ class LitePullConsumer:
                 pulls=PullOptions(
                     pull_batch_size, suspend_ms=SUSPEND_MS, lite=True, hold=self._is_full
                 ),
-                strategy=names.wire_strategy(strategy),
+                sharing=ByStrategy(client, wire_group, names.wire_strategy(strategy))
+                if self._shares
+                else None,
                 rebalance_interval=rebalance_interval,
                 persist_interval=auto_commit_interval if auto_commit else None,
-                shared=self._shares,
                 automatic=auto_commit,
                 seeks=True,
                 tracer=tracer,

@@ -7,18 +7,21 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import trio
 
 from pyrmq.client.brokers import Registration
-from pyrmq.client.consumer.allocate import Strategy
 from pyrmq.client.consumer.ask_brokers import check_expressions
+from pyrmq.client.consumer.assignments import AssignmentEvents, Assignments
 from pyrmq.client.consumer.consume_service import Caller
 from pyrmq.client.consumer.held_queues import HeldEvents, HeldQueues
 from pyrmq.client.consumer.local_offsets import LocalOffsets
 from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom, StartRule
+from pyrmq.client.consumer.pop.pop_options import PopOptions
+from pyrmq.client.consumer.pop.pop_queues import PopEvents, PopQueues
+from pyrmq.client.consumer.pop.popped import Popped
 from pyrmq.client.consumer.process_queue import Limits, ProcessQueue
 from pyrmq.client.consumer.pull_loop import PullLoop, PullOptions
 from pyrmq.client.consumer.queue_locks import QueueLocks
@@ -26,6 +29,7 @@ from pyrmq.client.consumer.rebalance import Rebalance
 from pyrmq.client.consumer.reports import Reports
 from pyrmq.client.consumer.requests import ConsumerRequests
 from pyrmq.client.consumer.running_info import Statistics, client_properties, running_info
+from pyrmq.client.consumer.sharing import Sharing
 from pyrmq.client.instance import API_TIMEOUT, ClientInstance
 from pyrmq.client.namespaces import Namespace
 from pyrmq.errors import ClientError
@@ -45,30 +49,34 @@ START_WAIT = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberOptions:
-    """How a member works; intervals in seconds. `strategy` None: it has all queues. `ordered`: its
-    queues are locked. `shared`: topics are shared among the group, else the user says which queues
-    it has. `automatic`: offsets are written as messages are consumed. `seeks`: a queue whose offset
-    is gone goes on elsewhere without a word to its store. `tracer` is entered and left with it."""
+    """How a member works; intervals in seconds. `sharing` None: the user says which queues it has.
+    `ordered`: its queues are locked. `automatic`: offsets are written as messages are consumed.
+    `seeks`: a queue whose offset is gone goes on elsewhere without a word to its store. `pops`: how
+    queues are popped, if any are; `switches`: a broker may have queues popped and pulled by turns.
+    `tracer` is entered and left with it."""
 
     limits: Limits
     pulls: PullOptions
-    strategy: Strategy | None
+    sharing: Sharing | None
     rebalance_interval: float
     persist_interval: float | None
     ordered: bool = False
-    shared: bool = True
     automatic: bool = True
     seeks: bool = False
+    pops: PopOptions | None = None
+    switches: bool = False
     tracer: Tracer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberEvents:
     """What a member calls: `deliver` with the messages of each queue in order, with the topics that
-    users know, and `taken` with each queue that it takes."""
+    users know, and `taken` with each queue that it takes; `popping` is the same for queues that are
+    popped."""
 
     deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None]
     taken: Callable[[ProcessQueue], None]
+    popping: PopEvents | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +94,14 @@ class Profile:
 
 
 class Member:
-    """Group and `subscriptions`, which may grow, are those of the broker."""
+    """Group and `subscriptions`, which may change, are those of the broker."""
 
     def __init__(
         self,
         client: ClientInstance,
         group: str,
         names: Namespace,
-        subscriptions: Mapping[str, Subscription],
+        subscriptions: dict[str, Subscription],
         store: BrokerOffsets | LocalOffsets,
         rule: StartRule,
         events: MemberEvents,
@@ -133,11 +141,25 @@ class Member:
             pulls.run,
             limits=options.limits,
             events=HeldEvents(
-                taken=events.taken, wanted=self._share_again if options.shared else None
+                taken=events.taken, wanted=self._share_again if options.sharing else None
             ),
             locks=self.locks,
             automatic=options.automatic,
         )
+        self.pops: PopQueues | None = None
+        if options.pops is not None and events.popping is not None:
+            self.pops = PopQueues(
+                client,
+                group,
+                subscriptions,
+                self.tasks,
+                reports,
+                self.statistics,
+                store,
+                rule,
+                options.pops,
+                self._named_popping(events.popping) if names.name else events.popping,
+            )
         client.consumers[group] = self._heartbeat_data
         ConsumerRequests(
             client,
@@ -152,13 +174,23 @@ class Member:
         self._registration = Registration(client)
         self._sharing: dict[str, trio.CancelScope] = {}
         self._rebalance: Rebalance | None = None
-        if options.shared:
-            self._rebalance = Rebalance(
+        if options.sharing is not None:
+            assignments = Assignments(
                 client,
                 group,
+                subscriptions,
+                self.tasks,
+                self.held,
+                self.pops,
+                AssignmentEvents(share=self.share, unshare=self.unshare),
+                switches=options.switches,
+            )
+            self._rebalance = Rebalance(
+                client,
                 self.held,
                 reports,
-                options.strategy,
+                options.sharing,
+                assignments.assign,
                 interval=options.rebalance_interval,
                 on_route=self._registration.look,
             )
@@ -232,6 +264,8 @@ class Member:
                 for topic in waiting:
                     await self._rebalance.shared(topic)
                     await self.held.begun(topic)
+                    if self.pops is not None:
+                        await self.pops.begun(topic)
         for topic in waiting:
             self._rule.entered(topic)
 
@@ -255,6 +289,8 @@ class Member:
             self._sharing.pop(topic).cancel()
         self._rule.left(topic)
         self.held.assign(topic, ())
+        if self.pops is not None:
+            self.pops.stop(topic)
 
     def _share_again(self) -> None:
         """A queue is free that is to be taken again."""
@@ -264,8 +300,10 @@ class Member:
     async def _share(self, rebalance: Rebalance, topic: str, scope: trio.CancelScope) -> None:
         with scope:
             await rebalance.run(topic)
-        if topic not in self._sharing:
-            self.held.assign(topic, ())  # it may have been about to take some
+        if topic not in self._sharing:  # it may have been about to take some
+            self.held.assign(topic, ())
+            if self.pops is not None:
+                self.pops.stop(topic)
 
     async def _persist(self, interval: float) -> None:
         while True:
@@ -273,9 +311,19 @@ class Member:
             self.tasks.start_soon(self.held.persist)
 
     def _named(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        self._show_names(messages)
+        self._deliver(process, messages)
+
+    def _named_popping(self, events: PopEvents) -> PopEvents:
+        def deliver(popped: Popped, messages: list[ReceivedMessage]) -> None:
+            self._show_names(messages)
+            events.deliver(popped, messages)
+
+        return replace(events, deliver=deliver)
+
+    def _show_names(self, messages: list[ReceivedMessage]) -> None:
         for message in messages:
             message.topic = self._names.shown(message.topic)
-        self._deliver(process, messages)
 
     def _moved(self, process: ProcessQueue, offset: int) -> None:
         """The broker has no such offset: the queue is dropped and taken over anew from where the
@@ -295,8 +343,22 @@ class Member:
         finally:
             await self._leaving.__aexit__(*error)
 
-    async def _leave_group(self, *error: object) -> None:
+    def stop(self) -> None:
+        """Nothing is pulled or popped any more."""
         self.held.stop()
+        if self.pops is not None:
+            self.pops.stop()
+
+    async def _leave_group(self, *error: object) -> None:
+        self.stop()
+        try:
+            if self.pops is not None:
+                with trio.CancelScope(shield=True, deadline=trio.current_time() + API_TIMEOUT):
+                    await self.pops.acks.drain()
+        finally:
+            await self._end_tasks(*error)
+
+    async def _end_tasks(self, *error: object) -> None:
         try:
             await self.tasks.__aexit__(*error)
         finally:
@@ -309,7 +371,7 @@ class Member:
                     await self.client.unregister(consumerGroup=self.group)
 
     def _heartbeat_data(self) -> dict[str, Any]:
-        shared = self._subs.values() if self._options.shared else ()
+        shared = self._subs.values() if self._options.sharing else ()
         return {
             "consumeFromWhere": self._profile.consume_from.value,
             "consumeType": self._profile.kind,
@@ -329,6 +391,7 @@ class Member:
             {**profile.options, **own},
             self._subs.values(),
             self.held.table.values(),
+            () if self.pops is None else self.pops.table.values(),
             self.statistics,
             stacks=stacks,
         )

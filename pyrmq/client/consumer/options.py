@@ -3,24 +3,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypedDict
 
 from pyrmq.client.checks import check_function, check_kind, check_seconds, check_whole
-from pyrmq.client.consumer.allocate import Strategy
+from pyrmq.client.consumer.allocate import BROKER_STRATEGIES, Strategy
 from pyrmq.client.consumer.consume_service import ConsumeResult
 from pyrmq.client.consumer.offsets import ConsumeFrom
+from pyrmq.client.consumer.pop.pop_options import PopOptions
 from pyrmq.client.consumer.process_queue import Limits
 from pyrmq.client.consumer.send_back import MAX_RECONSUME_TIMES
 from pyrmq.client.hooks import ConsumeMessageHook
 from pyrmq.errors import ClientError
 from pyrmq.model.message import ReceivedMessage
+from pyrmq.model.pop import MAX_POP
 from pyrmq.net.client.credentials import Credentials
 from pyrmq.net.client.tls import Tls
 
+INVISIBLE_TIME = 60.0
+POP_BATCH = 32
+MAX_POPPED = 96
+"""popInvisibleTime, popBatchNums, popThresholdForQueue."""
+POP_DEFAULTS = {
+    "invisible_time": INVISIBLE_TIME,
+    "pop_batch_size": POP_BATCH,
+    "max_popped_messages": MAX_POPPED,
+}
 UNLIMITED = 2**31 - 1
 """Deliveries of a message that is consumed in order, unless the user sets a limit."""
 
@@ -61,6 +72,18 @@ class PushOptions:
     rebalance_interval: float
     instance_name: str | None
     offset_folder: Path | str | None
+    client_rebalance: bool
+    pop: bool
+    invisible_time: float
+    pop_batch_size: int
+    max_popped_messages: int
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> PushOptions:
+        """From the arguments of PushConsumer, which are checked."""
+        options = cls(**{field.name: given[field.name] for field in fields(cls)})
+        options.check()
+        return options
 
     def check(self) -> None:
         check_kind("consume_from", self.consume_from, (ConsumeFrom,), "a ConsumeFrom")
@@ -69,6 +92,7 @@ class PushOptions:
         check_function("strategy", self.strategy, "a function such as pyrmq.average")
         self._check_listener()
         self._check_numbers()
+        self._check_pop()
         if self.consume_timestamp is not None:
             check_whole("consume_timestamp", self.consume_timestamp, 0, 2**63 - 1)
         if (self.consume_timestamp is not None) != (self.consume_from is ConsumeFrom.TIMESTAMP):
@@ -90,6 +114,53 @@ class PushOptions:
             raise ClientError("orderly needs a listener: a loop says nothing of failures")
         elif self.batch_size != 1:
             raise ClientError("batch_size goes with a listener: a loop gets single messages")
+
+    def _check_pop(self) -> None:
+        check_kind("client_rebalance", self.client_rebalance, (bool,), "True or False")
+        check_kind("pop", self.pop, (bool,), "True or False")
+        check_seconds("invisible_time", self.invisible_time, 5, 300)
+        check_whole("pop_batch_size", self.pop_batch_size, 1, MAX_POP)
+        check_whole("max_popped_messages", self.max_popped_messages, 1, 65535)
+        if self.pop and (self.orderly or self.broadcasting):
+            kind = "orderly" if self.orderly else "MessageModel.BROADCASTING"
+            raise ClientError(f"pop=True and {kind} exclude each other: queues are popped by many")
+        if self.pop and not self.client_rebalance:
+            raise ClientError(
+                "with client_rebalance=False the broker says whether queues are popped: leave "
+                "pop=True away"
+            )
+        if self.by_broker and self.strategy not in BROKER_STRATEGIES:
+            raise ClientError(
+                "with client_rebalance=False the broker shares the queues: its strategies are "
+                "average and average_by_circle"
+            )
+        if not self.may_pop:
+            for name, usual in POP_DEFAULTS.items():
+                if getattr(self, name) != usual:
+                    raise ClientError(f"{name} goes with pop=True or client_rebalance=False")
+
+    @property
+    def by_broker(self) -> bool:
+        """Whether a broker shares the queues, and says how they are read. (Consumers that are
+        orderly or broadcast never ask it.)"""
+        return not (self.client_rebalance or self.orderly or self.broadcasting)
+
+    @property
+    def may_pop(self) -> bool:
+        """Whether queues may be popped."""
+        return self.pop or self.by_broker
+
+    @property
+    def pops(self) -> PopOptions | None:
+        """How queues are popped, if any may be."""
+        if not self.may_pop:
+            return None
+        return PopOptions(
+            invisible=self.invisible_time,
+            batch=self.pop_batch_size,
+            interval=self.pull_interval,
+            most=self.max_popped_messages,
+        )
 
     def _check_numbers(self) -> None:
         check_whole("concurrency", self.concurrency, 1, 1000)
@@ -127,6 +198,10 @@ class PushOptions:
         """The options as text, under the names that RocketMQ's tools show."""
         return {
             "PROP_THREADPOOL_CORE_SIZE": self.concurrency,
+            "clientRebalance": self.client_rebalance,
+            "popBatchNums": self.pop_batch_size,
+            "popInvisibleTime": int(self.invisible_time * 1000),
+            "popThresholdForQueue": self.max_popped_messages,
             "allocateMessageQueueStrategy": getattr(
                 self.strategy, "__name__", type(self.strategy).__name__
             ),
@@ -251,6 +326,11 @@ class PushConsumerOptions(_Both, total=False):
     persist_interval: float
     instance_name: str | None
     offset_folder: Path | str | None
+    client_rebalance: bool
+    pop: bool
+    invisible_time: float
+    pop_batch_size: int
+    max_popped_messages: int
 
 
 class LitePullConsumerOptions(_Both, total=False):

@@ -27,6 +27,7 @@ from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue, ReceivedMessage, decode_records
 from pyrmq.model.names import RETRY_PREFIX
+from pyrmq.model.pop import normal_topic
 from pyrmq.model.record import Room
 from pyrmq.model.route import MASTER_ID
 from pyrmq.model.subscription import Subscription
@@ -231,7 +232,9 @@ class PullLoop:
         if pulled.status is PullStatus.FOUND:
             pulled.next_beyond(process.next_offset)
             room = Room(cuts=True)
-            messages = read_messages(queue, pulled.body, process.next_offset, sub, room)
+            messages = read_messages(
+                self._group, queue, pulled.body, process.next_offset, sub, room
+            )
             following = room.next_offset(process.next_offset, following)
             took = trio.current_time() - began
             self._statistics.of(queue.topic).pulled(len(messages), took)
@@ -240,12 +243,12 @@ class PullLoop:
 
 
 def read_messages(
-    queue: MessageQueue, body: bytes, start: int, sub: Subscription, room: Room
+    group: str, queue: MessageQueue, body: bytes, start: int, sub: Subscription, room: Room
 ) -> list[ReceivedMessage]:
     """The messages of a pull's answer that are wanted, as far as there is `room`. One that was sent
     back has the topic that it had. An inner batch comes whole, also when the pull began in the
     middle of it."""
-    report = partial(_report_damage, queue)
+    report = partial(report_damage, queue)
     messages = decode_records(body, report, broker_name=queue.broker_name, room=room)
     if messages and messages[0].queue_offset < start:
         messages = [message for message in messages if message.queue_offset >= start]
@@ -253,18 +256,19 @@ def read_messages(
         messages = [message for message in messages if sub.wants(message.tags)]
     if queue.topic.startswith(RETRY_PREFIX):
         for message in messages:
-            restore_topic(message)
+            restore_topic(message, group)
     return messages
 
 
-def restore_topic(message: ReceivedMessage) -> None:
-    """A message of a retry topic gets the topic that it was sent to."""
-    original = message.properties.get(RETRY_TOPIC)
-    if original and message.topic.startswith(RETRY_PREFIX):
-        message.topic = original
+def restore_topic(message: ReceivedMessage, group: str) -> None:
+    """A message of a retry topic of the group gets the topic that it was sent to."""
+    if message.topic.startswith(RETRY_PREFIX):
+        original = message.properties.get(RETRY_TOPIC)
+        message.topic = original or normal_topic(message.topic, group)
 
 
-def _report_damage(queue: MessageQueue, error: ProtocolError) -> None:
+def report_damage(queue: MessageQueue, error: ProtocolError) -> None:
+    """Logs that a message of an answer cannot be read."""
     log.error(
         "%s queue %d: a damaged message is left out: %s",
         escape(queue.topic),

@@ -10,9 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
-
-import trio
+from typing import TYPE_CHECKING, Self
 
 from pyrmq.client.checks import (
     check_consumer_group,
@@ -23,13 +21,22 @@ from pyrmq.client.checks import (
 )
 from pyrmq.client.consumer.allocate import Strategy, average
 from pyrmq.client.consumer.ask_brokers import check_expressions
-from pyrmq.client.consumer.consume_concurrently import ConsumeConcurrently
-from pyrmq.client.consumer.consume_orderly import ConsumeOrderly
-from pyrmq.client.consumer.consume_service import MAX_LEVEL, Caller, ConsumeService
+from pyrmq.client.consumer.consume_service import MAX_LEVEL, Caller
+from pyrmq.client.consumer.delivery import Delivery
 from pyrmq.client.consumer.local_offsets import LocalOffsets
 from pyrmq.client.consumer.member import Member, MemberEvents, MemberOptions, Profile
 from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom, QueueBounds, StartRule
-from pyrmq.client.consumer.options import Listener, MessageModel, PushConsumerOptions, PushOptions
+from pyrmq.client.consumer.options import (
+    INVISIBLE_TIME,
+    MAX_POPPED,
+    POP_BATCH,
+    Listener,
+    MessageModel,
+    PushConsumerOptions,
+    PushOptions,
+)
+from pyrmq.client.consumer.pop.pop_queues import PopEvents
+from pyrmq.client.consumer.pop.popped import PopQueue
 from pyrmq.client.consumer.process_queue import (
     MAX_BYTES,
     MAX_MESSAGES,
@@ -37,9 +44,10 @@ from pyrmq.client.consumer.process_queue import (
     ProcessQueue,
 )
 from pyrmq.client.consumer.pull_loop import PullOptions
-from pyrmq.client.consumer.ready import MessageIterator, Ready
+from pyrmq.client.consumer.ready import Held, MessageIterator
 from pyrmq.client.consumer.rebalance import INTERVAL
 from pyrmq.client.consumer.send_back import BROKERS_CHOICE, SendBack
+from pyrmq.client.consumer.sharing import sharing_of
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Namespace
 from pyrmq.client.option_types import check_types
@@ -106,6 +114,14 @@ class PushConsumer:
     messages or bytes wait to be consumed, or when the first and the last of them are so many
     offsets apart.
     persist_interval, rebalance_interval: seconds.
+    pop: the consumer pops messages (POP): every member gets messages of all queues, and a message
+    that is not acknowledged in `invisible_time` seconds (5 to 300) goes to any member. All members
+    of a group use the same mode. A message that is consumed or failed on later than that counts for
+    nothing. pop_batch_size: most messages of one pop, up to 32. max_popped_messages: popping from a
+    broker pauses while more messages of a topic are not acknowledged.
+    client_rebalance: False lets a broker share the queues, which says for each topic whether it is
+    pulled or popped (`mqadmin setConsumeMode`), and may change that at any time. Orderly and
+    broadcast consumers always share by themselves.
     trace: record consumed messages in trace_topic, by default RMQ_SYS_TRACE_TOPIC.
     hooks: ConsumeMessageHooks, called before and after messages are consumed.
 
@@ -146,41 +162,24 @@ class PushConsumer:
         rebalance_interval: float = INTERVAL,
         instance_name: str | None = None,
         offset_folder: Path | str | None = None,
+        client_rebalance: bool = True,
+        pop: bool = False,
+        invisible_time: float = INVISIBLE_TIME,
+        pop_batch_size: int = POP_BATCH,
+        max_popped_messages: int = MAX_POPPED,
         trace: bool = False,
         trace_topic: str = TRACE_TOPIC,
         hooks: Sequence[ConsumeMessageHook] = (),
     ) -> None:
-        check_types(PushConsumerOptions, locals())
+        arguments = locals()
+        check_types(PushConsumerOptions, arguments)
         check_consumer_group(group)
         self._names = names = Namespace(namespace)
         self._wire_group = wire_group = names.wire(group)
         check_consumer_group(wire_group)
         version = time.time_ns() // 1_000_000
         self._subs = check_subscriptions(subscriptions, version, names.wire)
-        self._options = options = PushOptions(
-            listener=listener,
-            concurrency=concurrency,
-            consume_from=consume_from,
-            consume_timestamp=consume_timestamp,
-            strategy=strategy,
-            message_model=message_model,
-            orderly=orderly,
-            batch_size=batch_size,
-            max_reconsume_times=max_reconsume_times,
-            consume_timeout=consume_timeout,
-            suspend_time=suspend_time,
-            close_grace=close_grace,
-            pull_batch_size=pull_batch_size,
-            pull_interval=pull_interval,
-            max_cached_messages=max_cached_messages,
-            max_cached_bytes=max_cached_bytes,
-            max_span=max_span,
-            persist_interval=persist_interval,
-            rebalance_interval=rebalance_interval,
-            instance_name=instance_name,
-            offset_folder=offset_folder,
-        )
-        options.check()
+        self._options = options = PushOptions.of(arguments)
         self.group = group
         self._retry_topic = retry_topic(wire_group)
         if not options.broadcasting and self._retry_topic not in self._subs:
@@ -194,13 +193,12 @@ class PushConsumer:
         if options.broadcasting:
             store = LocalOffsets(offset_folder, client.client_id, wire_group)
         tracer = consumer_tracer(group, names, trace, trace_topic, client)
-        self._observer = observer_of(group, hooks, tracer)
-        self._observed: dict[int, tuple[ReceivedMessage, Any]] = {}
-        """Messages that loops have, by the message's id()."""
+        observer = observer_of(group, hooks, tracer)
         call: Caller | None = None
         if listener is not None:
             call = Caller(listener, group, batch=batch_size > 1, workers=concurrency)
         rule = StartRule(store, QueueBounds(client), consume_from, consume_timestamp or 0)
+        self._delivery: Delivery
         self._member = Member(
             client,
             wire_group,
@@ -208,7 +206,15 @@ class PushConsumer:
             self._subs,
             store,
             rule,
-            MemberEvents(deliver=self._deliver, taken=self._taken),
+            MemberEvents(
+                deliver=lambda process, messages: self._delivery.pulled(process, messages),
+                taken=self._taken,
+                popping=PopEvents(
+                    deliver=lambda popped, messages: self._delivery.popped(popped, messages),
+                    taken=self._taken,
+                    overdue=lambda popped, message: self._delivery.overdue(popped, message),
+                ),
+            ),
             Profile(
                 kind="CONSUME_PASSIVELY",
                 options=options.texts(),
@@ -220,67 +226,44 @@ class PushConsumer:
             MemberOptions(
                 limits=options.limits,
                 pulls=PullOptions(pull_batch_size, pull_interval),
-                strategy=None if options.broadcasting else names.wire_strategy(strategy),
+                sharing=sharing_of(options, client, wire_group, names),
                 rebalance_interval=rebalance_interval,
                 persist_interval=persist_interval,
                 ordered=orderly and not options.broadcasting,
+                pops=options.pops,
+                switches=options.by_broker,
                 tracer=tracer,
             ),
         )
         self._held = self._member.held
-        self._suspended = False
-        self._aside: list[tuple[ProcessQueue, list[ReceivedMessage]]] = []
-        self._tasks = self._member.tasks
-        self._send_back = SendBack(client, wire_group, names, options.max_times)
-        self._ready = Ready()
-        self._service = None if call is None else self._make_service(call)
+        send_back = SendBack(client, wire_group, names, options.max_times)
+        self._delivery = Delivery(self._member, send_back, call, options, observer)
 
     @property
     def assigned(self) -> list[MessageQueue]:
         """The queues of the subscribed topics that this consumer has now, sorted; empty before the
-        first rebalance. (It may also have queues of the group's retry topic.)"""
-        mine = [queue for queue in self._held.assigned() if queue.topic != self._retry_topic]
+        first rebalance. (It may also have queues of the group's retry topics.) An id of -1 means
+        all queues of a broker: they are popped."""
+        mine = self._held.assigned()
+        if self._member.pops is not None:
+            mine = sorted(mine + self._member.pops.assigned())
+        mine = [q for q in mine if not q.topic.startswith(self._retry_topic)]
         return self._names.shown_queues(mine)
-
-    def _make_service(self, call: Caller) -> ConsumeService:
-        """What calls the listener with the messages of the member."""
-        options, member = self._options, self._member
-        back = None if options.broadcasting else self._send_back
-        if not options.orderly:
-            return ConsumeConcurrently(
-                member.tasks, call, back, member.statistics, options, self._observer
-            )
-        locked = (lambda process: True) if member.locks is None else member.locks.valid
-        return ConsumeOrderly(
-            member.tasks, call, back, member.statistics, locked, options, self._observer
-        )
 
     async def __aenter__(self) -> Self:
         await self._member.enter()
-        if self._service is not None:
-            self._service.start()
+        self._delivery.start()
         return self
 
     async def __aexit__(self, *error: object) -> None:
         """Stops pulling, gives running listeners their grace and then cancels them. Whatever fails
         there, it writes offsets and leaves the group. Loops that still wait for a message raise
         ClientError."""
-        self._held.stop()
-        self._ready.close()
+        self._member.stop()
         try:
-            if self._service is not None:
-                with trio.CancelScope(shield=True):
-                    await self._service.close(self._options.close_grace)
+            await self._delivery.close(self._options.close_grace)
         finally:
             await self._member.leave(*error)
-
-    def _deliver(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
-        if self._suspended:  # a pull was under way
-            self._aside.append((process, messages))
-        elif self._service is not None:
-            self._service.deliver(process, messages)
-        else:
-            self._ready.put(process, messages)
 
     # Changes while it runs.
 
@@ -311,67 +294,54 @@ class PushConsumer:
             raise ClientError(f"topic {topic!r:.200} is not subscribed")
         self._member.unshare(topic)
         del self._subs[topic]
+        self._delivery.drop_popped(topic)
         await self._client.heartbeat()
 
     def suspend(self) -> None:
         """Stops pulling until `resume`. Messages that already wait for the listener or the loop are
         still consumed."""
-        self._suspended = True
-        for process in self._held.table.values():
-            process.pause(True)
+        self._pause(True)
 
     def resume(self) -> None:
         """Pulls again after `suspend`."""
-        self._suspended = False
-        for process in self._held.table.values():
-            process.pause(False)
-        aside, self._aside = self._aside, []
-        for entry in aside:
-            self._deliver(*entry)
+        self._pause(False)
+        self._delivery.resume()
 
     def is_suspended(self) -> bool:
         """Whether the consumer is suspended."""
-        return self._suspended
+        return self._delivery.suspended
 
-    def _taken(self, process: ProcessQueue) -> None:
-        process.pause(self._suspended)
+    def _pause(self, paused: bool) -> None:
+        self._delivery.suspended = paused
+        pops = self._member.pops
+        for queue in (*self._held.table.values(), *(pops.table.values() if pops else ())):
+            queue.pause(paused)
+
+    def _taken(self, queue: ProcessQueue | PopQueue) -> None:
+        queue.pause(self._delivery.suspended)
 
     # In a loop.
 
     def __aiter__(self) -> MessageIterator:
-        if self._service is not None:
+        if self._delivery.has_listener:
             raise ClientError("this consumer has a listener: it cannot be iterated as well")
-        return MessageIterator(self)
+        return MessageIterator(self._delivery.loops)
 
     def check_entered(self) -> None:
         """Raises ClientError outside of `async with`."""
         self._member.check_entered()
 
-    async def take(self) -> tuple[ProcessQueue, ReceivedMessage]:
-        """The next message, with the queue for `finish` or `put_back`. Iterators call it."""
-        process, (message,) = await self._ready.take()
-        if self._observer is not None:
-            self._observed[id(message)] = message, self._observer.consuming([message])
-        return process, message
-
-    def put_back(self, process: ProcessQueue, message: ReceivedMessage) -> None:
-        """Returns a taken message, so that it comes again."""
-        self._observed.pop(id(message), None)
-        self._ready.put_back([(process, [message])])
-
-    def finish(self, process: ProcessQueue, message: ReceivedMessage, *, done: bool = True) -> None:
-        """Marks a taken message as consumed or sent back."""
-        process.finish(message.queue_offset)
-        if self._observer is not None and id(message) in self._observed:
-            _, consuming = self._observed.pop(id(message))
-            self._observer.listened(consuming, done, raised=False)
+    async def take(self) -> tuple[Held, ReceivedMessage]:
+        """The next message, which is to be acknowledged or sent back."""
+        return await self._delivery.loops.take()
 
     def acknowledge(self, message: ReceivedMessage) -> None:
         """Acknowledges a message before the loop asks for the next one. The offset is written
-        within five seconds, and when the consumer closes."""
+        within five seconds, and when the consumer closes; a popped message is acknowledged at
+        once."""
         process = self._process_of(message)
         if process is not None:
-            self.finish(process, message)
+            self._delivery.loops.finish(process, message)
 
     async def send_back(
         self, message: ReceivedMessage, *, delay_level: int = BROKERS_CHOICE
@@ -388,12 +358,18 @@ class PushConsumer:
         process = self._process_of(message)
         if process is None or self._options.broadcasting:
             raise ClientError("only messages that this consumer has of its group are sent back")
-        await self._send_back(process.queue, message, delay_level)
-        self.finish(process, message, done=False)
+        await self._delivery.give_back(process, message, delay_level)
+        self._delivery.loops.ended(message, done=False)
 
-    def _process_of(self, message: ReceivedMessage) -> ProcessQueue | None:
-        for topic in (self._names.wire(message.topic), self._retry_topic):
-            queue = MessageQueue(topic, message.broker_name, message.queue_id)
+    def _process_of(self, message: ReceivedMessage) -> Held | None:
+        topic = self._names.wire(message.topic)
+        if self._member.pops is not None:
+            popped = self._member.pops.popped_with(message, topic)
+            if popped is not None:
+                return popped
+        retries = (name for name in self._subs if name.startswith(self._retry_topic))
+        for name in (topic, *retries):
+            queue = MessageQueue(name, message.broker_name, message.queue_id)
             process = self._held.table.get(queue)
             if process is not None and process.holds(message):
                 return process

@@ -3,34 +3,60 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from typing import Protocol, Self
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import trio
 
 from pyrmq.client.consumer.process_queue import ProcessQueue
 from pyrmq.errors import ClientError
-from pyrmq.model.message import ReceivedMessage
+from pyrmq.model.message import MessageQueue, ReceivedMessage
 
 CHUNKS_IN_A_ROW = 32
 """Chunks that a task takes before other tasks may run."""
 Chunk = list[ReceivedMessage]
 
 
-class Ready:
+class Held(Protocol):
+    """Where messages come from: a queue that is pulled (`ProcessQueue`), or messages that were
+    popped together (`Popped`)."""
+
+    @property
+    def queue(self) -> MessageQueue: ...
+
+    @property
+    def dropped(self) -> bool:
+        """Whether results of its messages count for nothing."""
+        ...
+
+    def consume_began(self) -> None:
+        """Messages of it are about to be consumed."""
+
+    def holds(self, message: ReceivedMessage) -> bool:
+        """Whether this very message waits to be consumed."""
+        ...
+
+    def finish(self, offset: int) -> None:
+        """A message is consumed."""
+
+
+H = TypeVar("H", bound=Held)
+
+
+class Ready(Generic[H]):
     """Chunks of at most `size` messages of one queue. No task is switched for a message that is
     there already, except once in `CHUNKS_IN_A_ROW`."""
 
     def __init__(self, size: int = 1) -> None:
         self._size = size
-        self._line: deque[tuple[ProcessQueue, Chunk]] = deque()
+        self._line: deque[tuple[H, Chunk]] = deque()
         self._waiting = trio.lowlevel.ParkingLot()
         self._waking = False
         """A task that waits was woken and has not run yet."""
         self._taken = 0
         self._closed = False
 
-    def put(self, process: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
+    def put(self, process: H, messages: Sequence[ReceivedMessage]) -> None:
         """Messages of one queue, in order."""
         size = self._size
         if size == 1:
@@ -40,7 +66,7 @@ class Ready:
             self._line.extend([(process, list(messages[at : at + size])) for at in starts])
         self._wake()
 
-    def put_back(self, entries: Sequence[tuple[ProcessQueue, Chunk]]) -> None:
+    def put_back(self, entries: Sequence[tuple[H, Chunk]]) -> None:
         """Chunks that were taken and are to come first again, in order."""
         self._line.extendleft(reversed(entries))
         self._wake()
@@ -50,6 +76,10 @@ class Ready:
         if self._line and not self._waking and self._waiting:
             self._waking = True
             self._waiting.unpark()
+
+    def remove(self, unwanted: Callable[[H], bool]) -> None:
+        """Chunks of these do not come any more."""
+        self._line = deque(entry for entry in self._line if not unwanted(entry[0]))
 
     def close(self) -> None:
         """Those who wait and are not cancelled get a ClientError."""
@@ -61,13 +91,13 @@ class Ready:
         """Messages that wait here, at most."""
         return len(self._line) * self._size
 
-    def take_now(self) -> tuple[ProcessQueue, Chunk] | None:
+    def take_now(self) -> tuple[H, Chunk] | None:
         """The next chunk of a queue that is still held; None if there is none, or if other tasks
         are to run first."""
         self._taken += 1
         return self.take_any() if self._taken % CHUNKS_IN_A_ROW else None
 
-    def take_any(self) -> tuple[ProcessQueue, Chunk] | None:
+    def take_any(self) -> tuple[H, Chunk] | None:
         """As `take_now`, but other tasks need not run first."""
         while self._line:
             entry = self._line.popleft()
@@ -76,7 +106,7 @@ class Ready:
                 return entry
         return None
 
-    async def take(self) -> tuple[ProcessQueue, Chunk]:
+    async def take(self) -> tuple[H, Chunk]:
         """The same as `take_now`, as soon as there is one. ClientError once it is closed."""
         await trio.lowlevel.checkpoint_if_cancelled()
         while not self._closed:
@@ -101,7 +131,7 @@ class Polls:
 
     def __init__(self, size: int) -> None:
         self.seen: Chunk | None = None
-        self._ready = Ready(size)
+        self._ready = Ready[ProcessQueue](size)
         self._aside: list[Entry] = []
         self._polled: Entry | None = None
 
@@ -180,25 +210,25 @@ class Polls:
         self._aside = [entry for entry in self._aside if not entry[0].dropped]
 
 
-class Source(Protocol):
+class Source(Protocol[H]):
     """What messages are taken from, one by one."""
 
     def check_entered(self) -> None: ...
 
-    async def take(self) -> tuple[ProcessQueue, ReceivedMessage]: ...
+    async def take(self) -> tuple[H, ReceivedMessage]: ...
 
-    def put_back(self, process: ProcessQueue, message: ReceivedMessage) -> None: ...
+    def put_back(self, process: H, message: ReceivedMessage) -> None: ...
 
-    def finish(self, process: ProcessQueue, message: ReceivedMessage) -> None: ...
+    def finish(self, process: H, message: ReceivedMessage) -> None: ...
 
 
 class MessageIterator:
     """One loop over a consumer. Asking for the next message counts the one before as consumed, if
     its caller has `seen` it; one that got lost on its way to another thread comes again."""
 
-    def __init__(self, consumer: Source) -> None:
+    def __init__(self, consumer: Source[Any]) -> None:
         self._consumer = consumer
-        self._current: tuple[ProcessQueue, ReceivedMessage] | None = None
+        self._current: tuple[Any, ReceivedMessage] | None = None
         self._call: object = None
         """The call that has taken it."""
         self._call_lock = trio.Lock()

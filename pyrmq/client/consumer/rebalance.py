@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import trio
 
-from pyrmq.client.consumer.allocate import Strategy
-from pyrmq.client.consumer.ask_brokers import Members
 from pyrmq.client.consumer.held_queues import HeldQueues
 from pyrmq.client.consumer.reports import Reports
+from pyrmq.client.consumer.sharing import Share, Sharing
 from pyrmq.client.instance import ClientInstance
-from pyrmq.errors import ClientError, PyrmqError, TopicNotExistError
+from pyrmq.errors import PyrmqError, TopicNotExistError
 from pyrmq.escape import escape
-from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import RETRY_PREFIX
 from pyrmq.model.route import TopicRoute
 from pyrmq.model.topic import PERM_READ
@@ -42,16 +40,15 @@ made just now takes a moment to reach the name server."""
 
 
 class Rebalance:
-    """`strategy` None: every member has all queues (broadcasting). `on_route` is called when the
-    brokers of a topic are known."""
+    """`on_route` is called when the brokers of a topic are known, `assign` with each share."""
 
     def __init__(
         self,
         client: ClientInstance,
-        group: str,
         held: HeldQueues,
         reports: Reports,
-        strategy: Strategy | None,
+        sharing: Sharing,
+        assign: Callable[[str, Share], Awaitable[None]],
         *,
         interval: float = INTERVAL,
         on_route: Callable[[], None] = lambda: None,
@@ -59,10 +56,10 @@ class Rebalance:
         self._client = client
         self._held = held
         self._reports = reports
-        self._strategy = strategy
+        self._sharing = sharing
+        self._assign = assign
         self._interval = interval
         self._on_route = on_route
-        self._members = Members(client, group)
         self._events: dict[str, trio.Event] = {}
         self._shared: dict[str, trio.Event] = {}
         """Set once a topic was shared, or does not exist."""
@@ -128,19 +125,10 @@ class Rebalance:
 
     async def _once(self, topic: str) -> None:
         route = await self._client.routes.route(topic)
-        queues = sorted(route.subscribe_queues(topic))
-        mine, ids = queues, list[str]()
-        if self._strategy is not None:
-            ids = await self._members.ids(topic, route)
-            mine = list(self._strategy(queues, ids, self._client.client_id))
-            strange = set(mine).difference(queues)
-            if strange:
-                raise ClientError(
-                    f"its strategy gave what is no queue of it: {min(map(str, strange))}"
-                )
-            self._report_share(topic, queues, mine, len(ids))
+        share = await self._sharing.share(topic, route)
+        self._report_share(topic, share)
         self._report_unreadable(topic, route)
-        self._held.assign(topic, mine)
+        await self._assign(topic, share)
         self._held.recheck(topic)
 
     def _report_unreadable(self, topic: str, route: TopicRoute) -> None:
@@ -157,12 +145,9 @@ class Rebalance:
             f"(`pyrmq admin topic set-perm {topic} 6 -c CLUSTER` allows reading and writing)",
         )
 
-    def _report_share(
-        self, topic: str, queues: list[MessageQueue], mine: list[MessageQueue], members: int
-    ) -> None:
+    def _report_share(self, topic: str, share: Share) -> None:
         subject = f"a share of topic {topic}"
-        if mine or not queues:
+        if share.why_empty:
+            self._reports.waiting(subject, share.why_empty, logging.INFO)
+        else:
             self._reports.resolved(subject)
-            return
-        why = f"its {len(queues)} queues are other members', of {members} in all"
-        self._reports.waiting(subject, why, logging.INFO)

@@ -102,7 +102,7 @@ class ConsumerRequests:
         except ProtocolError as e:
             return _refused(f"the message cannot be read: {e}")
         message.broker_name = command.ext.get("brokerName", "")
-        restore_topic(message)
+        restore_topic(message, self._group)
         message.topic = self._names.shown(message.topic)
         began, remark = trio.current_time(), None
         try:

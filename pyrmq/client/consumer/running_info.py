@@ -1,6 +1,6 @@
 """How a consumer runs: what it counts of the last minute, and what it answers to operators
 (GET_CONSUMER_RUNNING_INFO). [ConsumerStatsManager, ConsumerRunningInfo, ProcessQueueInfo,
-ConsumeStatus]"""
+PopProcessQueueInfo, ConsumeStatus]"""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pyrmq.client.consumer.pop.popped import PopQueue
 from pyrmq.client.consumer.process_queue import ProcessQueue
 from pyrmq.client.instance import ClientInstance
 from pyrmq.model.subscription import Subscription
@@ -117,17 +118,20 @@ def running_info(
     properties: Mapping[str, object],
     subscriptions: Iterable[Subscription],
     processes: Iterable[ProcessQueue],
+    popping: Iterable[PopQueue],
     statistics: Statistics,
     *,
     stacks: bool,
 ) -> dict[str, Any]:
     """For `fastjson.dumps`. `stacks`: include the stack of each thread."""
-    held = list(processes)
+    held, popped = list(processes), list(popping)
     paused: Counter[str] = Counter()
     for process in held:
         paused.update(process.paused_by)
+    for queue in popped:
+        paused.update(queue.paused_by)
     info: dict[str, Any] = {
-        "mqPopTable": {},
+        "mqPopTable": {p.queue.as_key(): _pop_queue_info(p) for p in popped},
         "mqTable": {p.queue.as_key(): _queue_info(p) for p in held},
         "properties": {name: _text(value) for name, value in properties.items()},
         "statusTable": {topic: _status(statistics, topic) for topic in statistics.topics()},
@@ -180,6 +184,14 @@ def _queue_info(process: ProcessQueue) -> dict[str, Any]:
         "transactionMsgMaxOffset": 0,
         "transactionMsgMinOffset": 0,
         "tryUnlockTimes": 0,
+    }
+
+
+def _pop_queue_info(popping: PopQueue) -> dict[str, Any]:
+    return {
+        "droped": popping.dropped,
+        "lastPopTimestamp": popping.last_pop,
+        "waitAckCount": popping.waiting,
     }
 
 

@@ -16,7 +16,7 @@ from pyrmq.client.instance import ClientInstance, within
 from pyrmq.client.namespaces import Namespace, Selector
 from pyrmq.client.producer.delivery import Delivery
 from pyrmq.client.producer.faults import select_by_hash
-from pyrmq.client.producer.outgoing import Outgoing, Packer
+from pyrmq.client.producer.outgoing import PRIORITY_CHOOSES, Outgoing, Packer
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message, MessageQueue, SendResult
 from pyrmq.model.properties import SHARDING_KEY
@@ -117,6 +117,8 @@ class ProducerBase:
         def why() -> str:
             return self._client.routes.no_answer() if target is None else ""
 
+        if queue is not None and message.priority is not None:
+            raise ClientError(PRIORITY_CHOOSES)
         with within(limit, f"message to {message.topic} has not left", why):
             request = await self._packer.plain(message)
             target = self._names.wire_queue(queue) or await self._delivery.choose(request.topic)
@@ -147,12 +149,28 @@ class ProducerBase:
         if queue is not None or select is not None:
             if queue is not None and select is not None:
                 raise ClientError("give either queue, or select or sharding_key, not both")
+            if request.message is not None and request.message.priority is not None:
+                raise ClientError(PRIORITY_CHOOSES)
             check_queue(queue)
             queue, select = self._names.wire_queue(queue), self._names.wire_selector(select)
         delivering = self._delivery.deliver(request, queue, select, timeout)
         if self._tracer is not None:
             return self._tracer.around(request, delivering, self._client)
         return delivering
+
+    async def _recall(self, topic: str, handle: str, limit: float) -> str:
+        from pyrmq.client.producer.recall import handle_for, recall_at, recalled
+
+        wire = self._names.wire(topic)
+        found = handle_for(topic, wire, handle)
+        until = trio.current_time() + limit
+        with within(limit, f"message {found.key} is not recalled", self._client.routes.no_answer):
+            channel = await self._channel_of(MessageQueue(wire, found.broker_name, 0), wire)
+        left = max(until - trio.current_time(), 0)
+        answer = await recall_at(channel, self._wire_group, found, handle, left)
+        if self._tracer is not None:
+            self._tracer.recalled(topic, found.key, answer)
+        return recalled(answer, found)
 
     def _channel_now(self, queue: MessageQueue, topic: str) -> Channel | None:
         """The same, if it is there already."""

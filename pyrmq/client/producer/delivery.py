@@ -384,4 +384,5 @@ def _result(answer: Command, queue: MessageQueue, key: str) -> SendResult:
         ext.get("transactionId"),
         ext.get("MSG_REGION", "DefaultRegion"),
         ext.get("TRACE_ON") != "false",
+        ext.get("recallHandle"),
     )

@@ -22,6 +22,7 @@ from pyrmq.model.properties import (
     DELAY,
     INSTANCE_ID,
     MESSAGE_TYPE,
+    PRIORITY,
     REPLY,
     TIMER_PROPERTIES,
     UNIQ_KEY,
@@ -36,6 +37,7 @@ COMPRESS_HERE = 16 << 10
 thread."""
 LEVELS = {CompressionType.ZLIB: (0, 9), CompressionType.LZ4: (0, 9), CompressionType.ZSTD: (1, 22)}
 BATCH_LIMIT = 4 << 20
+PRIORITY_CHOOSES = "give no queue, select or sharding_key: the priority chooses the queue"
 _LEVEL = re.compile(r"-?[0-9]{1,9}")
 """A delay level as text. Apache's brokers answer any other text with an error of another kind."""
 _OWN = len("UNIQ_KEY") + 56 + 2
@@ -122,6 +124,8 @@ class Packer:
     def _check_properties(self, message: Message) -> None:
         for name in TIMER_PROPERTIES & message.properties.keys():
             raise UnsendableMessageError(f"property {name}: set deliver_at or delay instead")
+        if PRIORITY in message.properties:
+            raise UnsendableMessageError(f"property {PRIORITY}: set priority instead")
         level = message.properties.get(DELAY)
         if level is not None and not _LEVEL.fullmatch(level):
             raise UnsendableMessageError(f"property {DELAY}: set delay_time_level or delay instead")
@@ -243,6 +247,10 @@ def check_batchable(message: Message) -> None:
         raise UnsendableMessageError("a batch goes to no retry topic")
     if message.is_delayed:
         raise UnsendableMessageError("the messages of a batch cannot be delayed")
+    if message.has_priority:
+        raise UnsendableMessageError(
+            "a message with a priority goes into no batch: it chooses the queue"
+        )
     if message.properties.get(MESSAGE_TYPE) == REPLY:
         raise UnsendableMessageError("a reply goes into no batch")
 

@@ -352,6 +352,25 @@ class Producer(ProducerBase):
             raise
         return results
 
+    async def recall(self, topic: str, handle: str, *, timeout: float | None = None) -> str:
+        """Takes back a timer message (sent with `delay` or `deliver_at`) before its time, and
+        returns its `msg_id`.
+
+        handle: `recall_handle` of its SendResult; any producer may use it. timeout: seconds,
+        instead of `send_timeout`.
+
+        The broker that has the message answers when it has stored the recall; it does not say
+        whether the message is still there. A recall that comes within the last seconds may be too
+        late. Sending it again does no harm.
+
+        Raises NotSentError if it is not a handle of this topic; NoPermissionError if the broker
+        does not permit recalls (recallMessageEnable), IllegalOperationError if the time of the
+        message is over, TopicNotExistError and other ResponseErrors; and RequestTimeoutError or
+        ConnectError if it is unknown whether the broker has the recall.
+        """
+        limit = self._delivery.timeout if timeout is None else timeout
+        return await self._recall(topic, handle, limit)
+
     async def send_oneway(
         self, message: Message, *, queue: MessageQueue | None = None, timeout: float | None = None
     ) -> None:

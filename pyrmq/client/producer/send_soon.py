@@ -18,7 +18,7 @@ import trio
 
 from pyrmq.client.checks import check_queue
 from pyrmq.client.producer.accumulator import NOT_SENT, UNKNOWN, BatchLimits
-from pyrmq.client.producer.outgoing import Outgoing, Packer
+from pyrmq.client.producer.outgoing import PRIORITY_CHOOSES, Outgoing, Packer
 from pyrmq.client.producer.pending import (
     CHECKPOINT_EVERY,
     Batch,
@@ -166,6 +166,8 @@ class SoonSender:
         check_queue(queue)
         if queue is not None and queue.topic != message.topic:
             raise ClientError(f"{queue} is not a queue of topic {message.topic}")
+        if queue is not None and message.priority is not None:
+            raise ClientError(PRIORITY_CHOOSES)
         # To a given queue there is order among all messages.
         kind = (message.topic, queue, message.wait_store_ok or queue is not None)
         if entry is None or len(entry[1]) > self._alone_over:

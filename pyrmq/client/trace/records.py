@@ -114,6 +114,14 @@ def transaction_ended(
     return TraceRecord(topic, text, (msg_id, *split_keys(keys)))
 
 
+def recalled(
+    *, time: int, region: str, group: str, topic: str, msg_id: str, success: bool
+) -> TraceRecord:
+    """Recall: a broker has answered a recall."""
+    text = _record("Recall", time, region, group, topic, msg_id, success)
+    return TraceRecord(topic, text, (msg_id,))
+
+
 def is_traced(message: ReceivedMessage) -> bool:
     """Whether a consumer traces a message: its properties name a region and do not switch the trace
     off."""

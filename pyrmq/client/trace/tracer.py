@@ -18,6 +18,7 @@ import trio
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.producer.outgoing import Outgoing, key_maker
 from pyrmq.client.trace.records import (
+    REGION,
     ConsumeCode,
     MessageType,
     TraceRecord,
@@ -25,8 +26,10 @@ from pyrmq.client.trace.records import (
     consume_ended,
     is_traced,
     published,
+    recalled,
     transaction_ended,
 )
+from pyrmq.engine import Command
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.message import Message, SendResult
@@ -187,6 +190,22 @@ class Tracer:
                 transaction_id=transaction_id,
                 state=state,
                 from_check=from_check,
+            )
+        )
+
+    def recalled(self, topic: str, msg_id: str, answer: Command) -> None:
+        """A broker has answered a recall; only one that states its region is traced, as in Java."""
+        region = answer.ext.get(REGION)
+        if region is None:
+            return
+        self._put(
+            recalled(
+                time=now_ms(),
+                region=region,
+                group=self._group,
+                topic=topic,
+                msg_id=msg_id,
+                success=answer.code == 0,
             )
         )
 

@@ -52,6 +52,8 @@ def half_of(message: Message) -> Message:
         )
     if message.is_delayed:
         raise UnsendableMessageError("a message sent in a transaction cannot be delayed")
+    if message.has_priority:
+        raise UnsendableMessageError("a message sent in a transaction has no priority")
     properties = {n: value for n, value in message.properties.items() if n not in _LEFT}
     return replace(message, properties=properties)
 

@@ -334,8 +334,8 @@ class TransactionalProducer(Producer):
             sent.transaction_id,
             sent.region_id,
             sent.trace_on,
-            outcome.state,
-            outcome.error,
+            local_state=outcome.state,
+            error=outcome.error,
         )
 
     async def _end(self, sent: SendResult, outcome: Outcome, half: Message) -> None:

@@ -92,7 +92,7 @@ class Elsewhere:
     """The server awaits `answer`. The processor bounds how many there are: they do not count among
     the requests that the server awaits at a time."""
 
-    answer: Coroutine[Any, Any, Response | WhenConfirmed | Park | Resend | After | None]
+    answer: Coroutine[Any, Any, Response | WhenConfirmed | Park | Resend | After | Keep | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,15 @@ class InTurns:
     answer: Coroutine[Any, Any, Response | None]
 
 
-Answer = Response | WhenConfirmed | Park | Resend | After | Elsewhere | InTurns | None
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """`keep` gets whom the answer is for. It answers now or later, with `RemotingServer.answer`,
+    and bounds what it keeps."""
+
+    keep: Callable[[Connection, ReplyTo], None]
+
+
+Answer = Response | WhenConfirmed | Park | Resend | After | Elsewhere | InTurns | Keep | None
 Processor = Callable[[Connection, Command], Answer | Awaitable[Answer]]
 
 

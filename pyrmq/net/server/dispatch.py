@@ -30,6 +30,7 @@ from pyrmq.net.server.answers import (
     Elsewhere,
     Guard,
     InTurns,
+    Keep,
     Park,
     Processor,
     Resend,
@@ -101,6 +102,7 @@ class Dispatcher:
             After: self._after,
             Elsewhere: self._elsewhere,
             InTurns: self._in_turns,
+            Keep: lambda connection, command, answer: answer.keep(connection, reply_to(command)),
             type(None): lambda connection, command, answer: None,
         }
 

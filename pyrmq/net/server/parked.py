@@ -83,6 +83,8 @@ class ParkedPulls:
         """Times and numbers, also of pulls that are answered: they keep nothing else of them."""
         self._number = itertools.count()
         self._sooner = trio.Event()
+        self.watchers: list[Callable[[Key], None]] = []
+        """Called with each queue that the engine reports: others have asked for reports as well."""
         self._flushed = False
         self._work: deque[tuple[Key | None, list[Parked], Callable[[Parked], None]]] = deque()
         """What is to be done, in turns: with which pulls, and the queue if messages came there."""
@@ -133,6 +135,8 @@ class ParkedPulls:
         """Answers what waits on the queues that the engine reports."""
         for key in self._store.drain_arrivals():
             self._wake(key)
+            for watcher in self.watchers:
+                watcher(key)
         if self._work:
             self._do_some()
 

@@ -16,10 +16,10 @@ import trio
 from pyrmq.engine import Listener, Session, Store
 from pyrmq.escape import escape
 from pyrmq.net.address import Address, format_address, ip_bytes
-from pyrmq.net.command import Response
+from pyrmq.net.command import ReplyTo, Response
 from pyrmq.net.server import listen
 from pyrmq.net.server.admin_access import AdminAccess
-from pyrmq.net.server.answers import Guard, Processor
+from pyrmq.net.server.answers import Answer, Guard, Processor
 from pyrmq.net.server.connection import Connection
 from pyrmq.net.server.dispatch import Dispatcher
 from pyrmq.net.server.line import Line
@@ -73,6 +73,7 @@ class RemotingServer:
         self._refusals = listen.Refusals(name)
         self._slow = listen.Refusals(name, what="connections closed")
         self._tls = tls
+        self._at_drain: list[Callable[[], None]] = []
         self._handshakes: dict[Connection, float] = {}
         """Handshakes of TLS that have begun, and when that was noticed."""
 
@@ -123,6 +124,20 @@ class RemotingServer:
         """Answers parked pulls on queues that have grown by other means than requests."""
         self._dispatcher.wake_parked()
 
+    def watch_arrivals(self, watcher: Callable[[tuple[str, int]], None]) -> None:
+        """From now on `watcher` hears of each queue that the engine reports: it has asked for that
+        (`notify_on_arrival`)."""
+        assert self._parked is not None
+        self._parked.watchers.append(watcher)
+
+    def at_drain(self, finish: Callable[[], None]) -> None:
+        """`finish` answers what waits elsewhere when the server stops."""
+        self._at_drain.append(finish)
+
+    def answer(self, connection: Connection, to: ReplyTo, answer: Answer) -> None:
+        """Answers a request that a processor has kept. (`Keep`)"""
+        self._dispatcher.act(connection, to, answer)
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until cancelled; then every connection is closed."""
         try:
@@ -152,6 +167,8 @@ class RemotingServer:
             sock.close()
         if self._parked is not None:
             self._parked.flush()
+        for finish in self._at_drain:
+            finish()
         with trio.move_on_after(grace):
             while (  # noqa: ASYNC110 - a bounded wait at the very end, not worth an event
                 self._unconfirmed

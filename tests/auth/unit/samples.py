@@ -35,6 +35,7 @@ SAMPLES: dict[int, Sample] = {
     Code.SEND_MESSAGE: ({"topic": "T"}, b"x", {"Pub on Topic:T"}),
     Code.SEND_MESSAGE_V2: ({"b": "T"}, b"x", {"Pub on Topic:T"}),
     Code.SEND_BATCH_MESSAGE: ({"b": "T"}, b"x", {"Pub on Topic:T"}),
+    Code.RECALL_MESSAGE: ({"topic": "T", "recallHandle": "x"}, b"", {"Pub on Topic:T"}),
     Code.SEND_REPLY_MESSAGE: ({"topic": "T"}, b"x", {"Pub on Topic:T"}),
     Code.SEND_REPLY_MESSAGE_V2: ({"b": "T"}, b"x", {"Pub on Topic:T"}),
     Code.END_TRANSACTION: ({"topic": "T"}, b"", {"Pub on Topic:T"}),

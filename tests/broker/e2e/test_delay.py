@@ -262,23 +262,6 @@ TIMERS = {
 }
 
 
-@pytest.mark.parametrize("name", TIMERS)
-@pytest.mark.parametrize("new", [False, True], ids=["known", "new"])
-def test_timers_are_refused_with_what_there_is_instead(
-    client: Client, topic: str, name: str, new: bool
-) -> None:
-    target = f"{topic}New" if new else topic
-    end = quiet_log_end(client, 1, 2)
-    # A level that asks for no delay takes no place of a timer.
-    for level in ({}, {"DELAY": "0"}):
-        answer = client.send(target, properties={name: TIMERS[name], **level})
-        assert answer.code == MESSAGE_ILLEGAL
-        assert f"property {name}: timer messages" in (answer.remark or "")
-        assert "delay levels (property DELAY)" in (answer.remark or "")
-    assert log_end(client) == end
-    assert is_unknown(client, target) == new
-
-
 @pytest.mark.parametrize("new", [False, True], ids=["known", "new"])
 def test_a_level_displaces_timers(client: Client, topic: str, new: bool) -> None:
     answer = client.send(f"{topic}New" if new else topic, properties={**TIMERS, "DELAY": "3"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -228,20 +227,6 @@ async def test_refused_messages_name_the_reason(
         with pytest.raises(error, match=words):
             await producer.send(message)
         assert (await producer.send(Message("Still", b"works"))).status is SendStatus.SEND_OK
-
-
-async def test_timer_messages_are_refused_by_a_broker_that_has_none(embedded: Running) -> None:
-    async with Producer("pg", namesrv=embedded.namesrv) as producer:
-        for message in (Message("T", b"x", delay=7), Message("T", b"x", deliver_at=2e9)):
-            with pytest.raises(MessageIllegalError, match="timer messages are not supported"):
-                await producer.send(message)
-
-
-async def test_a_delay_that_has_a_level_needs_no_timer(embedded: Running) -> None:
-    async with Producer("pg", namesrv=embedded.namesrv) as producer:
-        await producer.send(Message("Soon", b"x", delay=timedelta(seconds=1)))
-    (got,) = await receive(embedded, "Soon", 1)
-    assert got.store_timestamp - got.born_timestamp >= 990
 
 
 async def test_any_number_of_messages_in_batches(embedded: Running) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ def check_refusal(error: ResponseError, twin: type[ResponseError]) -> None:
         (Message("T", b"x", properties={"a": "\x01"}), MessageIllegalError),
         (Message("T", b"x", properties={"a": "x" * 40_000}), MessageIllegalError),
         (Message("T", b"x", properties={"TIMER_DEL_UNIQKEY": "1"}), MessageIllegalError),
+        (Message("T", b"x", properties={"_SYS_MSG_PRIORITY_": "1"}), MessageIllegalError),
         (Message("T", b"x", keys="\ud800"), MessageIllegalError),
         (Message("bad topic", b"x"), InvalidParameterError),
     ],
@@ -80,6 +82,20 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"delay": -1}, "delay: seconds or a timedelta expected, not -1"),
     ({"delay": float("nan")}, "delay: seconds"),
     ({"deliver_at": "tomorrow"}, "deliver_at: a datetime or seconds since 1970 expected"),
+    ({"deliver_at": datetime(2030, 1, 1)}, "has no timezone: give datetime"),
+    ({"deliver_at": -1}, "deliver_at: a datetime or seconds since 1970 expected, not -1"),
+    ({"deliver_at": float("inf")}, "deliver_at: a datetime"),
+    ({"delay": timedelta(seconds=-1)}, "delay: seconds or a timedelta expected"),
+    ({"delay": True}, "delay: seconds or a timedelta expected, not True"),
+    ({"priority": -1}, "priority -1: a whole number from 0 to"),
+    ({"priority": 1 << 31}, "priority 2147483648: a whole number"),
+    ({"priority": True}, "priority True: a whole number"),
+    ({"priority": "high"}, "priority 'high': a whole number"),
+    ({"priority": 1, "delay": 1}, "either priority or a delay"),
+    ({"priority": 1, "deliver_at": 1}, "either priority or a delay"),
+    ({"priority": 1, "delay_time_level": 1}, "either priority or a delay"),
+    ({"priority": 1, "properties": {"DELAY": "1"}}, "either priority or a delay"),
+    ({"priority": 1, "properties": {"__SHARDINGKEY": "k"}}, "priority or a sharding key"),
     ({"delay": 1, "delay_time_level": 1}, "one of delay_time_level, delay and deliver_at"),
     ({"delay": 1, "deliver_at": 1}, "one of delay_time_level, delay and deliver_at"),
 ]
@@ -224,6 +240,9 @@ def test_subscriptions_are_a_dict(subscriptions: Any) -> None:
         [Message("%RETRY%g", b"x")],
         [Message("T", b"x"), Message("T", b"x", delay_time_level=1)],
         [Message("T", b"x", properties={"DELAY": "1"})],
+        [Message("T", b"x", delay=1)],
+        [Message("T", b"x", deliver_at=2e9)],
+        [Message("T", b"x", priority=0)],
         [Message("T", b"x" * 90), Message("T", b"x" * 90)],
     ],
 )
@@ -239,6 +258,9 @@ async def test_batches(batch: list[Message]) -> None:
         [],
         Message("T", b"x", properties={"DELAY": "1"}),
         Message("T", b"x", delay_time_level=1),
+        Message("T", b"x", delay=1),
+        Message("T", b"x", deliver_at=2e9),
+        Message("T", b"x", priority=0),
     ],
 )
 async def test_halves(message: Any) -> None:

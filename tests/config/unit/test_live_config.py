@@ -18,6 +18,7 @@ LIVE = {field for field, row in keys_of(BrokerConfig).values() if row.live}
 HOLDERS = {"config", "_config", "broker_config"}
 AT_START = {
     ("broker/tables/topics.py", "auto_create_topic_enable"),
+    ("broker/tables/topics.py", "enable_topic_message_type_check"),
 }
 """Read of what TopicTable keeps: it is given what changes (set_auto_create, configure)."""
 

@@ -49,6 +49,7 @@ _MESSAGE = st.fixed_dictionaries(
         "delay_time_level": st.integers(-1, 2) | st.booleans() | _ANY,
         "delay": st.sampled_from([None, 0, 5.0]) | _ANY,
         "deliver_at": st.none() | st.just(1.0) | _ANY,
+        "priority": st.none() | st.integers(-1, 1) | _ANY,
     },
 ).map(message)
 
@@ -97,4 +98,5 @@ def test_usual_ones_are_taken() -> None:
         assert native.properties(sent) is not None
         assert native.entry(sent) is not None
     assert native.properties(Message("T", b"x" * (LIMIT + 1))) is None
+    assert native.properties(Message("T", b"x", priority=0)) is None
     assert native.entry(Message("T", b"x", properties={"p": "v" * 32767})) is None

@@ -19,6 +19,7 @@ from tests.client.e2e import (
     test_producer,
     test_rebalance,
     test_sql_filter,
+    test_timers,
     test_trace,
 )
 from tests.support.fixtures import TEST_SECONDS, Serve, limited
@@ -34,7 +35,6 @@ pytestmark = [
 OURS = {
     "test_first_and_last_offset": "5.5 asks the page cache, not a key, whether a queue is young",
     "test_start_at_a_timestamp": "5.5 asks the page cache, not a key, whether a queue is young",
-    "test_timer_messages_are_refused_by_a_broker_that_has_none": "the text is ours",
 }
 """Tests that are left out, and why they are of our broker only."""
 
@@ -57,6 +57,7 @@ globals().update(
         test_producer,
         test_rebalance,
         test_sql_filter,
+        test_timers,
         test_trace,
     )
 )

@@ -25,7 +25,7 @@ const REPLACED: [&[u8]; 12] = [
 
 /// Properties that brokers and clients act on: a row that sets one by itself would become another
 /// kind of message. [MessageConst.STRING_HASH_SET]
-const SPECIAL: [&[u8]; 31] = [
+const SPECIAL: [&[u8]; 32] = [
     b"DELAY",
     b"TIMER_DELAY_SEC",
     b"TIMER_DELAY_MS",
@@ -57,6 +57,7 @@ const SPECIAL: [&[u8]; 31] = [
     b"BUYER_ID",
     b"TRANSFER_FLAG",
     b"CORRECTION_FLAG",
+    b"_SYS_MSG_PRIORITY_",
 ];
 
 const SHARDING_KEY: &[u8] = b"__SHARDINGKEY";

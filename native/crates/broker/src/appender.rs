@@ -95,6 +95,7 @@ impl<'b> Appender<'b> {
                 message_ids: &scratch.message_ids,
                 unique_key: plan.facts.unique_key.unwrap_or(&scratch.unique_key),
                 inner_batch: plan.form.is_inner_batch(),
+                recall_handle: &scratch.recall_handle,
             }),
             Err(refusal) => Sent::Refused(refusal),
         }

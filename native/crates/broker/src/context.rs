@@ -1,6 +1,7 @@
 //! What all requests to one broker have in common.
 
 use super::pull_grants::PullGrants;
+use super::timer_sends::TimerSends;
 use crate::txn::Transactions;
 use pyrmq_format::properties;
 use pyrmq_store::Store;
@@ -12,6 +13,8 @@ pub struct Broker {
     pub(super) store: Arc<Store>,
     /// None: half messages are refused by the broker in Python.
     pub(super) transactions: Option<Arc<Transactions>>,
+    /// None: timer messages are refused.
+    pub(super) timer_sends: Option<TimerSends>,
     /// Properties that every single message gets: MSG_REGION, TRACE_ON, CLUSTER.
     pub(super) suffix: Vec<u8>,
     /// Counts the requests that leave the queue to the broker.
@@ -35,6 +38,7 @@ impl Broker {
         Broker {
             store,
             transactions,
+            timer_sends: None,
             suffix,
             spread: AtomicU32::new(0),
             pulls: Arc::default(),
@@ -44,6 +48,12 @@ impl Broker {
     /// Answers the pulls that are granted by `pulls`.
     pub fn with_pulls(mut self, pulls: Arc<PullGrants>) -> Self {
         self.pulls = pulls;
+        self
+    }
+
+    /// Takes timer messages as `sends` says.
+    pub fn with_timer_sends(mut self, sends: TimerSends) -> Self {
+        self.timer_sends = Some(sends);
         self
     }
 

@@ -5,14 +5,14 @@
 
 use super::codes;
 use super::context::Broker;
-use super::facts::{Facts, is_brokers};
-use super::plan::{Form, Plan};
+use super::facts::{Facts, is_brokers, is_timer_only};
+use super::plan::{Form, Plan, is_dead};
 use super::request::{Decision, Refusal, Scratch, SendRequest};
 use super::room;
 use crate::txn::{Fields, MAX_GROUP, Transactions, is_half_only};
 use pyrmq_format::record::sys_flag;
 use pyrmq_format::unique_key;
-use pyrmq_format::{delay, get_i16, get_i32, java, names, properties};
+use pyrmq_format::{delay, get_i16, get_i32, java, names, properties, timer};
 use pyrmq_store::{Appended, Content, Message, PutGuard, Topic};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -56,6 +56,7 @@ impl Broker {
     ) -> Result<Placed, Refusal> {
         scratch.message_ids.clear();
         scratch.unique_key.clear();
+        scratch.recall_handle.clear();
         scratch.added.clear();
         let whole = Record {
             topic: &plan.topic,
@@ -86,6 +87,10 @@ impl Broker {
             }
             Form::Delayed(level) => {
                 let done = self.store_delayed(guard, rq, &whole, level, &plan.facts, scratch)?;
+                Ok(done.into())
+            }
+            Form::Timer(out_ms) => {
+                let done = self.store_timer(guard, rq, &whole, out_ms, &plan.facts, scratch)?;
                 Ok(done.into())
             }
             Form::Half(transactions) => {
@@ -144,6 +149,35 @@ impl Broker {
             ..*whole
         };
         self.store_record(guard, rq, &record, &own, scratch)
+    }
+
+    /// Stores a message in the timer topic, with what says when it is due and where it belongs. Whoever
+    /// reads that topic has it delivered.
+    fn store_timer(
+        &self,
+        guard: &mut PutGuard<'_>,
+        rq: &SendRequest<'_>,
+        whole: &Record<'_>,
+        out_ms: i64,
+        facts: &Facts<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Appended, Refusal> {
+        let own = own_properties(rq, facts);
+        self.add_key(rq, facts, scratch);
+        let name = whole.topic.name();
+        timer::push_place(&mut scratch.added, out_ms, name, whole.queue_id);
+        let timers = self.store.topics().topic(timer::TIMER_TOPIC)?;
+        let record = Record {
+            topic: &timers,
+            queue_id: 0,
+            ..*whole
+        };
+        let done = self.store_record(guard, rq, &record, &own, scratch)?;
+        let key = facts.unique_key.unwrap_or(&scratch.unique_key);
+        if let Some(sends) = &self.timer_sends {
+            sends.push_recall_handle(&mut scratch.recall_handle, name, out_ms, key);
+        }
+        Ok(done)
     }
 
     fn store_half(
@@ -284,18 +318,24 @@ impl Record<'_> {
 /// without what a message that goes back to its group must not keep.
 fn own_properties<'p>(rq: &SendRequest<'p>, facts: &Facts<'_>) -> Cow<'p, [u8]> {
     let back = is_sent_back(rq);
-    let dead = matches!(rq.decision, Some(Decision::SentBack { dead: true, .. }));
+    let dead = is_dead(rq);
     let half = facts.half && !back;
     let delayed = facts.delay.is_some() && !dead;
-    if !(facts.rewrite || half && facts.half_only || back || delayed) {
+    let timer = facts.timer().is_some() && !dead;
+    // Two properties that say where it goes, or when: the other one counts.
+    let priority = facts.priority.is_some() && facts.counting_priority().is_none() && !rq.batch;
+    let timer_only = timer && (facts.timer_only || facts.half_only);
+    if !(facts.rewrite || half && facts.half_only || back || delayed || timer_only || priority) {
         return Cow::Borrowed(rq.properties);
     }
     Cow::Owned(properties::without(rq.properties, |name| {
         is_brokers(name)
             || half && is_half_only(name)
             || back && name == b"TRAN_MSG"
-            || dead && name == b"DELAY"
+            || dead && (name == b"DELAY" || delay::is_timer(name))
             || delayed && (delay::is_timer(name) || delay::is_place(name))
+            || timer && (is_timer_only(name) || matches!(name, b"REAL_TOPIC" | b"REAL_QID"))
+            || priority && name == b"_SYS_MSG_PRIORITY_"
     }))
 }
 

@@ -3,7 +3,7 @@
 //!
 //! `Appender::send` stores one request, `Appender::end_transaction` settles a half. Both answer with data,
 //! and `NeedsDecision` says that the broker in Python has to decide first: `wire` reads requests from
-//! frames and writes these answers into frames, other callers need neither. `forms` holds the four
+//! frames and writes these answers into frames, other callers need neither. `forms` holds the
 //! ways in which a request is stored, `facts` what its properties say, `codes` RocketMQ's response
 //! codes. [SendMessageProcessor, EndTransactionProcessor]
 
@@ -17,6 +17,7 @@ pub mod facts;
 mod forms;
 mod keyring;
 mod plan;
+pub mod pop;
 mod pull;
 mod pull_grants;
 mod request;
@@ -25,6 +26,7 @@ mod room;
 mod send_tests;
 #[cfg(test)]
 mod testing;
+mod timer_sends;
 pub mod txn;
 pub mod wire;
 
@@ -33,3 +35,4 @@ pub use context::Broker;
 pub use keyring::{Keyring, Subject};
 pub use pull_grants::{Grant, PullGrants, Pulled};
 pub use request::{Decision, Refusal, Scratch, SendRequest, Sent, Stored};
+pub use timer_sends::{SlotCount, TimerSends};

@@ -1,16 +1,18 @@
 //! The checks of a send request, and in which form it is stored.
 //!
 //! The checks are in RocketMQ's order. Everything that is plain is stored in `forms`; an unknown
-//! topic, a retry topic, a timer message and a half message that is not to be stored here need a
-//! decision of the broker in Python. [SendMessageProcessor]
+//! topic, a retry topic and a half message that is not to be stored here need a decision of the broker in
+//! Python. [SendMessageProcessor]
 
 use super::codes;
 use super::context::Broker;
 use super::facts::Facts;
 use super::request::{Decision, Refusal, SendRequest};
+use super::timer_sends;
 use crate::txn::Transactions;
-use pyrmq_format::names;
+use pyrmq_format::message_type::MessageType;
 use pyrmq_format::record::sys_flag;
+use pyrmq_format::{names, properties};
 use pyrmq_store::{Topic, TopicSettings};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,6 +31,9 @@ pub(super) enum Form<'t> {
     /// One record in the schedule topic, to be delivered later: its delay level.
     /// [HookUtils.transformDelayLevelMessage]
     Delayed(usize),
+    /// One record in the timer topic, to be delivered later: its TIMER_OUT_MS.
+    /// [HookUtils.transformTimerMessage]
+    Timer(i64),
 }
 
 impl Form<'_> {
@@ -70,21 +75,26 @@ impl Broker {
         let Some(settings) = settings else {
             return undecided(rq);
         };
-        let queue_id = self.queue_of(rq, &settings)?;
+        let mut queue_id = self.queue_of(rq, &settings)?;
         let facts = Facts::read(rq.properties);
+        if let Some(wanted) = topic.message_type() {
+            check_type(wanted, &facts, rq)?;
+        }
         let (form, sys_flag) = if sent_back {
             // A committed transaction that comes back is a plain message. Dead letters do not wait.
-            let dead = matches!(rq.decision, Some(Decision::SentBack { dead: true, .. }));
-            let form = self.single(facts.delay.filter(|_| !dead))?;
+            let dead = is_dead(rq);
+            let form = match dead {
+                true => Form::Plain,
+                false => self.single(&facts)?,
+            };
             (form, rq.sys_flag & !sys_flag::TRANSACTION_MASK)
         } else {
             let bits = rq.sys_flag & sys_flag::TRANSACTION_MASK != 0;
             let transactions = self.transactions().filter(|_| facts.half && !rq.batch);
-            let timer = facts.timer && facts.delay.is_none();
-            if timer || (bits || facts.half) && (transactions.is_none() || facts.delay.is_some()) {
+            if (bits || facts.half) && (transactions.is_none() || facts.is_delayed()) {
                 return undecided(rq);
             }
-            if facts.delay.is_some() && rq.batch {
+            if facts.is_delayed() && rq.batch {
                 return Err(Refusal::illegal("a batch cannot be delayed"));
             }
             let kept_whole = topic.is_batch() && facts.unique_key.is_some();
@@ -92,10 +102,16 @@ impl Broker {
                 Some(transactions) => Form::Half(transactions),
                 None if rq.batch && kept_whole => Form::InnerBatch,
                 None if rq.batch => Form::Batch,
-                None => self.single(facts.delay)?,
+                None => self.single(&facts)?,
             };
             (form, rq.sys_flag)
         };
+        if let Some(priority) = facts
+            .counting_priority()
+            .filter(|_| !rq.batch && !is_dead(rq))
+        {
+            queue_id = priority.min(settings.write_queues.saturating_sub(1));
+        }
         if facts.inner_batch || sys_flag & sys_flag::INNER_BATCH != 0 {
             let text = "INNER_NUM or the inner-batch flag needs a BatchCQ topic";
             return Err(Refusal::illegal(text));
@@ -117,10 +133,21 @@ impl Broker {
         }))
     }
 
-    /// The form of a single message, by its DELAY property.
-    fn single<'t>(&self, delay: Option<&[u8]>) -> Result<Form<'t>, Refusal> {
-        match delay {
-            Some(delay) => Ok(Form::Delayed(self.level(delay)?)),
+    /// The form of a single message, by when it is to be delivered.
+    fn single<'t>(&self, facts: &Facts<'_>) -> Result<Form<'t>, Refusal> {
+        if let Some(delay) = facts.delay {
+            return Ok(Form::Delayed(self.level(delay)?));
+        }
+        match facts.timer() {
+            Some(asked) => {
+                let sends = self.timer_sends.as_ref().filter(|sends| sends.enabled);
+                let out_ms = sends.ok_or_else(timer_sends::not_enabled)?.out_ms(
+                    asked,
+                    facts.ends_timer,
+                    self.store.now_ms(),
+                )?;
+                Ok(out_ms.map_or(Form::Plain, Form::Timer))
+            }
             None => Ok(Form::Plain),
         }
     }
@@ -153,6 +180,26 @@ impl Broker {
         }
         Ok(queue_id)
     }
+}
+
+/// Whether it becomes a dead letter.
+pub(super) fn is_dead(rq: &SendRequest<'_>) -> bool {
+    matches!(rq.decision, Some(Decision::SentBack { dead: true, .. }))
+}
+
+/// Refuses a message whose type is not that of its topic. What one RocketMQ takes over from another is
+/// not looked at. [DefaultTopicMessageTypeValidator, SendMessageActivity]
+#[cold]
+fn check_type(wanted: MessageType, facts: &Facts<'_>, rq: &SendRequest<'_>) -> Result<(), Refusal> {
+    let sent = facts.message_type();
+    if wanted.takes(sent) || properties::find(rq.properties, b"TRANSFER_FLAG").is_some() {
+        return Ok(());
+    }
+    Err(Refusal::illegal(format!(
+        "TopicMessageType validate failed, the expected type is {}, but actual type is {}",
+        wanted.name(),
+        sent.name()
+    )))
 }
 
 /// A request that needs a decision; refused if there was one already.

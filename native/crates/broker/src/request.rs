@@ -59,6 +59,8 @@ pub struct Stored<'a> {
     pub unique_key: &'a [u8],
     /// The batch was stored as one record.
     pub inner_batch: bool,
+    /// With which its sender can recall it; empty if it is no timer message.
+    pub recall_handle: &'a [u8],
 }
 
 /// Memory that one request after the other uses.
@@ -66,6 +68,7 @@ pub struct Stored<'a> {
 pub struct Scratch {
     pub(super) message_ids: Vec<u8>,
     pub(super) unique_key: Vec<u8>,
+    pub(super) recall_handle: Vec<u8>,
     /// Properties that this one message gets.
     pub(super) added: Vec<u8>,
     /// Tag codes of a batch's messages.

@@ -140,10 +140,6 @@ fn what_the_broker_decides() {
             ..base
         },
         SendRequest {
-            properties: b"TIMER_DELAY_MS\x01100\x02",
-            ..base
-        },
-        SendRequest {
             properties: b"TRAN_MSG\x01true\x02",
             ..base
         },

@@ -75,6 +75,7 @@ impl Rig {
                 ids: String::from_utf8(s.message_ids.to_vec()).unwrap(),
                 key: s.unique_key.to_vec(),
                 inner_batch: s.inner_batch,
+                recall_handle: s.recall_handle.to_vec(),
             }),
             Sent::NeedsDecision => Err(None),
             Sent::Refused(refusal) => Err(Some(refusal)),
@@ -109,6 +110,7 @@ pub struct Done {
     pub ids: String,
     pub key: Vec<u8>,
     pub inner_batch: bool,
+    pub recall_handle: Vec<u8>,
 }
 
 pub fn plain<'a>(properties: &'a [u8], body: &'a [u8]) -> SendRequest<'a> {

@@ -13,13 +13,17 @@ pub mod host;
 pub mod index;
 pub mod java;
 pub mod json;
+pub mod message_type;
 pub mod names;
 #[cfg(test)]
 mod page_end;
+pub mod pop;
 pub mod properties;
 pub mod queue_ext;
+pub mod recall;
 pub mod record;
 pub mod sys_flag;
+pub mod timer;
 pub mod unique_key;
 
 /// Most bytes of a frame of the remoting protocol, with its length field. [NettyDecoder]

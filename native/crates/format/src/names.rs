@@ -1,6 +1,7 @@
 //! File names and topic names: what may become a path, and how.
 
 use super::delay::SCHEDULE_TOPIC;
+use super::timer::TIMER_TOPIC;
 use std::path::Path;
 
 /// Longest topic a client may send to; `%RETRY%` and `%DLQ%` topics may have 255.
@@ -16,7 +17,14 @@ pub const DLQ_PREFIX: &[u8] = b"%DLQ%";
 
 /// Topics in which the broker keeps what it has still to decide about or to deliver.
 pub fn is_brokers_own(topic: &[u8]) -> bool {
-    [HALF_TOPIC, OP_TOPIC, CHECK_MAX_TOPIC, SCHEDULE_TOPIC].contains(&topic)
+    [
+        HALF_TOPIC,
+        OP_TOPIC,
+        CHECK_MAX_TOPIC,
+        SCHEDULE_TOPIC,
+        TIMER_TOPIC,
+    ]
+    .contains(&topic)
 }
 
 /// 20-digit zero-padded decimal of a file's first offset.

@@ -126,6 +126,10 @@ impl Writer {
         &self.store_host
     }
 
+    pub fn time(&self) -> &StoreTime {
+        &self.links.time
+    }
+
     /// Continues at the end of the log, behind a record with this store timestamp.
     pub fn start_after(&self, newest: i64) -> Result<()> {
         let mut position = self.position.lock();

@@ -128,6 +128,16 @@ impl Store {
         &self.stalls
     }
 
+    /// Milliseconds since the epoch by the clock that store times are of.
+    pub fn now_ms(&self) -> i64 {
+        self.writer.time().clock()
+    }
+
+    /// Puts that clock forward, for tests of what is due later.
+    pub fn advance_clock(&self, ms: u64) {
+        self.writer.time().advance(ms);
+    }
+
     /// Has a thread write what is staged.
     pub fn write_later(&self) {
         self.late.ask();

@@ -1,4 +1,5 @@
-//! The time that records are stored at: the machine's clock, which somebody may set.
+//! The time that records are stored at: the machine's clock, which somebody may set, and which a test
+//! may put forward.
 //!
 //! Store times do not go back by less than a second: where the clock does, they stand still. A clock
 //! that was set back further is followed, but first the checkpoint on disk is taken back. It says
@@ -13,6 +14,8 @@ const NONE: i64 = i64::MAX;
 
 pub struct StoreTime {
     clock: fn() -> i64,
+    /// Milliseconds that were added to the clock: `advance`.
+    ahead: AtomicI64,
     /// The time to which the clock went back: the checkpoint may say no later one.
     wanted: AtomicI64,
     /// The checkpoint on disk says no later time than this one.
@@ -24,6 +27,7 @@ impl StoreTime {
     pub fn new(clock: fn() -> i64) -> Self {
         StoreTime {
             clock,
+            ahead: AtomicI64::new(0),
             wanted: AtomicI64::new(NONE),
             agreed: AtomicI64::new(NONE),
         }
@@ -31,7 +35,12 @@ impl StoreTime {
 
     /// The clock's time, in ms.
     pub fn clock(&self) -> i64 {
-        (self.clock)()
+        (self.clock)() + self.ahead.load(Ordering::Relaxed)
+    }
+
+    /// Puts the clock forward by so many milliseconds, beside the machine's.
+    pub fn advance(&self, ms: u64) {
+        self.ahead.fetch_add(ms as i64, Ordering::Relaxed);
     }
 
     /// Store time of the next record behind one of time `last`. Only the holder of the put lock asks.

@@ -138,3 +138,13 @@ fn a_clock_that_is_set_back_between_two_lives() {
     assert_eq!(append(&store), START);
     store.close().unwrap();
 }
+
+#[test]
+fn a_clock_that_is_put_forward_runs_on_from_there() {
+    let time = StoreTime::new(|| START);
+    time.advance(60_000);
+    time.advance(YEAR as u64);
+    let now = START + 60_000 + YEAR;
+    assert_eq!((time.clock(), time.next(0)), (now, now));
+    assert_eq!(time.next(now + 5), now + 5);
+}

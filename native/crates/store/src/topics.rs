@@ -11,11 +11,12 @@ use super::queue_ext::QueueExt;
 use super::queue_files::QueueFiles;
 use parking_lot::{Mutex, RwLock};
 use pyrmq_format::cq_entry::{Entry, Layout};
+use pyrmq_format::message_type::MessageType;
 use pyrmq_format::{delay, names};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// Most queues a topic may have; BenchmarkTest has 1024.
 pub const MAX_QUEUES: u32 = 65_536;
@@ -65,6 +66,8 @@ pub struct Topic {
     layout: Layout,
     shared: Arc<Shared>,
     settings: RwLock<Option<TopicSettings>>,
+    /// The type of its messages, where sends are checked for it; 0: they are not.
+    message_type: AtomicU8,
     /// It was deleted, and was not made again.
     deleted: AtomicBool,
     /// The log says already that messages go to other queues than they were sent to.
@@ -94,6 +97,20 @@ impl Topic {
             self.deleted.store(false, Relaxed);
         }
         *self.settings.write() = settings;
+    }
+
+    /// Has sends checked for this type of messages; None: they may have any.
+    pub fn set_message_type(&self, message_type: Option<MessageType>) {
+        let number = message_type.map_or(0, |kind| kind as u8);
+        self.message_type.store(number, Relaxed);
+    }
+
+    #[inline]
+    pub fn message_type(&self) -> Option<MessageType> {
+        match self.message_type.load(Relaxed) {
+            0 => None,
+            number => MessageType::from_number(number),
+        }
     }
 
     /// It is deleted: what was delayed for it is delivered no more, until it is made again.
@@ -364,6 +381,7 @@ impl Topics {
                 shared: self.shared.clone(),
                 settings: RwLock::new(None),
                 deleted: AtomicBool::new(false),
+                message_type: AtomicU8::new(0),
                 told_of_shrinking: AtomicBool::new(false),
                 expressions: RwLock::new(None),
                 has_expressions: AtomicBool::new(false),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import replace
 from typing import Any
@@ -32,6 +33,25 @@ def _body(**values: Any) -> bytes:
     return json.dumps(values).encode()
 
 
+LONGEST_DELAY = 100 * 365 * 86_400
+"""Seconds: the longest that a broker may allow, so that a time is to come that no clock makes."""
+TO_COME = "4102444800001"
+"""In the year 2100."""
+
+
+def _handle(
+    version: str = "v1",
+    topic: str = TOPIC,
+    broker: str = "broker-a",
+    time: str = TO_COME,
+    key: str = "K",
+    words: int = 5,
+) -> str:
+    """A recall handle. [RecallMessageHandle]"""
+    text = " ".join((version, topic, broker, time, key)[:words])
+    return base64.urlsafe_b64encode(text.encode()).decode()
+
+
 def _long(row: Row) -> Row:
     """A request of letters with whole names."""
 
@@ -59,10 +79,13 @@ _SEND = Row(
     ints={"d": 32, "e": 32, "f": 32, "g": 64, "h": 32, "j": 32},
     optional=frozenset("acdijkm"),
     bad={
-        "b": {**_ILLEGAL, "SCHEDULE_TOPIC_XXXX": 16, "RMQ_SYS_TRANS_HALF_TOPIC": 16},
+        "b": {**_ILLEGAL, "SCHEDULE_TOPIC_XXXX": 16, "RMQ_SYS_TRANS_HALF_TOPIC": 16,
+              "rmq_sys_wheel_timer": 16},
         "e": {"4": 29, "2147483647": 29},
         "i": {"DELAY\x01soon\x02": 13, "DELAY\x0199999999999999999999\x02": 13,
-              "TIMER_DELAY_MS\x015\x02": 13, "INNER_NUM\x013\x02": 13,
+              "TIMER_DELAY_MS\x01soon\x02": 13, "TIMER_DELAY_SEC\x013153600001\x02": 13,
+              "TIMER_DELIVER_MS\x01" + MOST + "\x02": 13,
+              "TIMER_DELIVER_MS\x010\x02TIMER_DEL_UNIQKEY\x01k\x02": 13, "INNER_NUM\x013\x02": 13,
               "k\x01" + "v" * 40_000: 13},
         "f": {"4": 13, "128": 13},
     },
@@ -417,6 +440,24 @@ ROWS: dict[int, Row] = {
         bad={"commitOrRollback": {"1": 1, "-1": 1}, "commitLogOffset": {"-1": 1, "3": 1, MOST: 1},
              "tranStateTableOffset": {"-1": 1, MOST: 1}},
         says={"tranStateTableOffset": "commitLogOffset"},
+    ),
+    Code.RECALL_MESSAGE: Row(
+        ext={"producerGroup": "PG", "topic": TOPIC, "recallHandle": _handle()},
+        optional=frozenset({"producerGroup"}),
+        bad={
+            "topic": {"SCHEDULE_TOPIC_XXXX": 16, "rmq_sys_wheel_timer": 16, NO_READ: 604},
+            "producerGroup": {"a b": 29, LONG: 29, "ä": 29},
+            "recallHandle": {
+                "": 604, "x": 604, "?": 604, LONG: 604, "A" * 70_000: 604,
+                _handle(words=4): 604, _handle(version="v2"): 604, _handle(topic="Other"): 604,
+                _handle(broker="broker-b"): 604, _handle(key="k\x02REAL_TOPIC\x01T"): 604,
+                _handle(key="k" * 40_000): 604, _handle(time="soon"): 604, _handle(time="-1"): 604,
+                _handle(time="0"): 604, _handle(time="1700000000000"): 604, _handle(time=MOST): 604,
+                _handle(time="9" * 30): 604, _handle(time="9102444800001"): 604,
+            },
+        },
+        unknown={"topic": 17},
+        says={"recallHandle": "recall", "producerGroup": "group"},
     ),
     Code.RESUME_CHECK_HALF_MESSAGE: Row(
         ext={"msgId": MESSAGE_ID}, ok=1, bad={"msgId": {"x": 29, "": 29, "F" * 32: 29}}

@@ -23,6 +23,7 @@ from tests.support.wire import encode
 from tests.system.hostile.requests.broker_rows import (
     GROUP,
     GROUP_VICTIM,
+    LONGEST_DELAY,
     NO_READ,
     NO_WRITE,
     ROWS,
@@ -94,7 +95,13 @@ def _tables(running: Running) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     store = tmp_path_factory.mktemp("requests") / "store"
-    serving = functools.partial(pyrmq.testing.broker, store, enable_property_filter=True)
+    serving = functools.partial(
+        pyrmq.testing.broker,
+        store,
+        enable_property_filter=True,
+        recall_message_enable=True,
+        timer_max_delay_sec=LONGEST_DELAY,
+    )
     with InThread(serving) as server:
         found = Target(server, store)
         with found.client as client:

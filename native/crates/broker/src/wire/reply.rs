@@ -144,6 +144,10 @@ impl SendAnswer {
                 out.extend_from_slice(b",\"batchUniqId\":");
                 push_text(out, stored.unique_key);
             }
+            if !stored.recall_handle.is_empty() {
+                out.extend_from_slice(b",\"recallHandle\":");
+                push_text(out, stored.recall_handle);
+            }
             out.push(b'}');
             push_json_tail(out, to.opaque, None);
             finish(out, start, to.codec);
@@ -160,10 +164,13 @@ impl SendAnswer {
             (b"queueId", &id),
             (b"queueOffset", &offset),
             (b"transactionId", stored.unique_key),
-            (b"batchUniqId", stored.unique_key),
+            match stored.recall_handle {
+                b"" => (b"batchUniqId", stored.unique_key),
+                handle => (b"recallHandle", handle),
+            },
         ];
         let used = match stored {
-            f if f.inner_batch => 7,
+            f if f.inner_batch || !f.recall_handle.is_empty() => 7,
             f if f.unique_key.is_empty() => 5,
             _ => 6,
         };
