@@ -337,6 +337,7 @@ class Listener:
         *,
         transactions: Transactions | None = ...,
         pulls: PullGrants | None = ...,
+        pops: object | None = ...,
         keyring: Keyring | None = ...,
         tls: TlsContext | None = ...,
         region: str = ...,
@@ -816,6 +817,7 @@ class Space(Buffer):
 ALIKE: list[str]
 ACCESS_SEND: int
 ACCESS_END: int
+ACCESS_ACK: int
 
 Left = tuple[int, bool, bytes | None, Exception | None]
 

@@ -68,6 +68,7 @@ ALL_COLUMNS = _native.ALL_COLUMNS
 
 ACCESS_SEND = _native.ACCESS_SEND
 ACCESS_END = _native.ACCESS_END
+ACCESS_ACK = _native.ACCESS_ACK
 ALIKE = _native.PULL_ALIKE
 # Whether the engine was built as wheels are; False: for development (scripts/dev_engine.sh).
 RELEASE_BUILD = _native.RELEASE_BUILD

@@ -1,6 +1,7 @@
 //! What all sessions of one listener share.
 
 use super::keyring::Keyring;
+use super::pops::Pops;
 use super::pulls::PullGrants;
 use super::store::Store;
 use super::tls::TlsContext;
@@ -14,7 +15,8 @@ use std::sync::Arc;
 const PARTIAL_LIMIT: usize = 512 << 20;
 
 /// Makes sessions through the C table. Without a store no send is stored: every frame is a
-/// command (name server, client); without transactions every half message and END_TRANSACTION. With a
+/// command (name server, client); without transactions every half message and END_TRANSACTION, without
+/// pops what consumers say of popped messages. With a
 /// keyring signatures are verified, and a session answers only what was granted to who signed it. Without
 /// TLS every connection is plain, without `timer_precision_ms` (a slot of the wheel) timer messages are
 /// refused.
@@ -27,7 +29,7 @@ pub struct Listener {
 impl Listener {
     #[new]
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (store=None, *, transactions=None, pulls=None, keyring=None, tls=None,
+    #[pyo3(signature = (store=None, *, transactions=None, pulls=None, pops=None, keyring=None, tls=None,
                         region="DefaultRegion", cluster="DefaultCluster", trace_on=true,
                         broker_name="", timer_precision_ms=None, timer_max_delay_ms=0,
                         timer_congested=i32::MAX as u32, partial_limit=PARTIAL_LIMIT))]
@@ -35,6 +37,7 @@ impl Listener {
         store: Option<PyRef<'_, Store>>,
         transactions: Option<PyRef<'_, Transactions>>,
         pulls: Option<PyRef<'_, PullGrants>>,
+        pops: Option<PyRef<'_, Pops>>,
         keyring: Option<PyRef<'_, Keyring>>,
         tls: Option<PyRef<'_, TlsContext>>,
         region: &str,
@@ -62,6 +65,10 @@ impl Listener {
                 congested: timer_congested,
                 slot_count: None,
             });
+            let broker = match pops {
+                Some(pops) => broker.with_pops(pops.inner().clone()),
+                None => broker,
+            };
             Arc::new(Context::new(broker, region, trace_on))
         });
         Listener {

@@ -47,6 +47,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<keyring::Keyring>()?;
     m.add("ACCESS_SEND", pyrmq_broker::wire::access::SEND)?;
     m.add("ACCESS_END", pyrmq_broker::wire::access::END_TRANSACTION)?;
+    m.add("ACCESS_ACK", pyrmq_broker::wire::access::ACK)?;
     m.add_class::<pops::Pops>()?;
     m.add_class::<pulls::PullGrants>()?;
     m.add_class::<tls::TlsClient>()?;

@@ -49,7 +49,7 @@ impl<'b> Appender<'b> {
         self.keeps_staged = true;
     }
 
-    fn guard(&mut self) -> Result<&mut PutGuard<'b>> {
+    pub(super) fn guard(&mut self) -> Result<&mut PutGuard<'b>> {
         match &mut self.guard {
             Some(guard) => Ok(guard),
             empty => Ok(empty.insert(self.broker.store.put()?)),

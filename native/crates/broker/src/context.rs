@@ -2,6 +2,7 @@
 
 use super::pull_grants::PullGrants;
 use super::timer_sends::TimerSends;
+use crate::pop::Pops;
 use crate::txn::Transactions;
 use pyrmq_format::properties;
 use pyrmq_store::Store;
@@ -20,6 +21,8 @@ pub struct Broker {
     /// Counts the requests that leave the queue to the broker.
     pub(super) spread: AtomicU32,
     pub(super) pulls: Arc<PullGrants>,
+    /// None: what consumers say of popped messages is the broker's in Python.
+    pops: Option<Arc<Pops>>,
 }
 
 impl Broker {
@@ -42,6 +45,7 @@ impl Broker {
             suffix,
             spread: AtomicU32::new(0),
             pulls: Arc::default(),
+            pops: None,
         }
     }
 
@@ -55,6 +59,16 @@ impl Broker {
     pub fn with_timer_sends(mut self, sends: TimerSends) -> Self {
         self.timer_sends = Some(sends);
         self
+    }
+
+    /// Stores what consumers say of popped messages as `pops` does.
+    pub fn with_pops(mut self, pops: Arc<Pops>) -> Self {
+        self.pops = Some(pops);
+        self
+    }
+
+    pub fn pops(&self) -> Option<&Pops> {
+        self.pops.as_deref()
     }
 
     pub fn pulls(&self) -> &Arc<PullGrants> {

@@ -14,8 +14,8 @@ pub const NOW: i64 = 1_700_000_000_000;
 pub const INVISIBLE: i64 = 60_000;
 
 pub struct PopRig {
-    pub pops: Pops,
-    pub rig: Rig,
+    pub pops: Arc<Pops>,
+    _rig: Rig,
 }
 
 /// A record of the timer topic.
@@ -47,8 +47,9 @@ impl PopRig {
             precision: 1000,
             max_invisible_time: MAX_INVISIBLE_TIME,
         };
-        let pops = Pops::new(rig.broker.store().clone(), settings).unwrap();
-        PopRig { pops, rig }
+        let pops = Pops::new(rig.broker.store().clone(), settings);
+        let pops = Arc::new(pops.unwrap());
+        PopRig { pops, _rig: rig }
     }
 
     /// Stores messages in queue 1 of a topic, each with a tag.

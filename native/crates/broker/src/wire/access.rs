@@ -11,6 +11,11 @@ use std::sync::Arc;
 pub const SEND: u8 = 1;
 /// The right to end transactions whose messages go to a topic.
 pub const END_TRANSACTION: u8 = 2;
+/// The right to acknowledge messages, and to change their invisible time: of a topic and a group, with
+/// `TOPIC_AND_GROUP` between their names.
+pub const ACK: u8 = 4;
+/// Between the names of a topic and a group in what is granted together.
+pub const TOPIC_AND_GROUP: u8 = b'\n';
 
 /// Rights that a session keeps: those of one more take the place of all.
 const MAX_GRANTS: usize = 1024;

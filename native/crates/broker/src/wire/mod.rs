@@ -7,6 +7,7 @@
 //! header's fields, and `access` knows what was granted to whom.
 
 pub mod access;
+mod ack;
 mod ahead;
 mod end_transaction;
 pub mod frame;

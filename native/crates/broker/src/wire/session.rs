@@ -6,6 +6,7 @@
 
 use super::WireError;
 use super::access::{self, Guard, Verified};
+use super::ack::{ACK_MESSAGE, Acks, BATCH_ACK_MESSAGE, CHANGE_INVISIBLE_TIME};
 use super::ahead::Ahead;
 use super::end_transaction::{self, END_TRANSACTION};
 use super::frame::{self, Parts};
@@ -17,7 +18,7 @@ use super::shape::Shapes;
 use super::unconfirmed::Unconfirmed;
 use crate::{Appender, Broker, Decision, Ended, Keyring, Refusal, Scratch, Sent, codes};
 use pyrmq_format::host::Host;
-use pyrmq_store::Topic;
+use pyrmq_store::{PutGuard, Topic};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[path = "guarded.rs"]
 mod guarded;
+#[path = "popped.rs"]
+mod popped;
 
 /// Commands that one feed hands over at most; what follows waits for the next feed.
 pub const MAX_COMMANDS: usize = 64;
@@ -109,6 +112,7 @@ struct Memory {
     scratch: Scratch,
     pull: PullMemory,
     ahead: Ahead,
+    acks: Acks,
 }
 
 thread_local! {
@@ -160,7 +164,9 @@ impl Session {
             if let (Some(appender), true) = (&mut feed.appender, defer_write) {
                 appender.keep_staged();
             }
-            self.feed_with(&mut feed, data)
+            let fed = self.feed_with(&mut feed, data);
+            self.flush_acks(&mut feed);
+            fed
         });
         if !defer_write {
             self.release_written(now_ms, out);
@@ -234,6 +240,9 @@ impl Session {
     /// Handles the frame whose header is in memory.
     #[inline(always)]
     fn frame(&mut self, feed: &mut Feed<'_, '_>, frame: &[u8], parts: Parts) {
+        if feed.memory.header.code != ACK_MESSAGE {
+            self.flush_acks(feed);
+        }
         let header = &feed.memory.header;
         let handled = match header.code {
             _ if header.is_response() => false,
@@ -242,6 +251,9 @@ impl Session {
             }
             END_TRANSACTION => self.end_transaction(feed, frame, parts),
             PULL_MESSAGE | LITE_PULL_MESSAGE => self.pull(feed, frame, parts),
+            ACK_MESSAGE => self.ack(feed, frame, parts),
+            BATCH_ACK_MESSAGE => self.batch_ack(feed, frame, parts),
+            CHANGE_INVISIBLE_TIME => self.change(feed, frame, parts),
             _ => false,
         };
         if !handled {
@@ -562,6 +574,7 @@ impl<'f, 'b> Feed<'f, 'b> {
         out: &'f mut Vec<u8>,
     ) -> Self {
         memory.pull.answered = 0;
+        memory.acks.clear(); // a panic may have left some
         Feed {
             context,
             appender: context.map(|c| c.broker.appender()),
@@ -569,5 +582,10 @@ impl<'f, 'b> Feed<'f, 'b> {
             now_ms,
             out,
         }
+    }
+
+    /// The right to append; None where whoever decides meets the reason.
+    fn guard(&mut self) -> Option<&mut PutGuard<'b>> {
+        self.appender.as_mut()?.guard().ok()
     }
 }
