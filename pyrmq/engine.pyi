@@ -583,6 +583,54 @@ class Timers:
     def figures(self) -> dict[str, int]: ...
     def follow(self, read_ms: int) -> None: ...
 
+class Revived:
+    """What one call of `Reviver.revive` did. `read`: records of the revive topic; `judged`: check
+    points. Of their messages: `revived`, by retry topic how many were appended, and their bytes;
+    `missing` ones are in no queue any more; `put_off` ones could not be read or stored, they come
+    again later; `gone` ones have no topic or group; `known` ones were revived before the start.
+    `unknown`: (topic, group) without a target, which the next call has to be given. `more`: there
+    is more to do at once."""
+
+    read: int
+    judged: int
+    missing: int
+    put_off: int
+    gone: int
+    known: int
+    more: bool
+    revived: list[tuple[str, int, int]]
+    unknown: list[tuple[bytes, bytes]]
+
+class Reviver:
+    """Messages that were popped and not acknowledged go to the retry topic of their group.
+    Thread-safe; all times in ms.
+
+    `next`: by revive queue the first place that is not dealt with, as `progress` said it.
+    `drops_after_last`: RocketMQ's skipWhenCKRePutReachMaxTimes."""
+
+    def __init__(
+        self, pops: Pops, *, next: Sequence[int] = ..., drops_after_last: bool = False
+    ) -> None: ...
+    def revive(
+        self,
+        now: int,
+        timers: int | None,
+        most: int,
+        targets: Sequence[tuple[bytes, bytes, str | None]],
+    ) -> Revived:
+        """Reads what has come to the revive topic and revives about `most` messages. `timers`: all
+        timers that were due before this time have been delivered; None: not known. `targets`:
+        topic, group and their retry topic, None for those that are gone. May wait for the disk.
+        Raises what failed if nothing could be done."""
+
+    def progress(self) -> tuple[list[int], int]:
+        """By revive queue the first place that is not dealt with, and the physical offset up to
+        which the log must be on disk for it to count. May wait."""
+
+    def lags(self) -> list[tuple[int, int, int]]:
+        """By revive queue, as of the last `revive`: records that are not dealt with, for how many
+        ms the first of its messages has been visible, check points in memory."""
+
 @final
 class HaMaster:
     def __new__(

@@ -48,6 +48,7 @@ SqlFilter = _native.SqlFilter
 bitmap_bits = _native.bitmap_bits
 subscription_bits = _native.subscription_bits
 Returned = _native.Returned
+Revived = _native.Revived
 delay_levels = _native.delay_levels
 Verifier = _native.Verifier
 Records = _native.Records
@@ -185,6 +186,16 @@ class Pops:
     def read(self, *args, **asked):
         row = self.native.read(*args, **asked)
         return None if row is None else Popped(row)
+
+
+class Reviver:
+    """Revives what was popped and not acknowledged: see engine.pyi."""
+
+    def __init__(self, pops, **settings):
+        self.native = _native.Reviver(pops.native, **settings)
+        self.revive = self.native.revive
+        self.progress = self.native.progress
+        self.lags = self.native.lags
 
 
 cdef class Store:

@@ -143,6 +143,7 @@ class Broker:
         parts = self.parts
         parts.transactions.stop()
         parts.delays.stop()
+        parts.pop.revive.stop()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(parts.registration.unregister)
             nursery.start_soon(parts.server.drain, GRACE)
@@ -153,6 +154,8 @@ class Broker:
         try:
             try:
                 parts.tables.filters.stopped()
+                if not self.live.now.is_slave:
+                    await parts.pop.revive.finish()
                 await parts.saving.save()
             finally:
                 if not self.live.now.is_slave:

@@ -18,6 +18,7 @@ mod pops;
 mod pulls;
 mod read_request;
 mod received;
+mod revivers;
 mod sql;
 mod store;
 mod tls;
@@ -49,6 +50,8 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("ACCESS_END", pyrmq_broker::wire::access::END_TRANSACTION)?;
     m.add("ACCESS_ACK", pyrmq_broker::wire::access::ACK)?;
     m.add_class::<pops::Pops>()?;
+    m.add_class::<revivers::Reviver>()?;
+    m.add_class::<revivers::Revived>()?;
     m.add_class::<pulls::PullGrants>()?;
     m.add_class::<tls::TlsClient>()?;
     m.add_class::<tls::TlsContext>()?;

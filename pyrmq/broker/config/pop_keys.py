@@ -57,6 +57,19 @@ class PopConfig(TimerConfig):
     revive_queue_num: int = key(
         8, "Queues of rmq_sys_REVIVE_LOG_<cluster> that check points go to.", low=1, high=8
     )
+    revive_interval: int = key(
+        1000,
+        "ms between two looks for messages that were popped and not acknowledged in time.",
+        low=10,
+        high=3_600_000,
+        live=True,
+    )
+    skip_when_ck_re_put_reach_max_times: bool = key(
+        False,
+        "Whether a message that could not be revived 18 times is dropped; else it is tried again "
+        "every 2 hours.",
+        name="skipWhenCKRePutReachMaxTimes",
+    )
     pop_polling_size: int = key(
         1024, "Pops of one group that may wait for one queue, or for all of a topic.", live=True
     )
@@ -95,6 +108,8 @@ class PopConfig(TimerConfig):
 
 _AT_ONCE = "check points and acks are stored at once, a session's acks together"
 _KV = "state of POP is in the log: there is no RocksDB"
+_READ_ON = "revive queues are read as they grow, by one task"
+_STRAY = "an ack without a check point is passed at once"
 _WAITS = "pops that wait are kept as long as they wait"
 
 OTHER_POP_KEYS: tuple[FixedKey | UnusedKey, ...] = (
@@ -110,6 +125,14 @@ OTHER_POP_KEYS: tuple[FixedKey | UnusedKey, ...] = (
     UnusedKey("popCkStayBufferTimeOut", _AT_ONCE),
     UnusedKey("popCkMaxBufferSize", _AT_ONCE),
     UnusedKey("popCkOffsetMaxQueueSize", _AT_ONCE),
+    UnusedKey("reviveScanTime", _READ_ON),
+    UnusedKey("reviveMaxSlow", _READ_ON),
+    UnusedKey("enableSkipLongAwaitingAck", _STRAY),
+    UnusedKey("reviveAckWaitMs", _STRAY),
+    UnusedKey("popReviveConcurrency", _KV),
+    UnusedKey("popReviveMaxAttemptTimes", _KV),
+    UnusedKey("popReviveMaxReturnSizePerRead", _KV),
+    FixedKey("useSeparateRetryQueue", ("false",)),
     UnusedKey("popPollingMapSize", _WAITS),
     UnusedKey("popPollingMapExpireTimeSeconds", _WAITS),
     UnusedKey("popLongPollingForceNotifyInterval", "a pop that waits reads whatever has come"),

@@ -12,6 +12,7 @@ from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.pop.in_flight import InFlight
 from pyrmq.broker.pop.orderly import OrderlyPops
 from pyrmq.broker.pop.popping import Popping
+from pyrmq.broker.pop.revive import ReviveService, Timers
 from pyrmq.broker.pop.waits import Waits
 from pyrmq.broker.stats.broker_stats import BrokerStats
 from pyrmq.broker.tables.consumer_order import ConsumerOrder
@@ -38,6 +39,7 @@ class PopParts:
     waits: Waits
     notices: Waits
     tables: Tables
+    revive: ReviveService
 
     def visible(self, topic: str, group: str, queue_id: int) -> None:
         """Messages of a queue may be popped again."""
@@ -66,6 +68,8 @@ class PopParts:
             nursery.start_soon(self.notices.run)
             nursery.start_soon(self.orderly.run)
             nursery.start_soon(self._run_cleaning)
+            if not self.popping.live.now.is_slave:
+                nursery.start_soon(self.revive.run)
 
     async def _run_cleaning(self) -> None:
         topics, groups = self.tables.topics.table, self.tables.groups
@@ -90,6 +94,7 @@ def open_pop(
     tables: Tables,
     stats: BrokerStats,
     server: RemotingServer,
+    timers: Timers,
 ) -> PopParts:
     """ConfigError if consumerOrderInfo.json cannot be read. Blocking."""
     config = live.now
@@ -127,4 +132,5 @@ def open_pop(
 
     orderly = OrderlyPops(order, tables.offsets, visible)
     popping.on_order = orderly.changed
-    return PopParts(engine, popping, order, orderly, in_flight, waits, notices, tables)
+    revive = ReviveService(live, store, engine, tables, timers, server.wake_parked)
+    return PopParts(engine, popping, order, orderly, in_flight, waits, notices, tables, revive)

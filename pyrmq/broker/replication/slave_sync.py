@@ -35,7 +35,7 @@ from pyrmq.errors import (
 )
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.names import TRANSACTION_GROUP, is_stored_topic
+from pyrmq.model.names import OWN_OFFSETS, is_stored_topic
 from pyrmq.model.topic import MAX_QUEUES, DataVersion, TopicConfig, as_int
 from pyrmq.net import fastjson
 from pyrmq.net.address import format_address
@@ -264,7 +264,7 @@ class SlaveSync:
         gone = [key for key in self._offsets.offsets if key not in found]
         for count, (topic, group) in enumerate(gone, 1):
             queues = self._offsets.all_of(topic, group)
-            if group != TRANSACTION_GROUP and not any(
+            if group not in OWN_OFFSETS and not any(
                 (topic, group, queue) in self._here for queue in queues
             ):
                 self._offsets.remove(topic, group)

@@ -198,6 +198,7 @@ def processors(
             "pullThreadPoolQueueHeadWaitTimeMills": pull.line.head_wait_ms(),
             "queryThreadPoolQueueSize": query.line.waiting,
             "queryThreadPoolQueueCapacity": query.line.capacity,
+            **pop.revive.figures(),
         },
     )
     group_admin = GroupProcessor(groups, offsets, clients)

@@ -27,7 +27,7 @@ from pyrmq.errors import (
     SystemBusyError,
 )
 from pyrmq.model.codes import RequestCode, ResponseCode
-from pyrmq.model.names import TRANSACTION_GROUP
+from pyrmq.model.names import OWN_OFFSETS
 from pyrmq.model.subscription import SQL92, TAG, Subscription
 from pyrmq.model.topic import PERM_READ
 from pyrmq.net.command import Response
@@ -176,7 +176,7 @@ class PullProcessor:
             self._offsets.commit_with_pull(topic, group, queue_id, commit)
         if response is None:
             return Elsewhere(self._from_disk(key, asked, pull))
-        may_grant = group != TRANSACTION_GROUP and self._suggestion.may_grant
+        may_grant = group not in OWN_OFFSETS and self._suggestion.may_grant
         if response.code == ResponseCode.SUCCESS and may_grant:
             connection.session.grant_pull(command, topic, group, queue_id, sub.tag_codes)
         return self._answered(key, asked, pull, response)

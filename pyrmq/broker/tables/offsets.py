@@ -23,7 +23,7 @@ from pyrmq.broker.tables.offset_file import (
 from pyrmq.engine import PullGrants
 from pyrmq.errors import NoPermissionError, SystemBusyError
 from pyrmq.escape import escape
-from pyrmq.model.names import TRANSACTION_GROUP
+from pyrmq.model.names import OWN_OFFSETS
 from pyrmq.model.topic import DataVersion, as_int
 from pyrmq.net.clock import now_ms
 
@@ -354,7 +354,7 @@ class OffsetTable(PersistentTable):
 
     def check_group(self, group: str) -> None:
         """NO_PERMISSION for a group whose offsets nobody else may change."""
-        if group == TRANSACTION_GROUP:
+        if group in OWN_OFFSETS:
             raise NoPermissionError(f"the offsets of group[{group}] are the broker's own")
 
     def keep(self, topic: str, group: str, queue_id: int, offset: int) -> None:

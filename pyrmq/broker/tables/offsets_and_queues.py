@@ -27,7 +27,7 @@ from pyrmq.broker.tables.offsets import OffsetTable
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.escape import escape
-from pyrmq.model.names import TRANSACTION_GROUP, is_system_group
+from pyrmq.model.names import OWN_OFFSETS, is_system_group
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def bring_back(offsets: OffsetTable, end_of: EndOf) -> int:
     offsets.take_granted()
     count = 0
     for (topic, group), queues in offsets.offsets.items():
-        if group == TRANSACTION_GROUP:
+        if group in OWN_OFFSETS:
             continue  # the engine checks these
         leading = {
             queue: (offset, end)

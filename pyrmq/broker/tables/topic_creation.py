@@ -22,7 +22,7 @@ from pyrmq.errors import (
 )
 from pyrmq.escape import escape
 from pyrmq.model.codes import ResponseCode
-from pyrmq.model.names import check_topic
+from pyrmq.model.names import check_topic, is_stored_topic
 from pyrmq.model.topic import (
     MAX_QUEUES,
     MESSAGE_TYPE,
@@ -242,6 +242,20 @@ class TopicCreation:
             self._removal.check_not_removing(topic)
             flag = 2 if unit else 0
             known = TopicConfig(topic, queues, queues, _RW, topic_sys_flag=flag, order=order)
+            self._topics.put_unsaved(known)
+            self._topics.tell_watchers()
+        return known
+
+    def create_pop_retry(self, topic: str) -> TopicConfig:
+        """The topic to which messages go that a group popped and did not acknowledge, created if
+        new. TopicNotExistError if no topic can have that name, SystemBusyError while it is removed.
+        [addRetryTopicIfNotExist]"""
+        known = self._topics.get(topic)
+        if known is None:
+            if not is_stored_topic(topic):
+                raise TopicNotExistError(f"the topic[{topic[:64]}] cannot be made")
+            self._removal.check_not_removing(topic)
+            known = TopicConfig(topic, 1, 1, _RW)
             self._topics.put_unsaved(known)
             self._topics.tell_watchers()
         return known

@@ -1,0 +1,107 @@
+//! `Reviver`: messages that were popped and not acknowledged go to the retry topic of their group.
+
+use super::error::to_py;
+use super::pops::Pops;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use pyrmq_broker::pop::{self, Round, Target, Targets};
+
+/// The reviver of a store: see engine.pyi.
+#[pyclass(frozen, module = "pyrmq._native")]
+pub struct Reviver {
+    inner: pop::Reviver,
+}
+
+/// What one call of `Reviver.revive` did.
+#[pyclass(frozen, get_all, module = "pyrmq._native")]
+pub struct Revived {
+    read: usize,
+    judged: usize,
+    missing: usize,
+    put_off: usize,
+    gone: usize,
+    known: usize,
+    more: bool,
+    revived: Vec<(String, usize, usize)>,
+    unknown: Vec<(Py<PyBytes>, Py<PyBytes>)>,
+}
+
+impl Revived {
+    fn of(py: Python<'_>, round: Round) -> Revived {
+        let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let bytes = |name: &[u8]| PyBytes::new(py, name).unbind();
+        Revived {
+            read: round.read,
+            judged: round.judged,
+            missing: round.missing,
+            put_off: round.put_off,
+            gone: round.gone,
+            known: round.known,
+            more: round.more,
+            revived: round
+                .revived
+                .iter()
+                .map(|(topic, &(count, size))| (text(topic), count, size))
+                .collect(),
+            unknown: round
+                .unknown
+                .iter()
+                .map(|(topic, group)| (bytes(topic), bytes(group)))
+                .collect(),
+        }
+    }
+}
+
+#[pymethods]
+impl Reviver {
+    #[new]
+    #[pyo3(signature = (pops, *, next=Vec::new(), drops_after_last=false))]
+    fn new(
+        py: Python<'_>,
+        pops: PyRef<'_, Pops>,
+        next: Vec<i64>,
+        drops_after_last: bool,
+    ) -> PyResult<Self> {
+        let pops = pops.inner().clone();
+        py.detach(|| pop::Reviver::open(pops, &next, drops_after_last))
+            .map(|inner| Reviver { inner })
+            .map_err(|e| to_py(py, e))
+    }
+
+    fn revive(
+        &self,
+        py: Python<'_>,
+        now: i64,
+        timers: Option<i64>,
+        most: usize,
+        targets: Vec<(Vec<u8>, Vec<u8>, Option<String>)>,
+    ) -> PyResult<Revived> {
+        let targets: Targets = targets
+            .into_iter()
+            .map(|(topic, group, target)| {
+                let target = match target {
+                    Some(target) => Target::Topic(target.into_bytes().into()),
+                    None => Target::Gone,
+                };
+                ((topic.into(), group.into()), target)
+            })
+            .collect();
+        let mut round = py.detach(|| self.inner.revive(now, timers, most, &targets));
+        match round.error.take() {
+            Some(e) if round.judged == 0 && round.count() == 0 => Err(to_py(py, e)),
+            _ => Ok(Revived::of(py, round)),
+        }
+    }
+
+    fn progress(&self, py: Python<'_>) -> PyResult<(Vec<i64>, u64)> {
+        let progress = py
+            .detach(|| self.inner.progress())
+            .map_err(|e| to_py(py, e))?;
+        Ok((progress.next, progress.log_end))
+    }
+
+    fn lags(&self) -> Vec<(i64, i64, usize)> {
+        let lags = self.inner.lags();
+        lags.iter().map(|l| (l.records, l.ms, l.waiting)).collect()
+    }
+}
