@@ -18,6 +18,7 @@ from pyrmq.engine import Command
 from pyrmq.errors import InvalidParameterError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import AUTO_CREATE_TOPIC, HALF_TOPIC, RETRY_PREFIX
+from pyrmq.model.pop import normal_topic
 from pyrmq.net import fastjson
 
 Actions = frozenset[Action]
@@ -205,6 +206,50 @@ class Locks:
 
 
 @dataclass(frozen=True, slots=True)
+class Popped:
+    """The group and the topic of a request about messages that are popped. A retry topic of POP is
+    one of its group and of the topic that it is for."""
+
+    actions: Actions = SUB
+
+    def find(self, command: Command, own_cluster: str) -> Iterator[Need]:
+        name = command.ext.get("consumerGroup", "")
+        yield Need(group(name), self.actions)
+        yield of_topic(normal_topic(command.ext.get("topic", ""), name), self.actions)
+
+    def __str__(self) -> str:
+        return f"Group {shown(self.actions)}; Topic {shown(self.actions)}, of a retry topic its own"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchAcks:
+    """The groups and the topics of a batch of acks."""
+
+    def find(self, command: Command, own_cluster: str) -> Iterator[Need]:
+        body = fastjson.loads_object(command.body, MAX_VALUES)
+        for row in _rows(body, "acks"):
+            name = _either(row, "c", "consumerGroup")
+            yield Need(group(name), SUB)
+            yield of_topic(normal_topic(_either(row, "t", "topic"), name), SUB)
+
+    def __str__(self) -> str:
+        return "each Group Sub; each Topic Sub"
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """The group and the topic of a body that asks for the queues of a member."""
+
+    def find(self, command: Command, own_cluster: str) -> Iterator[Need]:
+        body = fastjson.loads_object(command.body, MAX_VALUES)
+        yield Need(group(_text(body, "consumerGroup")), SUB)
+        yield of_topic(_text(body, "topic"), SUB)
+
+    def __str__(self) -> str:
+        return "Group Sub; Topic Sub, of a retry topic its group"
+
+
+@dataclass(frozen=True, slots=True)
 class TopicList:
     """The topics of a body that makes several."""
 
@@ -242,6 +287,12 @@ def _rows(body: dict[Any, Any], name: str) -> list[dict[Any, Any]]:
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         raise InvalidParameterError(f"{name} is a list of objects")
     return found
+
+
+def _either(row: dict[Any, Any], name: str, whole: str) -> str:
+    """A text under its short name or its whole one, "" if it is missing: no ack then."""
+    found = row.get(name, row.get(whole))
+    return found if isinstance(found, str) else ""
 
 
 def _text(row: dict[Any, Any], name: str) -> str:

@@ -18,6 +18,8 @@ from pyrmq.auth.needs import (
     UPDATE,
     Actions,
     AllClusters,
+    Assigned,
+    BatchAcks,
     Cluster,
     End,
     Group,
@@ -25,6 +27,7 @@ from pyrmq.auth.needs import (
     Heartbeat,
     Locks,
     Part,
+    Popped,
     Route,
     Row,
     Send,
@@ -46,6 +49,7 @@ def _row(*parts: Part, stricter: str = "", of_message: Actions = frozenset()) ->
 _CLUSTER_GET = Cluster(GET)
 _CLUSTER_UPDATE = Cluster(UPDATE)
 _PULL = _row(Topic(SUB), Group(SUB), stricter=_RETRY)
+_POP = _row(Popped())
 
 CLIENTS: dict[int, Row] = {
     Code.SEND_MESSAGE: _row(Send(), stricter=_RETRY),
@@ -63,6 +67,14 @@ CLIENTS: dict[int, Row] = {
     Code.HEART_BEAT: _row(Heartbeat(), stricter=_RETRY),
     Code.UNREGISTER_CLIENT: _row(Group(SUB, optional=True)),
     Code.CONSUMER_SEND_MSG_BACK: _row(Group(SUB, "group"), stricter=_ANY_MESSAGE, of_message=SUB),
+    Code.POP_MESSAGE: _POP,
+    Code.ACK_MESSAGE: _POP,
+    Code.BATCH_ACK_MESSAGE: _row(BatchAcks(), stricter=_OPEN),
+    Code.CHANGE_MESSAGE_INVISIBLETIME: _POP,
+    Code.PEEK_MESSAGE: _POP,
+    Code.NOTIFICATION: _POP,
+    Code.POLLING_INFO: _row(Popped(GET)),
+    Code.QUERY_ASSIGNMENT: _row(Assigned(), stricter=_OPEN),
     Code.GET_CONSUMER_LIST_BY_GROUP: _row(Group(SUB_GET)),
     Code.LOCK_BATCH_MQ: _row(Locks(), stricter=_RETRY),
     Code.UNLOCK_BATCH_MQ: _row(Locks(), stricter=_RETRY),

@@ -137,8 +137,8 @@ OTHER_POP_KEYS: tuple[FixedKey | UnusedKey, ...] = (
     UnusedKey("popPollingMapExpireTimeSeconds", _WAITS),
     UnusedKey("popLongPollingForceNotifyInterval", "a pop that waits reads whatever has come"),
     UnusedKey("enablePopLog", "pops are not logged one by one"),
-    UnusedKey("useMessageFilterForNotification", "a notification looks at offsets alone"),
-    UnusedKey("maxMessageFilterNumForNotification", "a notification looks at offsets alone"),
+    UnusedKey("useMessageFilterForNotification", "a notification always looks at tags"),
+    UnusedKey("maxMessageFilterNumForNotification", "it looks at those of 63 messages"),
     UnusedKey("loadBalancePollNameServerInterval", "routes are asked for as they are needed"),
 )
 """RocketMQ's keys about POP without a field."""

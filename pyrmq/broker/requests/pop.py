@@ -56,6 +56,19 @@ class _Asked:
         return (self.born + self.poll - EARLY - now_ms()) / 1000
 
 
+def filter_of(command: Command, topic: str) -> Subscription:
+    """What is asked for, all messages if nothing is stated. SUBSCRIPTION_PARSE_FAILED."""
+    text = command.ext.get("exp") or "*"
+    kind = command.ext.get("expType") or TAG
+    if kind not in (TAG, SQL92):
+        raise ResponseError(
+            f"parse the consumer's subscription failed: expType {kind[:32]!r} is neither {TAG} nor "
+            f"{SQL92}",
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+        )
+    return Subscription.parse(topic, text, 0, kind)
+
+
 class PopProcessor:
     """`waits`: where pops wait that found nothing."""
 
@@ -139,16 +152,9 @@ class PopProcessor:
         self, command: Command, group: str, topic: str
     ) -> tuple[array[int], SqlFilter | None, int]:
         """Tag codes and expression. SUBSCRIPTION_PARSE_FAILED."""
-        text = command.ext.get("exp") or "*"
-        kind = command.ext.get("expType") or TAG
-        if kind not in (TAG, SQL92):
-            raise ResponseError(
-                f"parse the consumer's subscription failed: expType {kind[:32]!r} is neither "
-                f"{TAG} nor {SQL92}",
-                ResponseCode.SUBSCRIPTION_PARSE_FAILED,
-            )
-        sub = Subscription.parse(topic, text, 0, kind)
-        if kind == SQL92:
+        sub = filter_of(command, topic)
+        text = sub.sub_string
+        if sub.expression_type == SQL92:
             return array("i"), self._filters.of(group, topic, text), len(text)
         return sub.tag_codes, None, 0
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from pyrmq.broker.pop.in_flight import InFlight
 from pyrmq.broker.pop.orderly import OrderlyPops
 from pyrmq.broker.pop.waits import Waits
+from pyrmq.broker.requests import fields
 from pyrmq.broker.requests.pop_checks import PopChecks
 from pyrmq.broker.tables.offset_file import QueueOfGroup
 from pyrmq.engine import Command, Pops, Store
@@ -85,6 +86,8 @@ class AckProcessor:
     def _batch_ack(self, ack: BatchAck, broker_name: str) -> int:
         """What the log has to be confirmed up to."""
         topic = pop.real_topic(ack.topic, ack.group, ack.retry)
+        if not self._checks.has(topic, ack.queue_id):
+            return 0  # as in RocketMQ: it may have been deleted
         low, high = self._store.queue_range(topic, ack.queue_id)
         offsets = [offset for offset in ack.offsets if low <= offset <= high]
         if not offsets:
@@ -137,6 +140,7 @@ class AckProcessor:
             revive_queue=handle.revive_queue,
             now=now,
             new_invisible_time=invisible,
+            suspend=fields.flag(command, "suspend"),
             broker_name=handle.broker_name,
         )
         return WhenConfirmed(

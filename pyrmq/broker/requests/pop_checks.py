@@ -69,6 +69,11 @@ class PopChecks:
             )
         return known
 
+    def has(self, topic: str, queue_id: int) -> bool:
+        """Whether there is such a queue to read."""
+        known = self._topics.get(topic)
+        return known is not None and queue_id < known.read_queue_nums
+
     def group_of(self, name: str, connection: Connection) -> Group:
         """A group that may consume; made if that is allowed."""
         if not self._groups.admit(name, connection).enabled("consumeEnable"):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from functools import partial
 
@@ -11,18 +12,23 @@ import trio
 from pyrmq.broker.pop.popping import MIN, Place, Popping
 from pyrmq.broker.pop.waits import Done, Key, Waits
 from pyrmq.broker.requests import fields
-from pyrmq.broker.requests.pop import EARLY
+from pyrmq.broker.requests.pop import EARLY, filter_of
 from pyrmq.broker.requests.pop_checks import PopChecks, Reader, born_and_poll_time
+from pyrmq.broker.tables.filter_data import sql_filter
 from pyrmq.engine import Command, Popped, PullGrants, Slice
 from pyrmq.errors import InvalidParameterError
 from pyrmq.model import pop
 from pyrmq.model.codes import ResponseCode
+from pyrmq.model.subscription import SQL92
 from pyrmq.net.clock import now_ms
 from pyrmq.net.command import ReplyTo, Response
 from pyrmq.net.server.answers import Elsewhere, Keep
 from pyrmq.net.server.connection import Connection
 
 READERS = 4
+FILTERED = 64
+"""Messages that wait below which a notification looks at their tags.
+[maxMessageFilterNumForNotification]"""
 NOTIFICATION_BYTES = 1024
 """Bytes of a notification that waits, about."""
 
@@ -74,11 +80,11 @@ class Looks:
             if not popped.count and popped.next_offset > start:
                 popped = await self._read(place, popped.next_offset, count - len(slices))
             if popped.count:
-                rest -= popped.count
                 slices += popped.slices
                 stats = self._popping.stats
                 stats.pulled(place.topic, group, 1, popped.count, popped.nbytes)
-        fields_ = {"popTime": now_ms(), "invisibleTime": 0, "reviveQid": 0, "restNum": max(rest, 0)}
+        # Of what it gives nothing is subtracted, as in RocketMQ.
+        fields_ = {"popTime": 0, "invisibleTime": 0, "reviveQid": 0, "restNum": rest}
         if slices:
             return Response(ResponseCode.SUCCESS, "FOUND", fields_, slices)
         return Response(ResponseCode.PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE", fields_)
@@ -99,11 +105,12 @@ class Looks:
             reader,
             fields.flag(command, "order"),
             command.ext.get("attemptId") or None,
+            tags_of(command, reader.topic.topic_name),
             self._grants.generation(),
         )
         seen = self._waits.reports
         if look.available():
-            return Response(ext={"hasMsg": True})
+            return told(True)
         seconds = (born + poll - EARLY - now_ms()) / 1000
         if poll <= 0 or seconds <= 0:
             return look.over()
@@ -112,7 +119,7 @@ class Looks:
     def _park(
         self, look: _Look, seconds: float, seen: int, connection: Connection, to: ReplyTo
     ) -> None:
-        full = Response(ext={"hasMsg": False, "pollingFull": True})
+        full = told(False, full=True)
         self._waits.park(connection, to, look, seconds, seen, full)
 
     def _places(self, reader: Reader, *, retries: bool = True) -> Iterator[Place]:
@@ -128,7 +135,14 @@ class Looks:
             for queue_id in range(known.read_queue_nums if known is not None else 0):
                 yield Place(name, queue_id, True)
 
-    def available(self, reader: Reader, order: bool, attempt_id: str | None, most: int) -> int:
+    def available(
+        self,
+        reader: Reader,
+        order: bool,
+        attempt_id: str | None,
+        tags: array[int],
+        most: int,
+    ) -> int:
         """How many messages may be popped now; `most` or more need not be counted."""
         found, popping = 0, self._popping
         group = reader.group.name
@@ -137,10 +151,21 @@ class Looks:
                 *place.of(group), now_ms(), attempt_id=attempt_id
             ):
                 continue
-            found += popping.backlog(place, group, MIN)
+            backlog = popping.backlog(place, group, MIN)
+            if tags and 0 < backlog < FILTERED and not self._has_wanted(place, group, tags):
+                continue
+            found += backlog
             if found >= most:
                 break
         return found
+
+    def _has_wanted(self, place: Place, group: str, tags: array[int]) -> bool:
+        """Whether one of the next messages has one of the tags. What is on the disk may have."""
+        start = self._popping.start_of(place, group, MIN)
+        popped = self._popping.engine.read(
+            place.topic, place.queue_id, start, 1, tags=tags, wait=False
+        )
+        return popped is None or popped.count > 0
 
     def check(self, reader: Reader, checked: int) -> int:
         """Checks one that waits again, if something has changed."""
@@ -153,12 +178,19 @@ class _Look:
     """A notification: it waits for the same as a pop."""
 
     def __init__(
-        self, looks: Looks, reader: Reader, order: bool, attempt_id: str | None, checked: int
+        self,
+        looks: Looks,
+        reader: Reader,
+        order: bool,
+        attempt_id: str | None,
+        tags: array[int],
+        checked: int,
     ) -> None:
         self._looks = looks
         self._reader = reader
         self._order = order
         self._attempt_id = attempt_id
+        self._tags = tags
         self._checked = checked
         self.key: Key = (*reader.names, max(reader.queue_id, -1))
 
@@ -169,10 +201,10 @@ class _Look:
 
     @property
     def cost(self) -> int:
-        return NOTIFICATION_BYTES
+        return NOTIFICATION_BYTES + 4 * len(self._tags)
 
     def available(self, most: int = 1) -> int:
-        return self._looks.available(self._reader, self._order, self._attempt_id, most)
+        return self._looks.available(self._reader, self._order, self._attempt_id, self._tags, most)
 
     def again(self, nth: int) -> tuple[Done | None, bool]:
         """Of those that wait as many are told as there are messages: none is taken yet."""
@@ -180,10 +212,24 @@ class _Look:
         found = self.available(nth + 2)
         if found <= nth:
             return None, False
-        return Response(ext={"hasMsg": True}), found > nth + 1
+        return told(True), found > nth + 1
 
     def over(self) -> Response:
-        return Response(ext={"hasMsg": False})
+        return told(False)
+
+
+def tags_of(command: Command, topic: str) -> array[int]:
+    """The tags that a notification is asked for; none for an expression, which is not evaluated.
+    SUBSCRIPTION_PARSE_FAILED."""
+    sub = filter_of(command, topic)
+    if sub.expression_type == SQL92:
+        sql_filter(sub.sub_string)
+    return sub.tag_codes
+
+
+def told(has: bool, *, full: bool = False) -> Response:
+    """The answer to a notification."""
+    return Response(ext={"hasMsg": has, "pollingFull": full})
 
 
 def _retry_topics(topic: str, group: str) -> tuple[str, str]:

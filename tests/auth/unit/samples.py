@@ -18,6 +18,8 @@ def _body(value: Any) -> bytes:
 T_G = {"topic": "T", "consumerGroup": "G"}
 T_GROUP = {"topic": "T", "group": "G"}
 QUEUES = _body({"consumerGroup": "G", "clientId": "c", "mqSet": [{"topic": "T"}]})
+POP_RETRY = {"topic": "%RETRY%G_T", "consumerGroup": "G"}
+ACKS = _body({"acks": [{"c": "G", "t": "T"}, {"consumerGroup": "G", "topic": "%RETRY%G+T"}]})
 HEARTBEAT = _body(
     {
         "clientID": "c",
@@ -47,6 +49,16 @@ SAMPLES: dict[int, Sample] = {
     Code.HEART_BEAT: ({}, HEARTBEAT, {"Sub on Topic:T", "Sub on Group:G"}),
     Code.UNREGISTER_CLIENT: ({"consumerGroup": "G"}, b"", {"Sub on Group:G"}),
     Code.CONSUMER_SEND_MSG_BACK: ({"group": "G"}, b"", {"Sub on Group:G"}),
+    Code.POP_MESSAGE: (T_G, b"", {"Sub on Topic:T", "Sub on Group:G"}),
+    Code.ACK_MESSAGE: (POP_RETRY, b"", {"Sub on Topic:T", "Sub on Group:G"}),
+    Code.BATCH_ACK_MESSAGE: ({}, ACKS, {"Sub on Topic:T", "Sub on Group:G"}),
+    Code.CHANGE_MESSAGE_INVISIBLETIME: (T_G, b"", {"Sub on Topic:T", "Sub on Group:G"}),
+    Code.PEEK_MESSAGE: (T_G, b"", {"Sub on Topic:T", "Sub on Group:G"}),
+    Code.NOTIFICATION: (T_G, b"", {"Sub on Topic:T", "Sub on Group:G"}),
+    Code.POLLING_INFO: (T_G, b"", {"Get on Group:G"} | GET_T),
+    Code.QUERY_ASSIGNMENT: (
+        {}, _body({"topic": "T", "consumerGroup": "G"}), {"Sub on Topic:T", "Sub on Group:G"},
+    ),
     Code.GET_CONSUMER_LIST_BY_GROUP: ({"consumerGroup": "G"}, b"", {"Sub/Get on Group:G"}),
     Code.LOCK_BATCH_MQ: ({}, QUEUES, {"Sub on Topic:T", "Sub on Group:G"}),
     Code.UNLOCK_BATCH_MQ: ({}, QUEUES, {"Sub on Topic:T", "Sub on Group:G"}),

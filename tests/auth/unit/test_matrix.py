@@ -84,7 +84,7 @@ async def test_a_request_without_a_row_is_for_super_users(
 
 async def test_what_no_server_takes_is_not_supported_but_for_strangers(stage: Stage) -> None:
     stage.user(*ALICE)
-    assert stage.ask(command(200050)) == REFUSED
-    assert stage.ask(command(200050, by=(ALICE[0], "wrong"))) == REFUSED
+    assert stage.ask(command(400_000)) == REFUSED
+    assert stage.ask(command(400_000, by=(ALICE[0], "wrong"))) == REFUSED
     for by in (ALICE, ROOT):
-        assert stage.ask(command(200050, by=by)) == 3
+        assert stage.ask(command(400_000, by=by)) == 3

@@ -1,4 +1,4 @@
-"""SET_MESSAGE_REQUEST_MODE and GET_ALL_MESSAGE_REQUEST_MODE: PULL is kept, POP is refused."""
+"""SET_MESSAGE_REQUEST_MODE and GET_ALL_MESSAGE_REQUEST_MODE: modes are kept, bad ones refused."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker.e2e.test_requests import create_topic
 from tests.support.client import Client
 from tests.support.server import ServerProcess
 
@@ -18,11 +19,13 @@ def body(**change: object) -> bytes:
     return json.dumps({**values, **change}).encode()
 
 
-def test_pull_is_kept_over_a_restart(tmp_path: Path) -> None:
-    row = {"consumerGroup": "G", "mode": "PULL", "popShareQueueNum": 0, "topic": "T"}
+@pytest.mark.parametrize(("mode", "share"), [("PULL", 0), ("POP", 2), ("POP", -1)])
+def test_modes_are_kept_over_a_restart(tmp_path: Path, mode: str, share: int) -> None:
+    row = {"consumerGroup": "G", "mode": mode, "popShareQueueNum": share, "topic": "T"}
     with ServerProcess(tmp_path / "store") as server:
         with Client(server.broker) as client:
-            assert client.call(SET, body()).code == 0
+            create_topic(client, "T", 1)
+            assert client.call(SET, body(mode=mode, popShareQueueNum=share)).code == 0
             assert json.loads(client.call(GET_ALL).body) == {
                 "messageRequestModeMap": {"T": {"G": row}}
             }
@@ -38,17 +41,20 @@ def test_pull_is_kept_over_a_restart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "code", "why"),
     [
-        (body(mode="POP"), 29, "POP consumption"),
+        (body(mode="PUSH"), 29, "PUSH"),
+        (body(popShareQueueNum="2"), 29, "popShareQueueNum"),
+        (body(topic="NotThere"), 17, "NotThere"),
         (body(topic="a b"), 29, "topic"),
         (body(consumerGroup=""), 29, "group"),
         (body(topic="%RETRY%G"), 16, "retry topic"),
         (b"x" * 5000, 29, "at most"),
         (b"[", 1, ""),
     ],
-    ids=["pop", "topic", "group", "retry", "long", "json"],
+    ids=["mode", "share", "unknown", "topic", "group", "retry", "long", "json"],
 )
 def test_what_is_refused(tmp_path: Path, content: bytes, code: int, why: str) -> None:
     with ServerProcess(tmp_path / "store") as server, Client(server.broker) as client:
+        create_topic(client, "T", 1)
         answer = client.call(SET, content)
         assert answer.code == code, answer.remark
         assert why in (answer.remark or "")

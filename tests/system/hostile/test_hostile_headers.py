@@ -211,6 +211,6 @@ def test_duplicate_binary_keys_last_one_counts(client: Client) -> None:
 
 
 def test_truncated_pop_code_is_unsupported(client: Client) -> None:
-    """POP_MESSAGE cut to 16 bits is 3442, which a broker without pop answers like any other."""
+    """POP_MESSAGE cut to 16 bits is 3442, which nobody takes: pops need JSON headers."""
     client.send_raw(encode(Command(200050, opaque=3, serialize=BINARY)))
     assert client.receive().code != 0

@@ -13,6 +13,7 @@ from tests.system.hostile.requests.rows import Row
 
 TOPIC, GROUP = "Known", "CG_known"
 NO_READ, NO_WRITE = "NoRead", "NoWrite"
+BROKER = "broker-a"
 VICTIM, GROUP_VICTIM = "Victim", "CG_victim"
 """What valid requests delete."""
 LONG = "x" * 300
@@ -130,6 +131,63 @@ _PULL = Row(
     says={"subscription": "expression", "expressionType": "filter message by",
           "consumerGroup": "group"},
 )  # fmt: skip
+_GROUPS = {"a b": 26, "": 26, LONG: 26, "../up": 26}
+"""Names of consumer groups that there are not."""
+_POP = Row(
+    ok=210,  # the queue is empty
+    ext={
+        "consumerGroup": GROUP, "topic": TOPIC, "queueId": "3", "maxMsgNums": "32",
+        "invisibleTime": "1000", "pollTime": "0", "bornTime": "0", "initMode": "0", "exp": "*",
+        "expType": "TAG", "order": "false", "attemptId": "a",
+    },
+    ints={"queueId": 32, "maxMsgNums": 32, "invisibleTime": 64, "pollTime": 64, "bornTime": 64,
+          "initMode": 32},
+    optional=frozenset({"bornTime", "exp", "expType", "order", "attemptId"}),
+    bad={
+        "queueId": {"4": 29, "2147483647": 29},
+        "maxMsgNums": {"0": 29, "-1": 29, "33": 29},
+        "invisibleTime": {"0": 29, "-1": 29, MOST: 29, "-9223372036854775808": 29},
+        "pollTime": {MOST: 29},
+        "bornTime": {"1": 210, MOST: 29, "-9223372036854775808": 29},
+        "exp": {" || ": 23, "x" * 20_000: 23},
+        "expType": {"CLASS": 23, "sql92": 23},
+        "consumerGroup": _GROUPS,
+    },
+    unknown={"topic": 17},
+    forbidden={NO_READ: 16},
+    says={"exp": "expression", "consumerGroup": "group"},
+)  # fmt: skip
+_ACK = Row(
+    ext={
+        "consumerGroup": GROUP, "topic": TOPIC, "queueId": "0", "offset": "0",
+        "extraInfo": f"0 1 1000 0 0 {BROKER} 0 0",
+    },
+    ints={"queueId": 32, "offset": 64},
+    bad={
+        "queueId": {"-1": 13, "4": 13},
+        "offset": {"-1": 208, "900": 208, MOST: 208},
+        "extraInfo": {
+            "": 13, "no handle": 13, "x" * 5000: 13,
+            f"0 1 1000 0 3 {BROKER} 0 0": 13, f"0 {MOST} 1000 0 0 {BROKER} 0 0": 13,
+            "0 1 1000 0 0 broker-z 0 0": 13, f"0 1 1000 0 0 {BROKER} 1 0": 13,
+            f"7 1 1000 0 0 {BROKER} 0 0": 13,
+        },
+        "consumerGroup": {"a b": 29, "": 29, LONG: 29},
+    },
+    unknown={"topic": 17},
+    says={"consumerGroup": "group"},
+)  # fmt: skip
+_BATCHED = {
+    "c": GROUP, "t": TOPIC, "r": "0", "so": 0, "q": 0, "rq": 0, "pt": 1, "it": 1000, "b": "AQ==",
+}  # fmt: skip
+_LOOK = Row(
+    ext={"consumerGroup": GROUP, "topic": TOPIC, "queueId": "3"},
+    ints={"queueId": 32},
+    bad={"queueId": {"4": 29}, "consumerGroup": _GROUPS},
+    unknown={"topic": 17},
+    forbidden={NO_READ: 16},
+    says={"consumerGroup": "group"},
+)
 _QUEUE = Row(
     ext={"topic": TOPIC, "queueId": "0"},
     ints={"queueId": 32},
@@ -413,16 +471,68 @@ ROWS: dict[int, Row] = {
     Code.GET_BROKER_CLUSTER_ACL_CONFIG: Row(ok=1),
     Code.GET_ALL_MESSAGE_REQUEST_MODE: Row(),
     Code.SET_MESSAGE_REQUEST_MODE: Row(
-        body=_body(topic="T", consumerGroup="G", mode="PULL", popShareQueueNum=0),
+        body=_body(topic=TOPIC, consumerGroup=GROUP, mode="POP", popShareQueueNum=2),
         json=True,
         shapes={
             b"{}": (29, "topic"),
-            _body(topic="T", consumerGroup="G", mode="POP"): (29, "POP"),
-            _body(topic="../up", consumerGroup="G"): (29, "topic"),
-            _body(topic="T", consumerGroup="a b"): (29, "group"),
-            _body(topic="T", consumerGroup="G", note="x" * 5000): (29, "4096"),
+            _body(topic=TOPIC, consumerGroup=GROUP, mode="PUSH"): (29, "PUSH"),
+            _body(topic=TOPIC, consumerGroup=GROUP, popShareQueueNum="2"): (29, "popShareQueueNum"),
+            _body(topic=TOPIC, consumerGroup=GROUP, popShareQueueNum=-2): (29, "popShareQueueNum"),
+            _body(topic="../up", consumerGroup=GROUP): (29, "topic"),
+            _body(topic="NotThere", consumerGroup=GROUP): (17, "NotThere"),
+            _body(topic="%RETRY%G", consumerGroup=GROUP): (16, "retry topic"),
+            _body(topic=TOPIC, consumerGroup="a b"): (29, "group"),
+            _body(topic=TOPIC, consumerGroup=GROUP, note="x" * 5000): (29, "4096"),
         },
     ),
+    Code.QUERY_ASSIGNMENT: Row(
+        body=_body(topic=TOPIC, consumerGroup=GROUP, clientId="c", strategyName="AVG"),
+        json=True,
+        shapes={
+            b"{}": (29, "topic"),
+            _body(topic=TOPIC, consumerGroup=GROUP): (29, "clientId"),
+            _body(topic=TOPIC, consumerGroup=7, clientId="c"): (29, "consumerGroup"),
+            _body(topic=LONG, consumerGroup=GROUP, clientId="c"): (29, "topic"),
+        },
+    ),
+    Code.POP_MESSAGE: _POP,
+    Code.ACK_MESSAGE: _ACK,
+    Code.CHANGE_MESSAGE_INVISIBLETIME: replace(
+        _ACK,
+        ext={**_ACK.ext, "invisibleTime": "1000"},
+        ints={**_ACK.ints, "invisibleTime": 64},
+        bad={**_ACK.bad, "invisibleTime": {"-1": 29, MOST: 29}},
+    ),
+    Code.BATCH_ACK_MESSAGE: Row(
+        body=_body(brokerName=BROKER, acks=[_BATCHED]),
+        json=True,
+        shapes={
+            b"{}": (208, "acks"),
+            _body(acks=[]): (208, "acks"),
+            _body(acks={"c": GROUP}): (29, "acks"),
+            _body(acks=[7]): (13, "acks"),
+            _body(acks=[_BATCHED] * 4097): (29, "4096"),
+            _body(acks=[_BATCHED | {"b": "?"}]): (13, "acks"),
+            _body(acks=[_BATCHED | {"so": -1}]): (13, "acks"),
+            _body(acks=[_BATCHED | {"pt": int(MOST)}]): (13, "pop time"),
+            _body(acks=[_BATCHED], brokerName="broker-z"): (13, "broker-z"),
+        },
+    ),
+    Code.PEEK_MESSAGE: replace(
+        _LOOK,
+        ok=19,
+        ext={**_LOOK.ext, "maxMsgNums": "1"},
+        ints={"queueId": 32, "maxMsgNums": 32},
+        bad={**_LOOK.bad, "maxMsgNums": {"0": 29, "33": 29}},
+    ),
+    Code.NOTIFICATION: replace(
+        _LOOK,
+        ext={**_LOOK.ext, "pollTime": "0", "bornTime": "0"},
+        ints={"queueId": 32, "pollTime": 64, "bornTime": 64},
+        optional=frozenset({"bornTime"}),
+        bad={**_LOOK.bad, "pollTime": {MOST: 29}},
+    ),
+    Code.POLLING_INFO: _LOOK,
     Code.DELETE_SUBSCRIPTIONGROUP: Row(
         ext={"groupName": GROUP_VICTIM, "cleanOffset": "false"},
         optional=frozenset({"cleanOffset"}),
