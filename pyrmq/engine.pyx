@@ -41,6 +41,7 @@ NativeStore = _native.Store
 Transactions = _native.Transactions
 half_timing = _native.half_timing
 Delays = _native.Delays
+Timers = _native.Timers
 HaMaster = _native.HaMaster
 HaSlave = _native.HaSlave
 newest_record = _native.newest_record

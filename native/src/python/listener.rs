@@ -4,11 +4,12 @@ use super::keyring::Keyring;
 use super::pops::Pops;
 use super::pulls::PullGrants;
 use super::store::Store;
+use super::timers::Timers;
 use super::tls::TlsContext;
 use super::transactions::Transactions;
 use pyo3::prelude::*;
 use pyrmq_broker::wire::{Budget, Context};
-use pyrmq_broker::{Broker, TimerSends};
+use pyrmq_broker::{Broker, SlotCount, TimerSends};
 use std::sync::Arc;
 
 /// Bytes of the unfinished frames of all connections.
@@ -29,13 +30,15 @@ pub struct Listener {
 impl Listener {
     #[new]
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (store=None, *, transactions=None, pulls=None, pops=None, keyring=None, tls=None,
+    #[pyo3(signature = (store=None, *, transactions=None, timers=None, pulls=None, pops=None, keyring=None,
+                        tls=None,
                         region="DefaultRegion", cluster="DefaultCluster", trace_on=true,
                         broker_name="", timer_precision_ms=None, timer_max_delay_ms=0,
                         timer_congested=i32::MAX as u32, partial_limit=PARTIAL_LIMIT))]
     fn new(
         store: Option<PyRef<'_, Store>>,
         transactions: Option<PyRef<'_, Transactions>>,
+        timers: Option<PyRef<'_, Timers>>,
         pulls: Option<PyRef<'_, PullGrants>>,
         pops: Option<PyRef<'_, Pops>>,
         keyring: Option<PyRef<'_, Keyring>>,
@@ -57,13 +60,16 @@ impl Listener {
                 Some(pulls) => broker.with_pulls(pulls.inner().clone()),
                 None => broker,
             };
+            let timers = timers.map(|timers| timers.inner().clone());
             let broker = broker.with_timer_sends(TimerSends {
                 broker_name: broker_name.into(),
                 enabled: timer_precision_ms.is_some(),
                 precision_ms: timer_precision_ms.unwrap_or(1000).max(1).into(),
                 max_delay_ms: timer_max_delay_ms,
                 congested: timer_congested,
-                slot_count: None,
+                slot_count: timers.map(|timers| -> SlotCount {
+                    Box::new(move |out_ms| timers.slot_count(out_ms).max(0) as u64)
+                }),
             });
             let broker = match pops {
                 Some(pops) => broker.with_pops(pops.inner().clone()),

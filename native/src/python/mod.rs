@@ -21,6 +21,7 @@ mod received;
 mod revivers;
 mod sql;
 mod store;
+mod timers;
 mod tls;
 mod transactions;
 
@@ -40,6 +41,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(sql::subscription_bits, m)?)?;
     m.add_class::<delays::Delays>()?;
     m.add_class::<delays::Returned>()?;
+    m.add_class::<timers::Timers>()?;
     m.add_function(wrap_pyfunction!(delays::delay_levels, m)?)?;
     m.add_class::<ha::HaMaster>()?;
     m.add_class::<ha::HaSlave>()?;

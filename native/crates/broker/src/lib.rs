@@ -26,6 +26,7 @@ mod room;
 mod send_tests;
 #[cfg(test)]
 mod testing;
+pub mod timer;
 mod timer_sends;
 pub mod txn;
 pub mod wire;

@@ -177,10 +177,11 @@ impl Unit {
         if magic == MAGIC_BLANK {
             return LogEntry::EndOfFile;
         }
-        if size != Self::SIZE as i32 || magic & !0xf != 0 || b.len() < Self::SIZE {
+        let is_magic = magic & !0xf == 0 && magic & MAGIC_DEFAULT != 0;
+        if size != Self::SIZE as i32 || !is_magic || b.len() < Self::SIZE {
             return LogEntry::Nothing;
         }
-        LogEntry::Unit(Unit {
+        let unit = Unit {
             previous: get_i64(b, 4),
             magic,
             base: get_i64(b, 16),
@@ -188,7 +189,12 @@ impl Unit {
             phys: get_i64(b, 28),
             size: get_i32(b, 36),
             topic_hash: get_i32(b, 40),
-        })
+        };
+        // A write that was cut leaves zeros.
+        match unit.size > 0 && unit.phys >= 0 {
+            true => LogEntry::Unit(unit),
+            false => LogEntry::Nothing,
+        }
     }
 
     /// Whether a file with `rest` unused bytes takes a unit more: else it is ended with `end_of_file`.
@@ -289,11 +295,11 @@ mod tests {
 
         #[test]
         fn what_is_encoded_is_read(
-            numbers: (i64, i64, i64), small: (i32, i32, i32), magic in 0i32..16, time: i64
+            numbers: (i64, i64, i64), small: (i32, i32, i32), magic in 0i32..8, time: i64
         ) {
             let unit = Unit {
-                previous: numbers.0, magic, base: numbers.1, delay: small.0, phys: numbers.2,
-                size: small.1, topic_hash: small.2,
+                previous: numbers.0, magic: 2 * magic + 1, base: numbers.1, delay: small.0,
+                phys: numbers.2 & i64::MAX, size: small.1 & i32::MAX | 1, topic_hash: small.2,
             };
             prop_assert_eq!(Unit::read(&unit.encode()), LogEntry::Unit(unit));
             let slot = Slot {
@@ -352,15 +358,15 @@ mod tests {
     fn what_is_no_unit() {
         let mut unit = [0; Unit::SIZE];
         assert_eq!(Unit::read(&unit), LogEntry::Nothing);
-        unit[3] = 52;
+        (unit[3], unit[15], unit[39]) = (52, 1, 9);
         assert!(matches!(Unit::read(&unit), LogEntry::Unit(_)));
         assert_eq!(Unit::read(&unit[..51]), LogEntry::Nothing);
         assert_eq!(Unit::read(&unit[..15]), LogEntry::Nothing);
-        unit[15] = 16;
-        assert_eq!(Unit::read(&unit), LogEntry::Nothing);
-        unit[15] = 1;
-        unit[3] = 53;
-        assert_eq!(Unit::read(&unit), LogEntry::Nothing);
+        for (at, wrong) in [(15, 16), (15, 2), (3, 53), (39, 0), (28, 0x80)] {
+            let mut other = unit;
+            other[at] = wrong;
+            assert_eq!(Unit::read(&other), LogEntry::Nothing, "{at}");
+        }
     }
 
     /// 100 MiB hold as many units as Apache's brokers put there.

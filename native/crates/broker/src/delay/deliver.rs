@@ -177,7 +177,7 @@ impl Delays {
 
     fn deliver_one(&self, guard: &mut PutGuard<'_>, stored: &Stored) -> Result<Outcome> {
         let real = Fields::read(stored.props());
-        let topic = match level::target(&self.store, &real) {
+        let topic = match level::target(&self.store, real.topic, real.queue_id) {
             Target::Topic(topic) => topic,
             Target::Deleted => return Ok(Outcome::Deleted(real.topic.into())),
             Target::Nowhere => return Ok(Outcome::Impossible),

@@ -1,6 +1,5 @@
 //! One delay level: its queue, and how far it is delivered.
 
-use crate::txn::Fields;
 use pyrmq_format::names;
 use pyrmq_store::{ConsumeQueue, Store, Topic};
 use std::sync::Arc;
@@ -22,14 +21,14 @@ pub enum Target {
     Nowhere,
 }
 
-/// The target of a message whose properties say `real`. Not the broker's own books. Other brokers took
-/// messages for names that this one takes none for.
-pub fn target(store: &Store, real: &Fields<'_>) -> Target {
-    let is_one = names::is_topic(real.topic) || store.topics().get(real.topic).is_some();
-    if !is_one || names::is_brokers_own(real.topic) || real.queue_id.is_none() {
+/// The target of a message with this REAL_TOPIC and REAL_QID. Not the broker's own books. Other brokers
+/// took messages for names that this one takes none for.
+pub fn target(store: &Store, real_topic: &[u8], real_queue_id: Option<u32>) -> Target {
+    let is_one = names::is_topic(real_topic) || store.topics().get(real_topic).is_some();
+    if !is_one || names::is_brokers_own(real_topic) || real_queue_id.is_none() {
         return Target::Nowhere;
     }
-    match store.topics().topic(real.topic) {
+    match store.topics().topic(real_topic) {
         Ok(topic) if topic.is_deleted() => Target::Deleted,
         Ok(topic) => Target::Topic(topic),
         Err(_) => Target::Nowhere,

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 pub use back::{Destination, Returned};
 pub use deliver::Delivered;
+pub(crate) use level::{Target, target};
 pub use restore::Restored;
 
 /// The delayed messages of one store.

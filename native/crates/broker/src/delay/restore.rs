@@ -128,7 +128,8 @@ fn has_target(store: &Store, level: &Level, from: i64) -> Result<bool> {
             continue;
         }
         if let Some(stored) = Stored::read(store, entry.cq.phys as u64)?
-            && let Target::Topic(_) = level::target(store, &Fields::read(stored.props()))
+            && let real = Fields::read(stored.props())
+            && let Target::Topic(_) = level::target(store, real.topic, real.queue_id)
         {
             return Ok(true);
         }

@@ -1,0 +1,46 @@
+//! What the properties of a timer message say.
+
+use pyrmq_format::{java, parse_i64, properties, timer};
+
+#[derive(Clone, Copy, Default)]
+pub struct Fields<'a> {
+    pub out_ms: Option<i64>,
+    pub topic: &'a [u8],
+    pub queue_id: Option<u32>,
+    pub unique_key: &'a [u8],
+    /// What a delete takes back.
+    pub deletes: Option<&'a [u8]>,
+    pub roll_times: i64,
+    tags: Option<&'a [u8]>,
+}
+
+impl<'a> Fields<'a> {
+    pub fn read(props: &'a [u8]) -> Self {
+        let mut f = Fields::default();
+        for (name, value) in properties::pairs(props) {
+            match name {
+                timer::OUT_MS => f.out_ms = parse_i64(value),
+                timer::REAL_TOPIC => f.topic = value,
+                timer::REAL_QID => {
+                    f.queue_id = parse_i64(value).and_then(|id| u32::try_from(id).ok());
+                }
+                timer::DEL_UNIQKEY => f.deletes = Some(value),
+                timer::ROLL_TIMES => f.roll_times = parse_i64(value).unwrap_or(0).max(0),
+                b"UNIQ_KEY" => f.unique_key = value,
+                b"TAGS" => f.tags = Some(value),
+                _ => {}
+            }
+        }
+        f
+    }
+
+    pub fn tags_code(&self) -> i64 {
+        java::tag_code(self.tags)
+    }
+
+    /// Whether both are the same message, rolled or delivered perhaps.
+    pub fn is_same(&self, other: &Fields<'_>) -> bool {
+        let of = |f: &Fields<'_>| (f.out_ms, f.queue_id, f.deletes.is_some());
+        of(self) == of(other) && self.topic == other.topic && self.unique_key == other.unique_key
+    }
+}

@@ -1,0 +1,113 @@
+//! What waits, in numbers: for operators, and for the flow control of sends.
+
+use super::Timers;
+use rustc_hash::FxHashMap;
+use std::sync::atomic::Ordering;
+
+/// Topics that are counted apart, at most.
+const MAX_TOPICS: usize = 100_000;
+
+/// By topic how many messages wait, and when that changed last. [TimerMetrics]
+#[derive(Default)]
+pub struct Topics(FxHashMap<Box<[u8]>, (i64, i64)>);
+
+impl Topics {
+    pub fn add(&mut self, topic: &[u8], count: i64, now: i64) {
+        if let Some(row) = self.0.get_mut(topic) {
+            *row = ((row.0 + count).max(0), now);
+        } else if count > 0 && self.0.len() < MAX_TOPICS {
+            self.0.insert(topic.into(), (count, now));
+        }
+    }
+
+    /// The wheel is empty: whatever was counted is delivered.
+    pub fn nothing_waits(&mut self) {
+        for row in self.0.values_mut() {
+            row.0 = 0;
+        }
+    }
+}
+
+/// Figures for operators and tests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Nothing waits in slots before this time, ms.
+    pub read_ms: i64,
+    /// Queue offset of the first message that is not in the wheel, and where the queue ends.
+    pub queue_offset: i64,
+    pub queue_end: i64,
+    /// Messages in the wheel, deletes taken off.
+    pub waiting: i64,
+    /// Since the start.
+    pub enqueued: u64,
+    pub dequeued: u64,
+    pub lost: u64,
+    /// Store time of the message that was enqueued last, and when that was, ms.
+    pub stored_at: i64,
+    pub enqueued_at: i64,
+}
+
+impl Timers {
+    pub fn figures(&self) -> Figures {
+        let seen = &self.seen;
+        Figures {
+            read_ms: seen.read.load(Ordering::Relaxed) * self.settings.precision,
+            queue_offset: seen.queue_offset.load(Ordering::Relaxed),
+            queue_end: self.queue.max_offset(),
+            waiting: self.wheel.lock().waiting(),
+            enqueued: seen.enqueued.load(Ordering::Relaxed),
+            dequeued: seen.dequeued.load(Ordering::Relaxed),
+            lost: seen.lost.load(Ordering::Relaxed),
+            stored_at: seen.stored_at.load(Ordering::Relaxed),
+            enqueued_at: seen.enqueued_at.load(Ordering::Relaxed),
+        }
+    }
+
+    /// How many messages wait in the slot of a TIMER_OUT_MS.
+    pub fn slot_count(&self, out_ms: i64) -> i64 {
+        let slot = self.wheel.lock().get(self.settings.slot(out_ms));
+        slot.map_or(0, |slot| slot.count as i64)
+    }
+
+    /// How many messages are due within `bounds[0]` seconds from `now`, how many between that and
+    /// `bounds[1]`, and so on; the last number is of all behind the last bound. What is late counts to the
+    /// first. [TimerMessageStore.calcTimerDistribution]
+    pub fn histogram(&self, now: i64, bounds: &[i64]) -> Vec<i64> {
+        let mut counts = vec![0; bounds.len() + 1];
+        let precision = self.settings.precision;
+        let first = self.settings.slot(now);
+        let ends: Vec<i64> = bounds
+            .iter()
+            .map(|&end| first + end.saturating_mul(1000) / precision)
+            .collect();
+        for slot in self.wheel.lock().slots() {
+            let at = ends.partition_point(|&end| end <= slot.time);
+            counts[at] += slot.count as i64;
+        }
+        counts
+    }
+
+    /// By topic how many messages wait, and when that changed last, ms.
+    pub fn topics(&self) -> Vec<(Box<[u8]>, i64, i64)> {
+        let topics = self.topics.lock();
+        let rows = topics.0.iter();
+        rows.map(|(name, &(count, at))| (name.clone(), count, at))
+            .collect()
+    }
+
+    /// Continues with counts that were kept.
+    pub fn set_topics(&self, rows: &[(&[u8], i64, i64)]) {
+        let mut topics = self.topics.lock();
+        if self.wheel.lock().is_empty() {
+            return;
+        }
+        for &(name, count, at) in rows {
+            topics.add(name, count, at);
+        }
+    }
+
+    /// A topic is no more.
+    pub fn forget_topic(&self, name: &[u8]) {
+        self.topics.lock().0.remove(name);
+    }
+}
