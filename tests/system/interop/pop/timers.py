@@ -225,6 +225,8 @@ def priorities(asker: Asker) -> None:
         )
     batch = batch_command(topic, [(b"b", {"_SYS_MSG_PRIORITY_": "1"})], queue_id=2)
     asker.note("in a batch", 320, asker.client.request(batch))
+    whole = lambda end: end >= 8  # noqa: E731
+    eventually(lambda: asker.client.max_offset(topic, 2), "the last is in its queue", until=whole)
     fields = pop(topic, group, queueId=-1, maxMsgNums=4)
     asker.ask("pop of four from all queues", POP, fields)
     asker.ask("pop of more from all queues", POP, pop(topic, group, queueId=-1, maxMsgNums=32))
