@@ -34,6 +34,7 @@ _NAMES = {
         ConsumeContext ConsumeMessageHook ConsumeOutcome SendContext SendMessageHook
     """,
     "pyrmq.client.consumer.lite_pull": "LitePullConsumer",
+    "pyrmq.client.consumer.simple": "SimpleConsumer",
     "pyrmq.client.consumer.offsets": "ConsumeFrom",
     "pyrmq.client.producer.producer": "Producer",
     "pyrmq.client.consumer.options": "MessageModel",
@@ -47,7 +48,7 @@ _NAMES = {
     "pyrmq.errors": """
         BrokerMissingError CheckpointError ClientError ConfigError ConnectError DataLossError
         EngineError
-        IllegalOperationError InvalidParameterError MessageIllegalError
+        IllegalOperationError InvalidHandleError InvalidParameterError MessageIllegalError
         MissingPackageError NoPermissionError NotFoundError NotSentError NotSupportedError
         OffsetOutOfRangeError ProtocolError PyrmqError QueryNotFoundError
         RequestCodeNotSupportedError RequestTimeoutError ResponseError SegmentDamagedError
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
     from pyrmq.client.consumer.offsets import ConsumeFrom as ConsumeFrom
     from pyrmq.client.consumer.options import MessageModel as MessageModel
     from pyrmq.client.consumer.push_consumer import PushConsumer as PushConsumer
+    from pyrmq.client.consumer.simple import SimpleConsumer as SimpleConsumer
     from pyrmq.client.hooks import ConsumeContext as ConsumeContext
     from pyrmq.client.hooks import ConsumeMessageHook as ConsumeMessageHook
     from pyrmq.client.hooks import ConsumeOutcome as ConsumeOutcome
@@ -114,6 +116,7 @@ if TYPE_CHECKING:
     from pyrmq.errors import DataLossError as DataLossError
     from pyrmq.errors import EngineError as EngineError
     from pyrmq.errors import IllegalOperationError as IllegalOperationError
+    from pyrmq.errors import InvalidHandleError as InvalidHandleError
     from pyrmq.errors import InvalidParameterError as InvalidParameterError
     from pyrmq.errors import MessageIllegalError as MessageIllegalError
     from pyrmq.errors import MissingPackageError as MissingPackageError

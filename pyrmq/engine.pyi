@@ -336,6 +336,7 @@ class Listener:
         store: object | None = None,
         *,
         transactions: Transactions | None = ...,
+        timers: Timers | None = ...,
         pulls: PullGrants | None = ...,
         pops: object | None = ...,
         keyring: Keyring | None = ...,
@@ -479,8 +480,11 @@ class Pops:
         max_invisible_time: int = ...,
     ) -> None: ...
     native: object
-    """For the Listener."""
+    """For the Listener: its sessions then answer plain acks and changes of invisible time."""
     revive_topic: str
+    def answer_acks(self, answers: bool, /) -> None:
+        """Whether sessions do so from now on (at first they do). Else all of them are commands."""
+
     def pop(
         self,
         topic: str,
@@ -569,8 +573,9 @@ class Timers:
         precision: int = ...,
         roll_window: int = ...,
         log_file_size: int = ...,
+        stop_enqueue: bool = ...,
     ) -> Self: ...
-    def restored(self) -> tuple[int, int, str]: ...
+    def restored(self) -> tuple[int, int, bool]: ...
     def enqueue(self, now: int, most: int) -> int: ...
     def behind(self) -> int: ...
     def due_in(self, now: int) -> int | None: ...
@@ -586,7 +591,7 @@ class Timers:
     def topics(self) -> list[tuple[str, int, int]]: ...
     def set_topics(self, rows: list[tuple[str, int, int]]) -> None: ...
     def forget_topic(self, name: str) -> None: ...
-    def figures(self) -> dict[str, int]: ...
+    def figures(self, now: int) -> dict[str, int]: ...
 
 class Revived:
     """What one call of `Reviver.revive` did. `read`: records of the revive topic; `judged`: check

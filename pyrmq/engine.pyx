@@ -178,6 +178,7 @@ class Pops:
         self.native = _native.Pops(store, **settings)
         self.revive_topic = self.native.revive_topic
         self.ack = self.native.ack
+        self.answer_acks = self.native.answer_acks
         self.change_invisible_time = self.native.change_invisible_time
 
     def pop(self, *args, **asked):

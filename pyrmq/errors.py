@@ -263,6 +263,13 @@ class NotFoundError(ClientError):
     """None of the brokers has it."""
 
 
+class InvalidHandleError(ClientError):
+    """A popped message can be neither acknowledged nor kept invisible: its invisible time is over,
+    its queue does not have it any more, or it was not popped."""
+
+    hint = "receive it again: a message that is not acknowledged in time comes again"
+
+
 class NotSupportedError(ClientError):
     """A feature of OpenMessaging that RocketMQ, or this client, does not have."""
 

@@ -8,8 +8,9 @@ from types import FunctionType
 
 from pyrmq.admin.api import Admin
 from pyrmq.client.consumer import lite_pull
-from pyrmq.client.consumer.options import LitePullConsumerOptions
+from pyrmq.client.consumer.options import LitePullConsumerOptions, SimpleConsumerOptions
 from pyrmq.client.consumer.push_consumer import PushConsumer
+from pyrmq.client.consumer.simple import SimpleConsumer
 from pyrmq.client.option_types import ProducerOptions
 from pyrmq.client.producer.producer import Producer
 from pyrmq.client.transaction.producer import TransactionalProducer
@@ -97,6 +98,8 @@ class File:
 
 _LOOP = frozenset({"check_entered", "finish", "put_back", "take"})
 """What loops are made of."""
+_TAKEN = frozenset({"check_entered", "take"})
+"""What is used of a push consumer by clients that are made of it."""
 _POLLS = frozenset({"poll_unseen", "saw"})
 """What polls are made of."""
 _OUTBOX_SEND = (Outbox.send, "producer", TransactionalProducer.send_in_transaction)
@@ -114,13 +117,20 @@ FILES = (
                 direct=frozenset({"statistics"}),
                 left_out=frozenset({"listener_of", "transaction"}),
             ),
-            Called(PushConsumer, "special.Listening", left_out=_LOOP),
+            Called(
+                PushConsumer, "special.Listening", left_out=frozenset({"check_entered", "take"})
+            ),
             Called(
                 lite_pull.LitePullConsumer,
                 "special.Polling",
                 LitePullConsumerOptions,
                 functions=(lite_pull.assign,),
                 left_out=_LOOP | _POLLS,
+            ),
+            Called(
+                SimpleConsumer,
+                options=SimpleConsumerOptions,
+                left_out=frozenset({"check_entered"}),
             ),
         ),
     ),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyrmq.aio._generated_clients import LitePullConsumer as LitePullConsumer
 from pyrmq.aio._generated_clients import Producer as Producer
 from pyrmq.aio._generated_clients import PushConsumer as PushConsumer
+from pyrmq.aio._generated_clients import SimpleConsumer as SimpleConsumer
 from pyrmq.aio._generated_clients import TransactionalProducer as TransactionalProducer
 from pyrmq.aio.special import Loop as Loop
 from pyrmq.aio.special import PendingSend as PendingSend

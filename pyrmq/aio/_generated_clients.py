@@ -11,14 +11,15 @@ from typing import Unpack
 from pyrmq.aio.special import Listening, Polling, Sending, SendingInTransactions
 from pyrmq.client.consumer.lite_pull import LitePullConsumer as TrioLitePullConsumer
 from pyrmq.client.consumer.lite_pull import assign as trio_assign
-from pyrmq.client.consumer.options import LitePullConsumerOptions
+from pyrmq.client.consumer.options import LitePullConsumerOptions, SimpleConsumerOptions
 from pyrmq.client.consumer.push_consumer import PushConsumer as TrioPushConsumer
+from pyrmq.client.consumer.simple import SimpleConsumer as TrioSimpleConsumer
 from pyrmq.client.option_types import ProducerOptions, like
 from pyrmq.client.producer.producer import Producer as TrioProducer
 from pyrmq.client.transaction.listener import TransactionStatistics
 from pyrmq.client.transaction.producer import TransactionalProducer as TrioTransactionalProducer
 from pyrmq.model.message import MessageQueue
-from pyrmq.portal.awaiting import awaited
+from pyrmq.portal.awaiting import Client, awaited
 from pyrmq.portal.client import ASYNCIO, as_async, in_words
 
 
@@ -80,7 +81,8 @@ class PushConsumer(Listening):
     @property
     def assigned(self) -> list[MessageQueue]:
         """The queues of the subscribed topics that this consumer has now, sorted; empty before the
-        first rebalance. (It may also have queues of the group's retry topic.)"""
+        first rebalance. (It may also have queues of the group's retry topics.) An id of -1 means
+        all queues of a broker: they are popped."""
         return self._client.assigned
 
     is_suspended = awaited(as_async(TrioPushConsumer.is_suspended))
@@ -121,3 +123,21 @@ class LitePullConsumer(Polling):
     seek_to_begin = awaited(TrioLitePullConsumer.seek_to_begin)
     seek_to_end = awaited(TrioLitePullConsumer.seek_to_end)
     subscribe = awaited(TrioLitePullConsumer.subscribe)
+
+
+class SimpleConsumer(Client[TrioSimpleConsumer]):
+    __doc__ = in_words(TrioSimpleConsumer.__doc__, ASYNCIO)
+    __module__ = "pyrmq.aio"
+
+    @like(TrioSimpleConsumer)
+    def __init__(
+        self, group: str, subscriptions: Mapping[str, str], **options: Unpack[SimpleConsumerOptions]
+    ) -> None:
+        super().__init__(TrioSimpleConsumer(group, subscriptions, **options))
+
+    ack = awaited(TrioSimpleConsumer.ack)
+    ack_all = awaited(TrioSimpleConsumer.ack_all)
+    change_invisible = awaited(TrioSimpleConsumer.change_invisible)
+    receive = awaited(TrioSimpleConsumer.receive)
+    subscribe = awaited(TrioSimpleConsumer.subscribe)
+    unsubscribe = awaited(TrioSimpleConsumer.unsubscribe)

@@ -49,13 +49,15 @@ class Kind(Enum):
 
     SEND = "send"
     END = "end of a transaction"
+    ACK = "acks and changes of invisible time"
 
 
 class Grants(Protocol):
     """The engine's sessions, as far as they answer by themselves."""
 
-    def grant(self, connection: Connection, subject: str, kind: Kind, topic: str) -> None:
-        """From now on the session does this for the user (its access key) and the topic."""
+    def grant(self, connection: Connection, subject: str, kind: Kind, resource: str) -> None:
+        """From now on the session does this for the user (its access key) and the resource: a
+        topic, or for acks `of_group`."""
 
     def revoke(self) -> None:
         """Nothing is granted any more, pulls included, and passwords are those of now."""
@@ -68,17 +70,27 @@ _GRANTING = (
     RequestCode.END_TRANSACTION,
 )
 """Requests whose right, Pub on a topic, is enough for both kinds."""
+_ACKS = (RequestCode.ACK_MESSAGE, RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
+
+
+def of_group(topic: str, group: str) -> str:
+    """What acks are granted for."""
+    return f"{topic}\n{group}"
 
 
 def granted(command: Command) -> Iterator[tuple[Kind, str]]:
-    """What may be granted to who may make this request: the same for its topic."""
+    """What may be granted to who may make this request: the same for its topic (and group)."""
+    if command.code in _ACKS:
+        topic, group = command.ext.get("topic", ""), command.ext.get("consumerGroup", "")
+        if max(len(topic), len(group)) <= MAX_RESOURCE:
+            yield Kind.ACK, of_group(topic, group)
     if command.code in _GRANTING:
         for need in NEEDS[command.code].find(command, ""):
             name = need.resource.name
             if need.resource.type is not ResourceType.TOPIC or len(name) > MAX_RESOURCE:
                 continue
             if Action.PUB in need.actions:
-                for kind in Kind:
+                for kind in (Kind.SEND, Kind.END):
                     yield kind, name
 
 

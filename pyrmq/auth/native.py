@@ -1,8 +1,8 @@
 """What the engine's sessions do for who has signed, without a question to Python.
 
-They verify signatures by a keyring. They store sends and end transactions where that was granted to
-who signed, on this connection, since the keyring was changed last; all else comes out of the
-session and is checked here.
+They verify signatures by a keyring. They store sends and acks, and end transactions, where that
+was granted to who signed, on this connection, since the keyring was changed last; all else comes
+out of the session and is checked here.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import logging
 from collections.abc import Callable, Mapping
 
 from pyrmq.auth.guard import Kind
-from pyrmq.engine import ACCESS_END, ACCESS_SEND, Keyring
+from pyrmq.engine import ACCESS_ACK, ACCESS_END, ACCESS_SEND, Keyring
 from pyrmq.escape import escape
 from pyrmq.net.server.connection import Connection
 
 log = logging.getLogger(__name__)
 
-_RIGHTS = {Kind.SEND: ACCESS_SEND, Kind.END: ACCESS_END}
+_RIGHTS = {Kind.SEND: ACCESS_SEND, Kind.END: ACCESS_END, Kind.ACK: ACCESS_ACK}
 
 
 class NativeGrants:
@@ -29,9 +29,9 @@ class NativeGrants:
         self._secrets = secrets
         self.revoke()
 
-    def grant(self, connection: Connection, subject: str, kind: Kind, topic: str) -> None:
+    def grant(self, connection: Connection, subject: str, kind: Kind, resource: str) -> None:
         """From now on the session does this for who signs as `subject`."""
-        connection.session.grant_access(_RIGHTS[kind], subject, topic)
+        connection.session.grant_access(_RIGHTS[kind], subject, resource)
 
     def revoke(self) -> None:
         """Nothing is granted any more, pulls included, and the secret keys are those of now."""

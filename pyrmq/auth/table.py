@@ -112,6 +112,8 @@ OPERATORS: dict[int, Row] = {
     Code.GET_BROKER_EPOCH_CACHE: _row(_CLUSTER_GET, stricter=_OPEN),
     Code.GET_ALL_CONSUMER_OFFSET: _row(_CLUSTER_GET, stricter=_OPEN),
     Code.GET_ALL_DELAY_OFFSET: _row(_CLUSTER_GET, stricter=_OPEN),
+    Code.GET_TIMER_CHECK_POINT: _row(_CLUSTER_GET, stricter=_OPEN),
+    Code.GET_TIMER_METRICS: _row(_CLUSTER_GET, stricter=_OPEN),
     Code.DELETE_EXPIRED_COMMITLOG: _row(_CLUSTER_UPDATE, stricter=_OPEN),
     Code.CLEAN_EXPIRED_CONSUMEQUEUE: _row(_CLUSTER_UPDATE, stricter=_OPEN),
     Code.GET_TOPIC_STATS_INFO: _row(Topic(GET)),

@@ -20,7 +20,7 @@ from pyrmq.broker.config.updates import ConfigUpdates
 from pyrmq.broker.delay import DelayOffsets, DelayService
 from pyrmq.broker.housekeeping import Housekeeping, PageCache
 from pyrmq.broker.opening import open_store
-from pyrmq.broker.pop.parts import PopParts, open_pop
+from pyrmq.broker.pop.parts import PopParts, open_pop, pop_engine
 from pyrmq.broker.pop.routes import Routes
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.replication.peers import Peers
@@ -49,7 +49,8 @@ from pyrmq.broker.tables.offsets_and_queues import DeletedUnread, bring_back_to_
 from pyrmq.broker.tables.tables import Saving, Tables
 from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.broker.tables.topic_removal import TopicDeletion
-from pyrmq.engine import Listener, PullGrants, Store, Transactions
+from pyrmq.broker.timer import TimerCounts, TimerService
+from pyrmq.engine import Listener, Pops, PullGrants, Store, Timers, Transactions
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.address import Address, message_id
 from pyrmq.net.client.server_access import channels_of
@@ -98,6 +99,7 @@ class Parts:
     delays: DelayService
     pop: PopParts
     routes: Routes
+    timers: TimerService
     housekeeping: Housekeeping
     page_cache: PageCache
     saving: Saving
@@ -176,9 +178,21 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         bring_back_to_store(offsets, topics.table, store)
 
     engine = open_transactions(config, store, offsets)
+    timers = TimerService(
+        config,
+        store,
+        TimerCounts(folder / "timermetrics"),
+        lambda: server.wake_parked(),
+        topics.creation.adopt_delivered,
+    )
     questions = Questions()
-    server = _server(config, start.sockets, store, grants, engine, questions, access, tls)
-    pop = open_pop(folder, live, store, tables, stats, server, lambda now: None)
+    pops = pop_engine(live, store)
+    server = _server(
+        config, start.sockets, store, grants, engine, timers, pops, questions, access, tls
+    )
+    pop = open_pop(
+        folder, live, store, pops, tables, stats, server, partial(_delivered, timers.engine)
+    )
     routes = Routes(live, topics.table, partial(channels_of, config))
     access.on_changed.extend((grants.revoke, server.release_all_parked, pop.release_all))
     transactions = _transactions(config, address, store, tables, engine, access)
@@ -212,6 +226,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         replicating.followed,
         replicating.has_master,
         partial(channels_of, config),
+        timers.follow,
     )
     replicating.watch(slave_sync.wake)
     promotion = Promotion(
@@ -240,6 +255,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         replicating=replicating,
         transactions=transactions,
         delays=delays,
+        timers=timers,
         deletion=deletion,
         questions=questions,
         server=server,
@@ -274,6 +290,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         delays=delays,
         pop=pop,
         routes=routes,
+        timers=timers,
         housekeeping=Housekeeping(
             live, store, topics.table, groups, offsets, clients, deletion, server.close
         ),
@@ -283,6 +300,11 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         server=server,
         access_control=access,
     )
+
+
+def _delivered(timers: Timers, now: int) -> int | None:
+    """The time before which all timers that were due have been delivered, if that is known."""
+    return now if timers.due_in(now) != 0 and not timers.behind() else None
 
 
 def _ha_address(config: BrokerConfig, address: Address, ha_sockets: list[socket.socket]) -> Address:
@@ -297,6 +319,8 @@ def _server(
     store: Store,
     grants: PullGrants,
     engine: Transactions,
+    timers: TimerService,
+    pops: Pops,
     questions: Questions,
     access: AccessControl,
     tls: ServerTls,
@@ -310,7 +334,9 @@ def _server(
         Listener(
             store.native,
             transactions=None if config.reject_transaction_message else engine,
+            timers=timers.engine,
             pulls=grants,
+            pops=pops.native if config.timer_wheel_enable else None,
             keyring=access.keyring,
             tls=tls.context,
             region=config.region_id,

@@ -124,6 +124,7 @@ class Broker:
             tasks.start_soon(parts.transactions.run)
             tasks.start_soon(parts.saving.run_metrics)
             tasks.start_soon(parts.delays.run)
+        tasks.start_soon(parts.timers.run)
         tasks.start_soon(parts.stats.run)
         tasks.start_soon(parts.notices.run)
         if config.page_cache_drop_behind:
@@ -144,6 +145,7 @@ class Broker:
         parts.transactions.stop()
         parts.delays.stop()
         parts.pop.revive.stop()
+        parts.timers.stop()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(parts.registration.unregister)
             nursery.start_soon(parts.server.drain, GRACE)
@@ -160,6 +162,7 @@ class Broker:
             finally:
                 if not self.live.now.is_slave:
                     await parts.delays.finish()
+                await parts.timers.finish()
         finally:
             await trio.to_thread.run_sync(parts.store.close)
             log.info("broker %s has stopped; its store is closed", escape(self.name))

@@ -13,6 +13,7 @@ _NAMES = {
     "pyrmq.client.consumer.consume_service": "ConsumeResult ReconsumeLater",
     "pyrmq.client.consumer.push_consumer": "PushConsumer",
     "pyrmq.client.consumer.lite_pull": "LitePullConsumer",
+    "pyrmq.client.consumer.simple": "SimpleConsumer",
     "pyrmq.client.consumer.offsets": "ConsumeFrom",
     "pyrmq.client.producer.pending": "PendingSend",
     "pyrmq.client.producer.producer": "Producer",
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pyrmq.client.consumer.offsets import ConsumeFrom
     from pyrmq.client.consumer.options import MessageModel
     from pyrmq.client.consumer.push_consumer import PushConsumer
+    from pyrmq.client.consumer.simple import SimpleConsumer
     from pyrmq.client.producer.pending import PendingSend
     from pyrmq.client.producer.producer import Producer
     from pyrmq.client.transaction.listener import (
@@ -64,6 +66,7 @@ __all__ = [
     "Producer",
     "PushConsumer",
     "ReconsumeLater",
+    "SimpleConsumer",
     "Tls",
     "TransactionListener",
     "TransactionSendResult",

@@ -35,6 +35,7 @@ from pyrmq.net.client.tls import Tls as Tls
 from pyrmq.sync._generated_clients import LitePullConsumer as LitePullConsumer
 from pyrmq.sync._generated_clients import Producer as Producer
 from pyrmq.sync._generated_clients import PushConsumer as PushConsumer
+from pyrmq.sync._generated_clients import SimpleConsumer as SimpleConsumer
 from pyrmq.sync._generated_clients import TransactionalProducer as TransactionalProducer
 from pyrmq.sync.special import Loop as Loop
 from pyrmq.sync.special import PendingSend as PendingSend

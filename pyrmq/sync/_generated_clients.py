@@ -10,14 +10,15 @@ from typing import Unpack
 
 from pyrmq.client.consumer.lite_pull import LitePullConsumer as TrioLitePullConsumer
 from pyrmq.client.consumer.lite_pull import assign as trio_assign
-from pyrmq.client.consumer.options import LitePullConsumerOptions
+from pyrmq.client.consumer.options import LitePullConsumerOptions, SimpleConsumerOptions
 from pyrmq.client.consumer.push_consumer import PushConsumer as TrioPushConsumer
+from pyrmq.client.consumer.simple import SimpleConsumer as TrioSimpleConsumer
 from pyrmq.client.option_types import ProducerOptions, like
 from pyrmq.client.producer.producer import Producer as TrioProducer
 from pyrmq.client.transaction.listener import TransactionStatistics
 from pyrmq.client.transaction.producer import TransactionalProducer as TrioTransactionalProducer
 from pyrmq.model.message import MessageQueue
-from pyrmq.portal.blocking import blocking
+from pyrmq.portal.blocking import Client, blocking
 from pyrmq.portal.client import PLAIN, as_async, in_words
 from pyrmq.sync.special import Listening, Polling, Sending, SendingInTransactions
 
@@ -80,7 +81,8 @@ class PushConsumer(Listening):
     @property
     def assigned(self) -> list[MessageQueue]:
         """The queues of the subscribed topics that this consumer has now, sorted; empty before the
-        first rebalance. (It may also have queues of the group's retry topic.)"""
+        first rebalance. (It may also have queues of the group's retry topics.) An id of -1 means
+        all queues of a broker: they are popped."""
         return self._client.assigned
 
     is_suspended = blocking(as_async(TrioPushConsumer.is_suspended))
@@ -121,3 +123,21 @@ class LitePullConsumer(Polling):
     seek_to_begin = blocking(TrioLitePullConsumer.seek_to_begin)
     seek_to_end = blocking(TrioLitePullConsumer.seek_to_end)
     subscribe = blocking(TrioLitePullConsumer.subscribe)
+
+
+class SimpleConsumer(Client[TrioSimpleConsumer]):
+    __doc__ = in_words(TrioSimpleConsumer.__doc__, PLAIN)
+    __module__ = "pyrmq.sync"
+
+    @like(TrioSimpleConsumer)
+    def __init__(
+        self, group: str, subscriptions: Mapping[str, str], **options: Unpack[SimpleConsumerOptions]
+    ) -> None:
+        super().__init__(TrioSimpleConsumer(group, subscriptions, **options))
+
+    ack = blocking(TrioSimpleConsumer.ack)
+    ack_all = blocking(TrioSimpleConsumer.ack_all)
+    change_invisible = blocking(TrioSimpleConsumer.change_invisible)
+    receive = blocking(TrioSimpleConsumer.receive)
+    subscribe = blocking(TrioSimpleConsumer.subscribe)
+    unsubscribe = blocking(TrioSimpleConsumer.unsubscribe)

@@ -17,8 +17,7 @@ const PARTIAL_LIMIT: usize = 512 << 20;
 
 /// Makes sessions through the C table. Without a store no send is stored: every frame is a
 /// command (name server, client); without transactions every half message and END_TRANSACTION, without
-/// pops what consumers say of popped messages. With a
-/// keyring signatures are verified, and a session answers only what was granted to who signed it. Without
+/// pops what consumers say of popped messages. With a keyring signatures are verified, and a session answers only what was granted to who signed it. Without
 /// TLS every connection is plain, without `timer_precision_ms` (a slot of the wheel) timer messages are
 /// refused.
 #[pyclass(frozen, module = "pyrmq._native")]
@@ -30,8 +29,8 @@ pub struct Listener {
 impl Listener {
     #[new]
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (store=None, *, transactions=None, timers=None, pulls=None, pops=None, keyring=None,
-                        tls=None,
+    #[pyo3(signature = (store=None, *, transactions=None, timers=None, pulls=None, pops=None,
+                         keyring=None, tls=None,
                         region="DefaultRegion", cluster="DefaultCluster", trace_on=true,
                         broker_name="", timer_precision_ms=None, timer_max_delay_ms=0,
                         timer_congested=i32::MAX as u32, partial_limit=PARTIAL_LIMIT))]
@@ -60,6 +59,10 @@ impl Listener {
                 Some(pulls) => broker.with_pulls(pulls.inner().clone()),
                 None => broker,
             };
+            let broker = match pops {
+                Some(pops) => broker.with_pops(pops.inner().clone()),
+                None => broker,
+            };
             let timers = timers.map(|timers| timers.inner().clone());
             let broker = broker.with_timer_sends(TimerSends {
                 broker_name: broker_name.into(),
@@ -71,10 +74,6 @@ impl Listener {
                     Box::new(move |out_ms| timers.slot_count(out_ms).max(0) as u64)
                 }),
             });
-            let broker = match pops {
-                Some(pops) => broker.with_pops(pops.inner().clone()),
-                None => broker,
-            };
             Arc::new(Context::new(broker, region, trace_on))
         });
         Listener {

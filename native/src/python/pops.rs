@@ -178,6 +178,10 @@ impl Pops {
         String::from_utf8_lossy(self.inner.revive_topic())
     }
 
+    fn answer_acks(&self, answers: bool) {
+        self.inner.set_direct(answers);
+    }
+
     #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (topic, queue_id, group, offset, max_count=32, *, pop_time, invisible_time,
                         revive_queue, max_bytes=usize::MAX, tags=None, sql=None,

@@ -12,6 +12,7 @@ use std::sync::Arc;
 /// The timer messages of a store. Opening it reads wheel, timer log and check point, and the commit log
 /// behind the latter; what is damaged is made again. `precision` (timerPrecisionMs) in ms, `roll_window`
 /// (timerRollWindowSlot) in slots, `log_file_size` (mappedFileSizeTimerLog) in bytes, `now` is the clock, ms.
+/// With `stop_enqueue` (timerStopEnqueue) what is not in the wheel stays where it is.
 #[pyclass(frozen, module = "pyrmq._native")]
 pub struct Timers {
     inner: Arc<timer::Timers>,
@@ -27,7 +28,8 @@ impl Timers {
 #[pymethods]
 impl Timers {
     #[new]
-    #[pyo3(signature = (store, *, now, precision=1000, roll_window=172_800, log_file_size=100 << 20))]
+    #[pyo3(signature = (store, *, now, precision=1000, roll_window=172_800, log_file_size=100 << 20,
+                        stop_enqueue=false))]
     fn new(
         py: Python<'_>,
         store: PyRef<'_, Store>,
@@ -35,12 +37,14 @@ impl Timers {
         precision: i64,
         roll_window: i64,
         log_file_size: u64,
+        stop_enqueue: bool,
     ) -> PyResult<Self> {
         let store = store.inner().clone();
         let settings = Settings {
             precision,
             roll_window,
             log_file_size,
+            stop_enqueue,
         };
         let (inner, restored) = py
             .detach(|| timer::Timers::open(store, settings, now))
@@ -52,10 +56,10 @@ impl Timers {
     }
 
     /// What opening found: (bytes of the log that were read, messages delivered after the check point was
-    /// kept, why the wheel was made again or "").
-    fn restored(&self) -> (u64, u64, &str) {
+    /// kept, whether an Apache broker kept it).
+    fn restored(&self) -> (u64, u64, bool) {
         let restored = &self.restored;
-        (restored.read, restored.delivered, &restored.why)
+        (restored.read, restored.delivered, restored.is_foreign)
     }
 
     /// Puts at most `most` messages into the wheel; `now` is the clock, ms. Returns how many entries of the
@@ -169,10 +173,10 @@ impl Timers {
     }
 
     /// Figures for operators.
-    fn figures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let f = self.inner.figures();
+    fn figures<'py>(&self, py: Python<'py>, now: i64) -> PyResult<Bound<'py, PyDict>> {
+        let f = self.inner.figures(now);
         let dict = PyDict::new(py);
-        dict.set_item("readMs", f.read_ms)?;
+        dict.set_item("late", f.late)?;
         dict.set_item("queueOffset", f.queue_offset)?;
         dict.set_item("queueEnd", f.queue_end)?;
         dict.set_item("waiting", f.waiting)?;

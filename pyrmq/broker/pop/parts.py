@@ -8,7 +8,7 @@ from pathlib import Path
 
 import trio
 
-from pyrmq.broker.config.broker_config import LiveConfig
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.pop.in_flight import InFlight
 from pyrmq.broker.pop.orderly import OrderlyPops
 from pyrmq.broker.pop.popping import Popping
@@ -87,16 +87,9 @@ class PopParts:
             self.in_flight.forget_all(is_gone)
 
 
-def open_pop(
-    folder: Path,
-    live: LiveConfig,
-    store: Store,
-    tables: Tables,
-    stats: BrokerStats,
-    server: RemotingServer,
-    timers: Timers,
-) -> PopParts:
-    """ConfigError if consumerOrderInfo.json cannot be read. Blocking."""
+def pop_engine(live: LiveConfig, store: Store) -> Pops:
+    """What pops, acknowledges and changes invisible times. Sessions answer acks by themselves as
+    long as nobody counts what is in flight."""
     config = live.now
     engine = Pops(
         store.native,
@@ -106,6 +99,26 @@ def open_pop(
         precision=config.timer_precision_ms,
         max_invisible_time=1000 * config.timer_max_delay_sec,
     )
+
+    def changed(_: BrokerConfig, now: BrokerConfig) -> None:
+        engine.answer_acks(not now.enable_pop_message_threshold)
+
+    changed(config, config)
+    live.watch(changed)
+    return engine
+
+
+def open_pop(
+    folder: Path,
+    live: LiveConfig,
+    store: Store,
+    engine: Pops,
+    tables: Tables,
+    stats: BrokerStats,
+    server: RemotingServer,
+    timers: Timers,
+) -> PopParts:
+    """ConfigError if consumerOrderInfo.json cannot be read. Blocking."""
     topics = tables.topics.table
     order = ConsumerOrder(folder / "consumerOrderInfo.json")
     in_flight = InFlight(live)

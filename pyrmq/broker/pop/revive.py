@@ -180,9 +180,7 @@ class ReviveService:
             timers = self._timers(now)
             given = [(topic, group, target) for (topic, group), target in targets.items()]
             try:
-                done = await trio.to_thread.run_sync(
-                    self.engine.revive, now, timers, BATCH, given
-                )
+                done = await trio.to_thread.run_sync(self.engine.revive, now, timers, BATCH, given)
                 self._took(done)
                 for pair in done.unknown:
                     targets[pair] = self._targets.of(pair)

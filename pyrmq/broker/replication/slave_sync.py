@@ -29,6 +29,7 @@ from pyrmq.broker.tables.topic_creation import Topics
 from pyrmq.broker.tables.topic_removal import TopicDeletion
 from pyrmq.errors import (
     NoPermissionError,
+    ProtocolError,
     PyrmqError,
     ResponseError,
     ServiceNotAvailableError,
@@ -43,6 +44,10 @@ from pyrmq.net.client.channel import Channel, Channels
 
 log = logging.getLogger(__name__)
 
+CHECK_POINT_SIZE, MAX_CHECK_POINT = 32, 4096
+"""Bytes of a check point of timers. [TimerCheckpoint]"""
+MAX_TRIES = 20
+"""Passes in which a check point of timers is waited for."""
 PERIOD = 3.0
 """Seconds between two passes, and after one that failed."""
 LONG_PERIOD = 10.0
@@ -81,7 +86,12 @@ class SlaveSync:
         master: Callable[[], Awaitable[Master]],
         follows: Callable[[], bool],
         open_channels: Callable[[], Channels] = Channels,
+        follow_timers: Callable[[bytes, int], bool] = lambda check_point, log_end: True,
     ) -> None:
+        self._follow_timers = follow_timers
+        self._timers_tried = 0
+        self._timers: tuple[bytes, int] | None = None
+        """The check point of the master's timers that is to be followed next."""
         self._open_channels = open_channels
         self._folder = folder
         self._topics = topics
@@ -160,6 +170,7 @@ class SlaveSync:
         await self._keep(
             "delayOffset.json", await self._ask(channel, RequestCode.GET_ALL_DELAY_OFFSET)
         )
+        await self._sync_timers(channel)
         await self._sync_groups(
             await self._ask(channel, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
         )
@@ -220,6 +231,35 @@ class SlaveSync:
         for name in gone:
             self._groups.remove(name)
         self._versions["groups"] = known, self._groups.version.counter
+
+    async def _sync_timers(self, channel: Channel) -> None:
+        """Follows the check point of the pass before, if the log has all of it by now, and asks for
+        the next. [SlaveSynchronize.syncTimerCheckPoint]"""
+        if self._timers is not None and not await self._follow(self._timers):
+            return
+        try:
+            answer = await channel.request(RequestCode.GET_TIMER_CHECK_POINT, timeout=TIMEOUT)
+            end = as_int(answer.ext.get("logEnd"), -1)
+            if end < 0:  # an Apache broker: all that it has by now is what it speaks of
+                status = await self._ask(channel, RequestCode.GET_BROKER_HA_STATUS)
+                end = as_int(status.get("masterCommitLogMaxOffset"), -1)
+        except ResponseError:
+            return  # a broker without timers
+        if end < 0 or not CHECK_POINT_SIZE <= len(answer.body) <= MAX_CHECK_POINT:
+            raise ProtocolError("the answer to GET_TIMER_CHECK_POINT is no check point")
+        await self._follow((bytes(answer.body), end))
+
+    async def _follow(self, check_point: tuple[bytes, int]) -> bool:
+        """Keeps what cannot be followed yet for some passes."""
+        self._timers_tried += 1
+        if await trio.to_thread.run_sync(self._follow_timers, *check_point):
+            self._timers, self._timers_tried = None, 0
+            return True
+        if self._timers_tried >= MAX_TRIES:  # the master's log may have lost its end
+            self._timers, self._timers_tried = None, 0
+        else:
+            self._timers = check_point
+        return False
 
     def _leave_out(self, what: str, name: str) -> None:
         """Logs once that a row of the master is not followed."""

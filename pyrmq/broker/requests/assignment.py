@@ -109,7 +109,8 @@ class RequestModes(PersistentTable):
             raise InvalidParameterError("popShareQueueNum is a number, -1 or more")
         self._topics.require(topic)
         self._groups.require(group, connection)
-        if sum(map(len, self._modes.values())) >= MAX_MODES:
+        is_new = group not in self._modes.get(topic, {})
+        if is_new and sum(map(len, self._modes.values())) >= MAX_MODES:
             raise ServiceNotAvailableError(f"there are {MAX_MODES} request modes already")
         row = {"consumerGroup": group, "mode": mode, "popShareQueueNum": share, "topic": topic}
         groups = self._modes.setdefault(topic, {})
@@ -141,11 +142,12 @@ class Assignments:
 
     def query(self, connection: Connection, command: Command) -> Elsewhere:
         body = fastjson.loads_object(command.body)
-        texts = [_text(body, name) for name in ("topic", "consumerGroup", "clientId")]
+        topic, group = _text(body, "topic"), _text(body, "consumerGroup")
+        client_id = _text(body, "clientId")
         model = body.get("messageModel", "CLUSTERING")
         strategy = str(body.get("strategyName", ""))
         broadcasts = model in (BROADCASTING, 0)
-        return self._asks.begin(self._query(*texts, broadcasts, strategy))
+        return self._asks.begin(self._query(topic, group, client_id, broadcasts, strategy))
 
     async def _query(
         self, topic: str, group: str, client_id: str, broadcasts: bool, strategy: str

@@ -30,6 +30,7 @@ from pyrmq.broker.requests.reply import ReplyProcessor
 from pyrmq.broker.requests.reset_offsets import ResetOffsetProcessor
 from pyrmq.broker.requests.runtime import ChangeRole, ConfigProcessor, RuntimeInfo, why_it_refuses
 from pyrmq.broker.requests.send import SendBackProcessor, SendProcessor
+from pyrmq.broker.requests.timers import TimerProcessor
 from pyrmq.broker.requests.transactions import TransactionProcessor
 from pyrmq.broker.stats.broker_stats import BrokerStats, StatsProcessor
 from pyrmq.broker.stats.consume_stats import ConsumeStatsProcessor
@@ -37,6 +38,7 @@ from pyrmq.broker.tables.locks import QueueLocks
 from pyrmq.broker.tables.offsets_and_queues import DeletedUnread, NewQueues
 from pyrmq.broker.tables.tables import Tables
 from pyrmq.broker.tables.topic_removal import TopicDeletion
+from pyrmq.broker.timer import TimerService
 from pyrmq.engine import Command, PullGrants, Store
 from pyrmq.errors import ResponseError, ServiceNotAvailableError
 from pyrmq.model.codes import RequestCode, ResponseCode
@@ -140,6 +142,7 @@ def processors(
     replicating: Replicating,
     transactions: TransactionService,
     delays: DelayService,
+    timers: TimerService,
     deletion: TopicDeletion,
     questions: Questions,
     server: RemotingServer,
@@ -188,6 +191,7 @@ def processors(
         delays.engine,
         stats,
         lambda: {
+            **timers.runtime(),
             "connections": len(server.connections),
             "deletedUnread": deleted_unread.total,
             "refusesMessages": why_it_refuses(live.now, store),
@@ -201,6 +205,7 @@ def processors(
             **pop.revive.figures(),
         },
     )
+    timer = TimerProcessor(timers)
     group_admin = GroupProcessor(groups, offsets, clients)
     resets = ResetOffsetProcessor(
         live,
@@ -271,6 +276,8 @@ def processors(
         ),
         **pop_processors(live, store, tables, grants, pop),
         RequestCode.QUERY_ASSIGNMENT: assignments.query,
+        RequestCode.GET_TIMER_CHECK_POINT: timer.check_point,
+        RequestCode.GET_TIMER_METRICS: timer.metrics,
         RequestCode.SET_MESSAGE_REQUEST_MODE: request_modes.set,
         RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: request_modes.all,
         RequestCode.GET_BROKER_RUNTIME_INFO: runtime,

@@ -47,14 +47,8 @@ _STORE_TIME, _STORE_TIME_V6 = 56, 68
 
 _ABSENT_PARTS = {
     "remainTransientStoreBufferNumbs": (1 << 31) - 1,
-    "timerCongestNum": 0,
-    "timerDequeueTps": 0.0,
-    "timerEnqueueTps": 0.0,
-    "timerOffsetBehind": 0,
-    "timerReadBehind": 0,
 }
-"""What RocketMQ says of a store without a pool of buffers, and without a timer wheel, as this one
-is."""
+"""What RocketMQ says of a store without a pool of buffers, as this one is."""
 _TRANSACTION_KEYS = {
     "halves": "transactionHalfCount",
     "commits": "transactionCommitCount",

@@ -47,6 +47,15 @@ class MessageModel(Enum):
         return self.name
 
 
+def check_start(consume_from: ConsumeFrom, timestamp: int | None) -> None:
+    """Where a new group begins. Raises ClientError if that is invalid."""
+    check_kind("consume_from", consume_from, (ConsumeFrom,), "a ConsumeFrom")
+    if timestamp is not None:
+        check_whole("consume_timestamp", timestamp, 0, 2**63 - 1)
+    if (timestamp is not None) != (consume_from is ConsumeFrom.TIMESTAMP):
+        raise ClientError("consume_timestamp goes with ConsumeFrom.TIMESTAMP, and only with it")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushOptions:
     """Options of PushConsumer. `check` raises ClientError if one is invalid."""
@@ -86,17 +95,13 @@ class PushOptions:
         return options
 
     def check(self) -> None:
-        check_kind("consume_from", self.consume_from, (ConsumeFrom,), "a ConsumeFrom")
+        check_start(self.consume_from, self.consume_timestamp)
         check_kind("message_model", self.message_model, (MessageModel,), "a MessageModel")
         check_kind("orderly", self.orderly, (bool,), "True or False")
         check_function("strategy", self.strategy, "a function such as pyrmq.average")
         self._check_listener()
         self._check_numbers()
         self._check_pop()
-        if self.consume_timestamp is not None:
-            check_whole("consume_timestamp", self.consume_timestamp, 0, 2**63 - 1)
-        if (self.consume_timestamp is not None) != (self.consume_from is ConsumeFrom.TIMESTAMP):
-            raise ClientError("consume_timestamp goes with ConsumeFrom.TIMESTAMP, and only with it")
         check_kind("instance_name", self.instance_name, (str, type(None)), "str")
         if self.instance_name is not None:
             _check_instance_name(self.instance_name)
@@ -246,11 +251,7 @@ class LitePullOptions:
     rebalance_interval: float
 
     def check(self) -> None:
-        check_kind("consume_from", self.consume_from, (ConsumeFrom,), "a ConsumeFrom")
-        if self.consume_timestamp is not None:
-            check_whole("consume_timestamp", self.consume_timestamp, 0, 2**63 - 1)
-        if (self.consume_timestamp is not None) != (self.consume_from is ConsumeFrom.TIMESTAMP):
-            raise ClientError("consume_timestamp goes with ConsumeFrom.TIMESTAMP, and only with it")
+        check_start(self.consume_from, self.consume_timestamp)
         check_function("strategy", self.strategy, "a function such as pyrmq.average")
         check_kind("auto_commit", self.auto_commit, (bool,), "True or False")
         check_seconds("auto_commit_interval", self.auto_commit_interval, 1)
@@ -292,7 +293,9 @@ PlainListener = Callable[[ReceivedMessage], Result] | Callable[[list[ReceivedMes
 Listener = AsyncListener | PlainListener
 
 
-class _Both(TypedDict, total=False):
+class _All(TypedDict, total=False):
+    """Options of all consumers."""
+
     namesrv: str | None
     credentials: Credentials | None
     tls: Tls | None
@@ -300,18 +303,27 @@ class _Both(TypedDict, total=False):
     namespace_v2: str
     consume_from: ConsumeFrom
     consume_timestamp: int | None
+    trace: bool
+    trace_topic: str
+    hooks: Sequence[ConsumeMessageHook]
+
+
+class SimpleConsumerOptions(_All, total=False):
+    """Options of `SimpleConsumer`."""
+
+    fifo: bool
+
+
+class _Pulling(_All, total=False):
     strategy: Strategy
     pull_batch_size: int
     max_cached_messages: int
     max_cached_bytes: int
     max_span: int
     rebalance_interval: float
-    trace: bool
-    trace_topic: str
-    hooks: Sequence[ConsumeMessageHook]
 
 
-class PushConsumerOptions(_Both, total=False):
+class PushConsumerOptions(_Pulling, total=False):
     """Options of `PushConsumer` except its listener."""
 
     concurrency: int
@@ -333,7 +345,7 @@ class PushConsumerOptions(_Both, total=False):
     max_popped_messages: int
 
 
-class LitePullConsumerOptions(_Both, total=False):
+class LitePullConsumerOptions(_Pulling, total=False):
     """Options of `LitePullConsumer`."""
 
     auto_commit: bool

@@ -30,6 +30,21 @@ MAX_TABLE = 65_536
 """Values that a table of offsets may hold."""
 
 
+def answer_running_info(
+    client: ClientInstance, group: str, info: Callable[[bool], dict[str, Any]]
+) -> None:
+    """Has GET_CONSUMER_RUNNING_INFO of a group answered with `info(stacks)`."""
+
+    async def answer(command: Command) -> Response:
+        await trio.lowlevel.checkpoint()
+        asked = command.ext.get("consumerGroup", "")
+        if asked != group:
+            return _refused(f"The Consumer Group <{asked[:255]}> not exist in this consumer")
+        return Response(body=fastjson.dumps(info(command.ext.get("jstackEnable") == "true")))
+
+    client.incoming.on_request[RequestCode.GET_CONSUMER_RUNNING_INFO] = answer
+
+
 class ConsumerRequests:
     """`group` is that of the broker; `info(stacks)` is how the consumer runs; `call` None: it has
     no listener."""
@@ -48,13 +63,12 @@ class ConsumerRequests:
         self._group = group
         self._names = names
         self._held = held
-        self._info = info
         self._call = call
         self._orderly = orderly
+        answer_running_info(client, group, info)
         client.incoming.on_request |= {
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset,
             RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._status,
-            RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
             RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
         }
 
@@ -82,13 +96,6 @@ class ConsumerRequests:
             if ours and topic in ("", p.queue.topic)
         }
         return Response(body=fastjson.dumps({"messageQueueTable": encode_table(offsets)}))
-
-    async def _running_info(self, command: Command) -> Response:
-        await trio.lowlevel.checkpoint()
-        group = command.ext.get("consumerGroup", "")
-        if group != self._group:
-            return _refused(f"The Consumer Group <{group[:255]}> not exist in this consumer")
-        return Response(body=fastjson.dumps(self._info(command.ext.get("jstackEnable") == "true")))
 
     async def _consume_directly(self, command: Command) -> Response:
         """The listener consumes a message of an operator's choice; no offset moves."""

@@ -98,6 +98,8 @@ SAMPLES: dict[int, Sample] = {
     Code.GET_BROKER_EPOCH_CACHE: ({}, b"", GET_C),
     Code.GET_ALL_CONSUMER_OFFSET: ({}, b"", GET_C),
     Code.GET_ALL_DELAY_OFFSET: ({}, b"", GET_C),
+    Code.GET_TIMER_CHECK_POINT: ({}, b"", GET_C),
+    Code.GET_TIMER_METRICS: ({}, b"", GET_C),
     Code.DELETE_EXPIRED_COMMITLOG: ({}, b"", UPDATE_C),
     Code.CLEAN_EXPIRED_CONSUMEQUEUE: ({}, b"", UPDATE_C),
     Code.GET_TOPIC_STATS_INFO: ({"topic": "T"}, b"", GET_T),

@@ -228,6 +228,17 @@ async def test_what_is_granted_to_the_engine(alice: Stage) -> None:
     end = command(Code.END_TRANSACTION, {"topic": "T"}, by=ALICE)
     assert alice.ask(end) == DONE
     assert alice.granted.rights == both
+    alice.granted.rights.clear()
+    alice.allow(
+        "alice",
+        {"resource": "Group:G", "actions": ["Sub"]},
+        {"resource": "Topic:T", "actions": ["Sub"]},
+    )
+    for code in (Code.ACK_MESSAGE, Code.CHANGE_MESSAGE_INVISIBLETIME):
+        for group, rights in (("G", {("alice", Kind.ACK, "T\nG")}), ("Other", set())):
+            alice.ask(command(code, {"topic": "T", "consumerGroup": group}, by=ALICE))
+            assert alice.granted.rights == rights
+            alice.granted.rights.clear()
     alice.allow("alice", {"resource": "Group:G", "actions": ["Sub"]})
     assert not alice.granted.rights
     assert alice.ask(send("%RETRY%G")) == DONE

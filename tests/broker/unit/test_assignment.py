@@ -40,7 +40,7 @@ def test_members_share_the_queues_of_those_behind_them(strategy: str) -> None:
     shared = shares(strategy, Mode(POP, 1), 4)
     for n, mine in enumerate(shared):
         assert mine == alone[n] + alone[(n + 1) % 4]
-    assert Counter(q for mine in shared for q in mine) == Counter({q: 2 for q in QUEUES})
+    assert Counter(q for mine in shared for q in mine) == Counter(dict.fromkeys(QUEUES, 2))
 
 
 def test_with_more_members_than_queues_each_has_one() -> None:

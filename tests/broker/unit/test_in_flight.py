@@ -11,9 +11,7 @@ KEY = ("T", "G", 0)
 
 
 def counting(config: BrokerConfig) -> InFlight:
-    limited = replace(
-        config, enable_pop_message_threshold=True, pop_inflight_message_threshold=10
-    )
+    limited = replace(config, enable_pop_message_threshold=True, pop_inflight_message_threshold=10)
     return InFlight(LiveConfig(limited))
 
 

@@ -12,7 +12,7 @@ import pytest
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.delay import DelayOffsets
 from pyrmq.broker.housekeeping import Housekeeping
-from pyrmq.broker.requests.group_admin import RequestModes
+from pyrmq.broker.requests.assignment import RequestModes
 from pyrmq.broker.tables import config_file
 from pyrmq.broker.tables.config_file import PersistentTable, Rows
 from pyrmq.broker.tables.groups import Group, GroupTable
@@ -54,7 +54,10 @@ def delays(path: Path, config: BrokerConfig, store: Store) -> PersistentTable:
 
 
 def modes(path: Path, config: BrokerConfig, store: Store) -> PersistentTable:
-    table = RequestModes(path)
+    live = LiveConfig(config)
+    topics = open_topics(path.with_name("topics.json"), live, store).table
+    groups = GroupTable(path.with_name("subscriptionGroup.json"), live)
+    table = RequestModes(path, live, topics, groups)
     table.changed()
     return table
 

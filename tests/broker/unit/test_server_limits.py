@@ -11,13 +11,16 @@ import pytest
 import trio
 import trio.testing
 
-from pyrmq.broker.requests import admin_queries, ask_clients, group_admin, reply
+from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
+from pyrmq.broker.requests import admin_queries, ask_clients, assignment, reply
 from pyrmq.broker.requests.admin_queries import MAX_QUEUES, ConsumeQueryProcessor
 from pyrmq.broker.requests.ask_clients import ClientQuestions
-from pyrmq.broker.requests.group_admin import RequestModes
+from pyrmq.broker.requests.assignment import RequestModes
 from pyrmq.broker.requests.reply import ReplyProcessor
 from pyrmq.broker.tables.clients import MAX_KEPT, Client, ConsumerGroup, Notices, tell
-from pyrmq.engine import Command, Listener, Session
+from pyrmq.broker.tables.groups import GroupTable
+from pyrmq.broker.tables.topic_creation import open_topics
+from pyrmq.engine import Command, Listener, Session, Store
 from pyrmq.errors import (
     InvalidParameterError,
     ProtocolError,
@@ -26,6 +29,7 @@ from pyrmq.errors import (
     SystemBusyError,
 )
 from pyrmq.model.codes import RequestCode as Code
+from pyrmq.model.topic import TopicConfig
 from pyrmq.namesrv import brokers
 from pyrmq.namesrv.brokers import BrokerProcessor, MinimumNotifier
 from pyrmq.namesrv.routes import NewMinimum, Routes
@@ -184,13 +188,21 @@ def test_replies_that_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
         processor._check(asked)
 
 
-async def test_request_modes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_admin, "MAX_MODES", 1)
-    modes = RequestModes(tmp_path / "messageRequestMode.json")
-    body = b'{"topic":"T","consumerGroup":"%b"}'
-    assert (await modes._set(body % b"G")).code == 0
+async def test_request_modes(
+    tmp_path: Path, config: BrokerConfig, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assignment, "MAX_MODES", 1)
+    live = LiveConfig(config)
+    topics = open_topics(tmp_path / "topics.json", live, store).table
+    topics.put(TopicConfig("T", 1, 1))
+    groups = GroupTable(tmp_path / "subscriptionGroup.json", live)
+    modes = RequestModes(tmp_path / "messageRequestMode.json", live, topics, groups)
+    body = b'{"topic":"T","consumerGroup":"%b","mode":"POP"}'
+    connection: Any = FakeConnection()
+    for _ in range(2):
+        assert (await modes._set(body % b"G", connection)).code == 0
     with pytest.raises(ServiceNotAvailableError, match="1 request modes already"):
-        await modes._set(body % b"H")
+        await modes._set(body % b"H", connection)
 
 
 def test_a_table_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:

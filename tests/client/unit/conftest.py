@@ -9,6 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.support.scripted.groups import GroupBroker, group_broker
+from tests.support.scripted.pops import PopBroker, pop_broker
 from tests.support.scripted.streams import StreamBroker, StreamCluster
 
 
@@ -54,3 +55,18 @@ def clock() -> MockClock:
     """Time passes when everybody waits: what hangs fails at once, and a slow machine is no fault.
     (`mock_clock`, on which none passes, is for tests with threads: those wait unseen.)"""
     return MockClock(autojump_threshold=0)
+
+
+@pytest.fixture
+async def pops(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StreamCluster]:
+    """The same of brokers that know POP as well."""
+    async with StreamCluster("broker-a", "broker-b", kind=PopBroker) as running:
+        monkeypatch.setattr(trio, "open_tcp_stream", running.connect)
+        yield running
+
+
+@pytest.fixture
+def popped(pops: StreamCluster) -> PopBroker:
+    """The only broker there is."""
+    del pops.brokers["broker-b"]
+    return pop_broker(pops["broker-a"])

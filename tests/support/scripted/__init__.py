@@ -6,6 +6,7 @@ broker     a broker with transactions, as `pyrmq admin txn` sees it
 cluster    name server and brokers behind one port, as Spark sees them
 streams    name server and brokers on streams in memory, for clients on trio
 groups     the same with consumer groups: queues, members, offsets and locks
+pops       the same with POP: invisible times, acknowledgements, retry topics
 slaves     one of those with a slave
 sockets    a script on a loopback port, for blocking clients
 """

@@ -55,12 +55,6 @@ impl Broker {
         self
     }
 
-    /// Takes timer messages as `sends` says.
-    pub fn with_timer_sends(mut self, sends: TimerSends) -> Self {
-        self.timer_sends = Some(sends);
-        self
-    }
-
     /// Stores what consumers say of popped messages as `pops` does.
     pub fn with_pops(mut self, pops: Arc<Pops>) -> Self {
         self.pops = Some(pops);
@@ -69,6 +63,12 @@ impl Broker {
 
     pub fn pops(&self) -> Option<&Pops> {
         self.pops.as_deref()
+    }
+
+    /// Takes timer messages as `sends` says.
+    pub fn with_timer_sends(mut self, sends: TimerSends) -> Self {
+        self.timer_sends = Some(sends);
+        self
     }
 
     pub fn pulls(&self) -> &Arc<PullGrants> {

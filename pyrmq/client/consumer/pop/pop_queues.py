@@ -14,6 +14,7 @@ from pyrmq.client.consumer.pop.acks import Acks
 from pyrmq.client.consumer.pop.pop_options import PopOptions
 from pyrmq.client.consumer.pop.popped import Popped, PopQueue
 from pyrmq.client.consumer.pop.read_popped import read_popped
+from pyrmq.client.consumer.pop.starts import PopStarts
 from pyrmq.client.consumer.reports import Reports
 from pyrmq.client.consumer.running_info import Statistics
 from pyrmq.client.instance import ClientInstance
@@ -24,7 +25,7 @@ from pyrmq.model.message import MessageQueue, ReceivedMessage
 from pyrmq.model.pop import POP_CK, ExtraInfo
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.backoff import Backoff
-from pyrmq.net.client.pop_requests import ANY_QUEUE, PopAnswer, PopStatus, pop_fields
+from pyrmq.net.client.pop_requests import PopAnswer, PopStatus, pop_fields
 from pyrmq.net.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -77,8 +78,7 @@ class PopQueues:
         self._tasks = tasks
         self._reports = reports
         self._statistics = statistics
-        self._store = store
-        self._rule = rule
+        self._starts = PopStarts(client, store, rule)
         self._options = options
         self._events = events
         self._points: dict[Point, Popped] = {}
@@ -150,37 +150,17 @@ class PopQueues:
         log.info("%s is not popped any more", escape(popping.queue))
 
     async def _begin(self, popping: PopQueue) -> None:
-        """Writes where the group begins in queues that it has no offset in: a broker would find
-        that out when it first looks into each of them, which may be much later."""
-        if popping.begun.is_set():
-            return
+        """Returns when it is known where the queues begin."""
         backoff = Backoff(START_PAUSE, LONGEST_START_PAUSE)
-        left: list[MessageQueue] | None = None
-        while left is None or left:
+        while not popping.begun.is_set():
             try:
-                left = await self._queues_of(popping.queue) if left is None else left
-                while left:
-                    await self._begin_in(left[-1])
-                    left.pop()
+                await self._starts.begin(popping.queue)
             except PyrmqError as e:
                 if backoff.upcoming >= REPORT_AFTER:
                     self._reports.waiting(popping.queue, str(e))
                 await trio.sleep(backoff.next())
-        popping.begun.set()
-
-    async def _queues_of(self, queue: MessageQueue) -> list[MessageQueue]:
-        if queue.queue_id != ANY_QUEUE:
-            return [queue]
-        route = await self._client.routes.route(queue.topic)
-        queues = route.subscribe_queues(queue.topic)
-        return sorted(q for q in queues if q.broker_name == queue.broker_name)
-
-    async def _begin_in(self, queue: MessageQueue) -> None:
-        """Raises PyrmqError."""
-        if await self._store.read(queue) is None:
-            start = await self._rule.start(queue, None)
-            log.info("%s is popped from offset %d", escape(queue), start)
-            await self._store.write(queue, start)
+            else:
+                popping.begun.set()
 
     async def _pop_once_there_is_room(self, popping: PopQueue) -> None:
         self._forget_expired()

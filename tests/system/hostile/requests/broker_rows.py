@@ -605,6 +605,8 @@ ROWS: dict[int, Row] = {
     Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Row(),
     Code.GET_ALL_CONSUMER_OFFSET: Row(),
     Code.GET_ALL_DELAY_OFFSET: Row(),
+    Code.GET_TIMER_CHECK_POINT: Row(),
+    Code.GET_TIMER_METRICS: Row(),
     Code.QUERY_TOPIC_CONSUME_BY_WHO: Row(ext={"topic": TOPIC}, unknown={"topic": 0}),
     Code.QUERY_TOPICS_BY_CONSUMER: Row(ext={"group": GROUP}, unknown={"group": 0}),
     Code.QUERY_SUBSCRIPTION_BY_CONSUMER: Row(

@@ -73,10 +73,10 @@ class Case:
 
 def all_cases(rows: Mapping[int, Row]) -> list[Case]:
     """Every way in which a table says that requests can be bad; every other one with a binary
-    header, in which an empty field is none."""
+    header, in which an empty field is none, and a code has 16 bits."""
     found = [case for code, row in rows.items() for case in cases(code, row)]
     for case in found[::2]:
-        if "" not in case.request.ext.values():
+        if "" not in case.request.ext.values() and case.request.code < 1 << 15:
             case.request.serialize = BINARY
     return found
 

@@ -13,18 +13,21 @@ mod records;
 mod revive;
 mod revive_append;
 mod revive_before;
+mod revive_offsets;
 mod revive_window;
 mod take;
 
 pub use acks::{Change, Changed};
 pub use claim::Claim;
 pub use revive::{Lag, Progress, Reviver, Round, Target, Targets};
+pub use revive_offsets::PoppedTo;
 pub use take::{Ask, CheckPointOf, Taken};
 
 use pyrmq_format::pop;
 use pyrmq_format::timer::TIMER_TOPIC;
 use pyrmq_store::{Result, Store, StoreError, Topic};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// RocketMQ's `timerMaxDelaySec`, ms: no check point can be due later.
 pub const MAX_INVISIBLE_TIME: i64 = 3 * 86_400_000;
@@ -48,6 +51,7 @@ pub struct Pops {
     timer_topic: Arc<Topic>,
     revive_topic: Vec<u8>,
     settings: Settings,
+    is_direct: AtomicBool,
 }
 
 impl Pops {
@@ -69,7 +73,18 @@ impl Pops {
             revive_topic,
             settings,
             store,
+            is_direct: AtomicBool::new(true),
         })
+    }
+
+    /// Whether sessions answer by themselves what consumers say of popped messages; else the broker in
+    /// Python hears of all of it.
+    pub fn set_direct(&self, direct: bool) {
+        self.is_direct.store(direct, Ordering::Relaxed);
+    }
+
+    pub fn is_direct(&self) -> bool {
+        self.is_direct.load(Ordering::Relaxed)
     }
 
     pub fn store(&self) -> &Arc<Store> {

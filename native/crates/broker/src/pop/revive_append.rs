@@ -22,6 +22,7 @@ pub(super) struct Origin {
     popped: Popped<'static>,
     invisible_time: i64,
     put_again: u32,
+    suspend: bool,
 }
 
 impl Origin {
@@ -36,6 +37,7 @@ impl Origin {
             },
             invisible_time: ck.invisible_time,
             put_again: ck.put_again.unwrap_or(0),
+            suspend: ck.suspend,
         }
     }
 }
@@ -92,7 +94,8 @@ impl Reviver {
         let flags = stored.view().sys_flag & !sys_flag::TRANSACTION_MASK;
         let mut message = stored.again(&topic, 0, flags, job.place as i64);
         message.born_host = *store.store_host();
-        message.reconsume_times = stored.view().reconsume_times.saturating_add(1);
+        let more = !job.of.suspend as i32;
+        message.reconsume_times = stored.view().reconsume_times.saturating_add(more);
         let tags_code = java::tag_code(properties::find(stored.props(), b"TAGS"));
         let props = props_of(job, stored);
         match guard.append_again(&message, &stored.content(&props, b"", tags_code)) {
@@ -118,6 +121,7 @@ impl Reviver {
             popped: p,
             invisible_time,
             put_again,
+            suspend,
         } = &*job.of;
         let name = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
         let (topic, group) = (name(&p.topic), name(&p.group));
@@ -148,6 +152,7 @@ impl Reviver {
             bits: 0,
             revive_offset: 0,
             put_again: Some(put_again.saturating_add(1)),
+            suspend: *suspend,
         };
         self.pops().append_check_point(guard, &ck, revive_queue)?;
         Ok(())

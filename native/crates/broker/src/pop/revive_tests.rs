@@ -183,6 +183,7 @@ fn check_point(start: i64, at: i64, diffs: &[i32]) -> CheckPoint<'_> {
         bits: 0,
         revive_offset: 0,
         put_again: None,
+        suspend: false,
     }
 }
 
@@ -263,6 +264,13 @@ fn a_message_that_was_revived_keeps_its_first_time_and_counts_on() {
     assert_eq!(retried[2].view().reconsume_times, 4);
     assert_eq!(first(&retried[2]), Some(77));
     assert_eq!(first(&retried[3]), Some(T0));
+    // A change with `suspend` does not count.
+    ck = check_point(0, T0 + 1, &[0]);
+    ck.popped.topic = Cow::Borrowed(RETRY);
+    ck.suspend = true;
+    rig.check_point(0, &ck);
+    rig.revive(Some(i64::MAX));
+    assert_eq!(rig.retried()[4].view().reconsume_times, 3);
 }
 
 #[test]

@@ -1,6 +1,3 @@
-<<<<<<< HEAD
-
-=======
 //! A store with messages and its pops, and what stands in its timer topic.
 
 use super::*;
@@ -190,4 +187,3 @@ pub fn records(taken: &Taken) -> Vec<(String, i64, String)> {
     }
     found
 }
->>>>>>> w-popreq

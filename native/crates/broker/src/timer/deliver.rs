@@ -67,7 +67,7 @@ impl Timers {
         done: &mut Delivered,
     ) -> Result<()> {
         let end = self.store.visible_max(&self.queue)?;
-        while work.queue_offset < end {
+        while work.queue_offset < end && !self.settings.stop_enqueue {
             if self.take_in(work, now, end, AT_ONCE)? == 0 {
                 break;
             }
@@ -121,7 +121,8 @@ impl Timers {
             dealt_with,
             |unit| match Stored::read(&self.store, unit.phys.max(0) as u64) {
                 Ok(Some(stored)) if stored.topic() == TIMER_TOPIC => {
-                    deletes.extend(Fields::read(stored.props()).deletes.map(key));
+                    let fields = Fields::read(stored.props());
+                    deletes.extend(fields.deletes.map(|wanted| named(fields.topic, wanted)));
                     Ok(())
                 }
                 Ok(_) => Ok(()),
@@ -384,11 +385,18 @@ pub(super) fn key(text: &[u8]) -> u128 {
     (high as u128) << 64 | low as u128
 }
 
-/// Whether one of the deletes means this message: by its unique key, alone or behind its topic.
+/// Stands for the message of a topic that a delete names: by its unique key, alone or behind the topic.
+/// A delete counts for the topic that it was sent to: who may send there takes back nothing of others.
+fn named(topic: &[u8], wanted: &[u8]) -> u128 {
+    let behind = wanted
+        .strip_prefix(topic)
+        .and_then(|rest| rest.strip_prefix(b"+"));
+    key(&[topic, b"+", behind.unwrap_or(wanted)].concat())
+}
+
+/// Whether one of the deletes means this message.
 fn is_deleted(deletes: &FxHashSet<u128>, real: &Fields<'_>) -> bool {
-    if deletes.is_empty() || real.unique_key.is_empty() {
-        return false;
-    }
-    let long = [real.topic, b"+", real.unique_key].concat();
-    deletes.contains(&key(real.unique_key)) || deletes.contains(&key(&long))
+    !deletes.is_empty()
+        && !real.unique_key.is_empty()
+        && deletes.contains(&named(real.topic, real.unique_key))
 }

@@ -31,7 +31,7 @@ impl Timers {
     pub fn enqueue(&self, now: i64, most: usize) -> Result<usize> {
         let mut work = self.work.lock();
         // A slave enqueues what its master has enqueued, and when: `follow`.
-        if self.store.config().replica {
+        if self.store.config().replica || self.settings.stop_enqueue {
             return Ok(0);
         }
         let end = self.store.visible_max(&self.queue)?;

@@ -31,8 +31,8 @@ impl Topics {
 /// Figures for operators and tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Nothing waits in slots before this time, ms.
-    pub read_ms: i64,
+    /// How long what is to be delivered next is late, ms.
+    pub late: i64,
     /// Queue offset of the first message that is not in the wheel, and where the queue ends.
     pub queue_offset: i64,
     pub queue_end: i64,
@@ -48,13 +48,16 @@ pub struct Figures {
 }
 
 impl Timers {
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self, now: i64) -> Figures {
         let seen = &self.seen;
+        let wheel = self.wheel.lock();
+        let next = wheel.next(seen.read.load(Ordering::Relaxed));
+        let due = next.map_or(now, |time| (time + 1) * self.settings.precision);
         Figures {
-            read_ms: seen.read.load(Ordering::Relaxed) * self.settings.precision,
+            late: (now - due).max(0),
             queue_offset: seen.queue_offset.load(Ordering::Relaxed),
             queue_end: self.queue.max_offset(),
-            waiting: self.wheel.lock().waiting(),
+            waiting: wheel.waiting(),
             enqueued: seen.enqueued.load(Ordering::Relaxed),
             dequeued: seen.dequeued.load(Ordering::Relaxed),
             lost: seen.lost.load(Ordering::Relaxed),

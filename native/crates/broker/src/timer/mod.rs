@@ -20,6 +20,8 @@ mod fields;
 mod figures;
 mod keep;
 mod log;
+#[cfg(test)]
+mod model_tests;
 mod rebuild;
 mod recover;
 mod restore;
@@ -54,6 +56,8 @@ pub struct Settings {
     pub roll_window: i64,
     /// mappedFileSizeTimerLog, bytes.
     pub log_file_size: u64,
+    /// timerStopEnqueue: what is not in the wheel stays where it is.
+    pub stop_enqueue: bool,
 }
 
 impl Default for Settings {
@@ -62,6 +66,7 @@ impl Default for Settings {
             precision: 1000,
             roll_window: 2 * 86_400,
             log_file_size: 100 << 20,
+            stop_enqueue: false,
         }
     }
 }

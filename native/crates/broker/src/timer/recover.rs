@@ -31,6 +31,8 @@ pub struct Restored {
     pub delivered: u64,
     /// Why wheel or timer log were made again; "" if they were not.
     pub why: String,
+    /// An Apache broker wrote the check point: before the first delivery there has to be another one.
+    pub is_foreign: bool,
 }
 
 /// Wheel and timer log as they go on.
@@ -97,6 +99,7 @@ impl Timers {
                 restored.why
             );
         }
+        restored.is_foreign = check.is_some_and(|check| check.ours.is_none());
         let from = match &check {
             _ if !has_history => None,
             Some(check) => check.ours.map(|ours| ours.log_end),

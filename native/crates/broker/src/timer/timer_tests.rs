@@ -8,9 +8,9 @@ use pyrmq_format::timer;
 use pyrmq_store::testing::copy_store;
 use pyrmq_store::{Appended, Content, Message, StoreConfig};
 
-const TOPIC: &[u8] = b"Orders";
+pub(super) const TOPIC: &[u8] = b"Orders";
 /// A whole second.
-const T: i64 = 1_800_000_000_000;
+pub(super) const T: i64 = 1_800_000_000_000;
 const HOUR: i64 = 3_600_000;
 
 pub(super) struct Rig {
@@ -30,7 +30,7 @@ pub(super) struct Logged {
 }
 
 impl Logged {
-    fn property(&self, name: &[u8]) -> Option<String> {
+    pub fn property(&self, name: &[u8]) -> Option<String> {
         let found = properties::find(&self.props, name);
         found.map(|value| String::from_utf8_lossy(value).into_owned())
     }
@@ -46,6 +46,10 @@ pub(super) fn settings() -> Settings {
 impl Rig {
     pub fn new() -> Rig {
         Rig::with(settings(), |_| ())
+    }
+
+    pub fn of(settings: Settings) -> Rig {
+        Rig::with(settings, |_| ())
     }
 
     fn with(settings: Settings, change: impl Fn(&mut StoreConfig)) -> Rig {
@@ -270,6 +274,19 @@ fn a_delete_takes_back_what_is_in_its_slot() {
     rig.recall(T + 9000, "a");
     rig.enqueue(T);
     assert_eq!(rig.timers.slot_count(T + 5000), 0);
+    assert_eq!(rig.deliver(T + 20_000), 1);
+    assert_eq!(rig.got(), ["a"]);
+}
+
+/// Who may send to another topic only takes back nothing, though the key is known.
+#[test]
+fn a_delete_counts_for_the_topic_that_it_was_sent_to() {
+    let rig = Rig::new();
+    rig.park(T + 5000, "a");
+    for wanted in ["a", "Orders+a", "Other+a"] {
+        rig.put(T + 5000, b"Other", 0, "0", &[(timer::DEL_UNIQKEY, wanted)]);
+    }
+    rig.enqueue(T);
     assert_eq!(rig.deliver(T + 20_000), 1);
     assert_eq!(rig.got(), ["a"]);
 }
@@ -602,7 +619,7 @@ fn figures() {
     }
     rig.enqueue(T);
     assert_eq!(rig.timers.histogram(T, &[5, 60, 300]), [2, 2, 1, 1]);
-    let figures = rig.timers.figures();
+    let figures = rig.timers.figures(T + HOUR);
     assert_eq!(
         (figures.waiting, figures.queue_offset, figures.queue_end),
         (6, 6, 6)
@@ -611,7 +628,7 @@ fn figures() {
     assert_eq!(topics, [(TOPIC.into(), 6, T)]);
     rig.deliver(T + HOUR);
     assert_eq!(rig.timers.topics(), [(TOPIC.into(), 0, T + HOUR)]);
-    assert_eq!(rig.timers.figures().waiting, 0);
+    assert_eq!(rig.timers.figures(T + HOUR).waiting, 0);
 }
 
 #[test]

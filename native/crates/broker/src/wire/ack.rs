@@ -7,6 +7,7 @@ use super::header::Header;
 use super::reply::To;
 use crate::pop::Claim;
 use pyrmq_format::json::{JsonResult, Raw, Scanner};
+use pyrmq_format::names;
 use pyrmq_format::parse_i64;
 use pyrmq_format::pop::{self, Handle, MAX_MESSAGES, Retry};
 use std::borrow::Cow;
@@ -23,6 +24,7 @@ const RECENT: usize = 8;
 const MAX_ENTRIES: usize = 256;
 const MAX_BITS: usize = 4096;
 const MAX_NAME: usize = 1024;
+const MAX_GROUP: usize = 255;
 
 /// What one request says of one message.
 pub struct Said<'a> {
@@ -59,20 +61,29 @@ impl<'a> Said<'a> {
                 _ => {}
             }
         }
-        Some(Said {
+        let said = Said {
             topic: topic?,
-            group: group.filter(|group| !group.is_empty())?,
+            group: group?,
             queue_id: queue_id?,
             offset: offset?,
             handle: handle?,
             invisible_time,
             suspend,
-        })
+        };
+        // The handle is of this message, if it says of which it is.
+        let handle = &said.handle;
+        let is_its = (handle.queue_id, handle.offset) == (said.queue_id, Some(said.offset));
+        (is_its && is_group(said.group)).then_some(said)
     }
 
     pub fn claim(&self) -> Claim<'a> {
         Claim::of(&self.handle, self.topic, self.group, self.queue_id)
     }
+}
+
+/// Whether it may be the name of a group.
+fn is_group(name: &[u8]) -> bool {
+    (1..=MAX_GROUP).contains(&name.len()) && names::is_topic_text(name)
 }
 
 /// A check point, and which of its messages are acknowledged.
@@ -320,7 +331,7 @@ fn entry<'a>(s: &mut Scanner<'a>, body: &'a [u8]) -> JsonResult<Entry<'a>> {
         }
         Ok(())
     })?;
-    if entry.group.is_empty() || entry.topic.is_empty() {
+    if !is_group(entry.group) || entry.topic.is_empty() {
         return Err("no group or no topic".into());
     }
     Ok(entry)

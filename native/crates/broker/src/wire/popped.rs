@@ -170,7 +170,7 @@ impl Session {
 
     /// The pops of this broker, unless somebody has to decide about each of its requests.
     fn pops<'b>(&self, feed: &Feed<'_, 'b>) -> Option<&'b Pops> {
-        feed.context?.broker.pops()
+        feed.context?.broker.pops().filter(|pops| pops.is_direct())
     }
 
     /// Whether a claim can be true, and its sender may make it.

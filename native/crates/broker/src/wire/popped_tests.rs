@@ -44,8 +44,8 @@ fn frame(code: i32, flag: i32, ext: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     out
 }
 
-fn handle(start: i64) -> String {
-    format!("{start} {NOW} {INVISIBLE} 3 0 broker-a 1 {start}")
+fn handle(start: i64, offset: i64) -> String {
+    format!("{start} {NOW} {INVISIBLE} 3 0 broker-a 1 {offset}")
 }
 
 fn fields<'a>(offset: &'a str, handle: &'a str) -> Vec<(&'static str, &'a str)> {
@@ -59,7 +59,7 @@ fn fields<'a>(offset: &'a str, handle: &'a str) -> Vec<(&'static str, &'a str)> 
 }
 
 fn ack(offset: i64, start: i64) -> Vec<u8> {
-    let (offset, handle) = (offset.to_string(), handle(start));
+    let (offset, handle) = (offset.to_string(), handle(start, offset));
     frame(ACK_MESSAGE, 0, &fields(&offset, &handle), b"")
 }
 
@@ -117,15 +117,15 @@ fn something_else_between_acks_keeps_their_order() {
 #[test]
 fn an_answer_that_nobody_waits_for_is_not_given() {
     let mut rig = rig(None);
-    let handle = handle(0);
-    let oneway = |offset| frame(ACK_MESSAGE, 2, &fields(offset, &handle), b"");
-    assert!(rig.feed(&[oneway("2"), oneway("3")]).is_empty());
-    assert_eq!(rig.pops.logged(), [acked(0, &[2, 3])]);
+    let handle = handle(0, 2);
+    let oneway = frame(ACK_MESSAGE, 2, &fields("2", &handle), b"");
+    assert!(rig.feed(&[oneway]).is_empty());
+    assert_eq!(rig.pops.logged(), [acked(0, &[2])]);
 }
 
 #[test]
 fn what_is_not_plain_is_the_brokers_and_stores_nothing() {
-    let good = handle(0);
+    let good = handle(0, 2);
     let mut wrong = Vec::new();
     for (name, value) in [
         ("topic", "NoTopic"),
@@ -139,7 +139,11 @@ fn what_is_not_plain_is_the_brokers_and_stores_nothing() {
         ("offset", "x"),
         ("consumerGroup", ""),
         ("extraInfo", "0 1"),
-        ("extraInfo", "9 1700000000000 60000 3 0 broker-a 1 9"), // from behind it
+        ("extraInfo", "0 1700000000000 60000 3 0 broker-a 1"),
+        ("extraInfo", "0 1700000000000 60000 3 0 broker-a 1 3"),
+        ("extraInfo", "0 1700000000000 60000 3 0 broker-a 2 2"),
+        ("consumerGroup", "a b"),
+        ("extraInfo", "9 1700000000000 60000 3 0 broker-a 1 2"), // from behind it
         ("extraInfo", "0 1700000000000 60000 3 0 broker-b 1 2"),
         ("extraInfo", "0 1700000000000 60000 8 0 broker-a 1 2"),
         ("extraInfo", "0 1700000000000 60000 999 0 broker-a 1 2"),
@@ -174,7 +178,7 @@ fn what_is_not_plain_is_the_brokers_and_stores_nothing() {
 #[test]
 fn a_change_is_answered_with_its_new_handle() {
     let mut rig = rig(None);
-    let handle = handle(0);
+    let handle = handle(0, 2);
     let mut asked = fields("2", &handle);
     asked.push(("invisibleTime", "30000"));
     let answers = rig.feed(&[ack(3, 0), frame(CHANGE_INVISIBLE_TIME, 0, &asked, b"")]);
@@ -242,9 +246,10 @@ fn with_access_control_only_what_was_granted() {
     let ring = Arc::new(Keyring::default());
     ring.replace([("alice", "secret")]).unwrap();
     let mut rig = rig(Some(ring.clone()));
-    let handle = handle(0);
-    let signed = |offset: &str| {
-        let mut ext = fields(offset, &handle);
+    let signed = |offset: i64| {
+        let (offset, handle) = (offset.to_string(), handle(0, offset));
+        let (offset, handle) = (&offset[..], &handle[..]);
+        let mut ext = fields(offset, handle);
         ext.push(("AccessKey", "alice"));
         ext.sort();
         let text: String = ext.iter().map(|(_, value)| *value).collect();
@@ -257,15 +262,15 @@ fn with_access_control_only_what_was_granted() {
         assert!(rig.session.grant_access(access::ACK, "alice", resource));
     }
     rig.session.grant_access(access::SEND, "alice", "Orders\ng");
-    assert!(rig.feed(&[signed("2"), ack(3, 0)]).is_empty());
+    assert!(rig.feed(&[signed(2), ack(3, 0)]).is_empty());
     assert_eq!(rig.session.commands(), 2);
     rig.session.grant_access(access::ACK, "alice", "Orders\ng");
-    assert!(are_plain(&rig.feed(&[signed("2"), signed("3")])));
+    assert!(are_plain(&rig.feed(&[signed(2), signed(3)])));
     // Nobody has signed this one.
     assert!(rig.feed(&[ack(4, 0)]).is_empty());
     assert_eq!(rig.pops.logged(), [acked(0, &[2, 3])]);
     ring.revoke();
-    assert!(rig.feed(&[signed("5")]).is_empty());
+    assert!(rig.feed(&[signed(5)]).is_empty());
     assert_eq!(rig.pops.logged().len(), 1);
 }
 
@@ -280,4 +285,14 @@ fn without_pops_everything_is_the_brokers() {
     let mut rig = Rig { pops, session };
     assert!(rig.feed(&[ack(2, 0)]).is_empty());
     assert_eq!(rig.session.commands(), 1);
+}
+
+#[test]
+fn the_broker_may_want_to_hear_of_all() {
+    let mut rig = rig(None);
+    for (direct, commands) in [(false, 1), (true, 1), (false, 2)] {
+        rig.pops.pops.set_direct(direct);
+        assert_eq!(rig.feed(&[ack(2, 0)]).len(), direct as usize);
+        assert_eq!(rig.session.commands(), commands);
+    }
 }
