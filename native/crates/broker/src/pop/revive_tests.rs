@@ -274,6 +274,17 @@ fn a_message_that_was_revived_keeps_its_first_time_and_counts_on() {
 }
 
 #[test]
+fn a_message_that_was_suspended_is_not_counted_as_consumed() {
+    let rig = Rig::new();
+    rig.messages(1);
+    let mut ck = check_point(0, T0, &[0]);
+    ck.suspend = true;
+    rig.check_point(0, &ck);
+    rig.revive(Some(i64::MAX));
+    assert_eq!(rig.retried()[0].view().reconsume_times, 0);
+}
+
+#[test]
 fn nothing_is_revived_of_what_is_gone() {
     let rig = Rig::new();
     rig.messages(1);
