@@ -20,6 +20,7 @@ from pyrmq.errors import ProtocolError
 from pyrmq.model.codes import RequestCode as Code
 from pyrmq.model.codes import request_text
 from pyrmq.model.names import HALF_TOPIC, RETRY_PREFIX, TRACE_TOPIC
+from pyrmq.model.pop import normal_topic
 from pyrmq.model.request_kinds import ADMIN_REQUESTS
 from pyrmq.net import fastjson
 
@@ -77,6 +78,30 @@ def _read(ext: Ext, body: bytes) -> Iterator[Need]:
     yield from _group(ext.get("consumerGroup"))
 
 
+def _popped(ext: Ext, body: bytes) -> Iterator[Need]:
+    """A pop, or an ack: a retry topic of POP is one of its group and of the topic it is for."""
+    group = ext.get("consumerGroup")
+    topic = ext.get("topic")
+    yield from _group(group)
+    yield from _topic(topic if topic is None else normal_topic(topic, group or ""), SUB)
+
+
+def _acks(ext: Ext, body: bytes) -> Iterator[Need]:
+    rows = fastjson.loads_object(body, MAX_VALUES).get("acks")
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, dict):
+            names = (row.get("c", row.get("consumerGroup")), row.get("t", row.get("topic")))
+            group, topic = (name if isinstance(name, str) else "" for name in names)
+            yield from _popped({"consumerGroup": group, "topic": topic}, b"")
+
+
+def _assigned(ext: Ext, body: bytes) -> Iterator[Need]:
+    data = fastjson.loads_object(body, MAX_VALUES)
+    group, topic = data.get("consumerGroup"), data.get("topic")
+    yield from _group(group if isinstance(group, str) else None)
+    yield from _topic(topic if isinstance(topic, str) else None, SUB)
+
+
 def _end(ext: Ext, body: bytes) -> Iterator[Need]:
     """A transaction that ends. Java clients of 5.x that were asked about a half state the topic
     where halves are kept; those of 4.x state none."""
@@ -121,6 +146,14 @@ NEEDS: Mapping[int, Callable[[Ext, bytes], Iterator[Need]]] = {
     Code.LITE_PULL_MESSAGE: _read,
     Code.QUERY_CONSUMER_OFFSET: _read,
     Code.UPDATE_CONSUMER_OFFSET: _read,
+    Code.POP_MESSAGE: _popped,
+    Code.ACK_MESSAGE: _popped,
+    Code.BATCH_ACK_MESSAGE: _acks,
+    Code.CHANGE_MESSAGE_INVISIBLETIME: _popped,
+    Code.PEEK_MESSAGE: _popped,
+    Code.NOTIFICATION: _popped,
+    Code.POLLING_INFO: _popped,
+    Code.QUERY_ASSIGNMENT: _assigned,
     Code.QUERY_MESSAGE: lambda ext, body: _topic(ext.get("topic"), SUB),
     Code.HEART_BEAT: _heartbeat,
     Code.UNREGISTER_CLIENT: _of_group("consumerGroup"),

@@ -34,7 +34,7 @@ PRIORITY = "PRIORITY"
 _FOUND, _REMOVING = 0, 2
 _WRONG = (3, 4, 6)
 """Statuses of reads from an offset that is wrong: the right one is known then."""
-MAX_READS = 64
+READS = 64
 """Reads of one queue for one pop where messages are left out by the filter."""
 
 
@@ -286,7 +286,7 @@ class Attempt:
 
     def read_on(self, place: Place, start: int, *, wait: bool) -> bool:
         """Reads a queue until something is found, or it ends. False: the disk is needed."""
-        for _ in range(MAX_READS):
+        for _ in range(READS):
             popped = self.read(place, start, wait=wait)
             if popped is None:
                 return False
@@ -364,7 +364,7 @@ class Attempt:
         self._disk_reads += 1
         if self.took(place, start, popped):
             self._next += 1
-        elif self._disk_reads >= MAX_READS:
+        elif self._disk_reads >= READS:
             self.more = True
             self._next += 1
 

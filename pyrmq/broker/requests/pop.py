@@ -16,6 +16,7 @@ from pyrmq.broker.requests import fields
 from pyrmq.broker.requests.pop_checks import PopChecks, Reader, born_and_poll_time
 from pyrmq.broker.requests.pull import DISK_READERS
 from pyrmq.broker.tables.consumer_filters import ConsumerFilters
+from pyrmq.broker.tables.order_batch import MAX_ATTEMPT_ID
 from pyrmq.engine import Command, PullGrants, SqlFilter
 from pyrmq.errors import InvalidParameterError, ResponseError
 from pyrmq.model import pop
@@ -35,7 +36,6 @@ POP_BYTES = 2048
 """Bytes of a pop that waits, about, without its tags and its expression."""
 SQL_BYTES = 32
 """Bytes that a compiled SQL92 expression takes for each of its characters, about."""
-MAX_ATTEMPT_ID = 255
 SQL_WAKES = LoopTime(0.1, 0.1)
 """For pops with an SQL92 filter that wait, when messages come."""
 
