@@ -33,8 +33,6 @@ ANY_QUEUE = -1
 """The queue id of a pop from whichever queue of the broker has messages."""
 FROM_FIRST, FROM_LAST = 0, 1
 """Where a queue without an offset begins. [ConsumeInitMode]"""
-MAX_ASSIGNED = 65_536
-"""Queues that an assignment may have."""
 Fields = dict[str, str | int | bool]
 
 
@@ -245,7 +243,7 @@ class Assignment:
 
 def read_assignment(body: bytes, topic: str) -> Assignment | None:
     """None if the broker does not know yet. ProtocolError."""
-    entries = fastjson.loads_object(body, MAX_ASSIGNED).get("messageQueueAssignments")
+    entries = fastjson.loads_object(body).get("messageQueueAssignments")
     if entries is None:
         return None
     if not isinstance(entries, list):
