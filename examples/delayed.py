@@ -14,12 +14,11 @@ import time
 
 from pyrmq.aio import ConsumeFrom, Message, Producer, PushConsumer
 
-TIME_TO_PAY = 1  # seconds: one of RocketMQ's delay levels, 1 5 10 30, 1 to 10 minutes, …
+TIME_TO_PAY = 1  # seconds; any time up to three days
 
 
 async def main(namesrv: str) -> None:
     async with Producer("cinema", namesrv=namesrv) as producer:
-        # The same as delay_time_level=1.
         check = Message("SeatChecks", b"row 7, seat 12", keys="booking-1", delay=TIME_TO_PAY)
         sent = await producer.send(check)
     print("booking-1: seats kept")

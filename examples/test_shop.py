@@ -60,6 +60,15 @@ def test_what_the_broker_refuses() -> None:
     assert not caught.value.retriable
 
 
+def test_an_order_for_tomorrow() -> None:
+    """The broker's clock is put forward: nobody waits."""
+    with pyrmq.testing.broker() as server:
+        with Producer("shop", namesrv=server.namesrv) as producer:
+            producer.send(Message("TestedOrders", b"bread", delay=86_400))
+        server.clock.advance(86_400)
+        assert next_orders(server.namesrv, 1) == [b"bread"]
+
+
 def test_asyncio_code() -> None:
     async def test() -> None:
         async with (

@@ -29,7 +29,7 @@ def producer(
     return {
         **_common(options, options.connections),
         "kind": kind,
-        "delay": (options.delay_level, _delay_ms(options, places)),
+        "delay": _delay(options, places),
         "rate": options.rate,
         "payloads": payloads,
         "targets": [target for topic in topics for target in places.write[topic]],
@@ -52,7 +52,7 @@ def consumer(
     }
 
 
-KINDS = {"batch", "oneway", "transaction", "delay"}
+KINDS = {"batch", "oneway", "transaction", "delay", "timer"}
 
 
 def _common(options: Options, connections: int) -> Role:
@@ -79,9 +79,16 @@ def _common(options: Options, connections: int) -> Role:
     }
 
 
-def _delay_ms(options: Options, places: Places) -> int:
+def _delay(options: Options, places: Places) -> tuple[int, int]:
+    """The level, and milliseconds."""
+    if options.load == "timer":
+        return 0, round(options.timer_delay * 1000)
     if options.load != "delay":
-        return 0
+        return 0, 0
+    return options.delay_level, _delay_ms(options, places)
+
+
+def _delay_ms(options: Options, places: Places) -> int:
     levels = (places.facts.get("messageDelayLevel") or DELAY_LEVELS).split()
     if options.delay_level > len(levels):
         raise OptionError(f"--delay-level {options.delay_level}: the broker has {len(levels)}")

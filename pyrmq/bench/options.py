@@ -24,6 +24,7 @@ LOADS = {
     "pop": "Send at a rate and pop: how long until it is received, and until ACK is answered.",
     "transaction": "A half, and END_TRANSACTION that commits it.",
     "delay": "Send with a delay level and receive: how late messages come.",
+    "timer": "Send timer messages and receive: how late messages come.",
     "mixed": "Producers and consumers that a file describes.",
 }
 """Loads and what they do."""
@@ -36,7 +37,7 @@ LEAST_RATE, MOST_RATE = 0.001, 1e9
 MOST_COUNT = (1 << 62) - 1
 MOST_PID = (1 << 22) - 1
 """PID_MAX_LIMIT of Linux is one more."""
-AT_A_RATE = {"latency", "delay", "pop"}
+AT_A_RATE = {"latency", "delay", "timer", "pop"}
 FIRST_RATE = 1000.0
 """Messages a second of `AT_A_RATE` where no rate is given."""
 GROUP = "pyrmq-bench"
@@ -52,6 +53,7 @@ _OWN_PROPERTIES = {
     "TAGS": "use --tags",
     "KEYS": "use --keys",
     "DELAY": "use the load delay",
+    "TIMER_DELIVER_MS": "use TIMER_DELAY_MS, or the load timer to receive them too",
     "TRAN_MSG": "use the load transaction",
     "PGROUP": "use the load transaction, with --group",
 }
@@ -166,6 +168,8 @@ class Options:
     """An SQL92 expression instead."""
     from_start: bool = False
     delay_level: int = 1
+    timer_delay: float = 5.0
+    """Seconds until a timer message is due."""
     file: Path | None = None
     """Of `mixed`."""
     serialize: str = "json"
@@ -228,6 +232,8 @@ class Options:
             raise OptionError("--invisible-time must be 100ms to 12h")
         _within("keys", self.keys, 0, 9_999_999_999)
         _within("delay-level", self.delay_level, 1, 18)
+        if not 0.001 <= self.timer_delay <= 366 * 86_400:
+            raise OptionError("--timer-delay must be 1ms to 8784h")
         if self.rate is not None and not LEAST_RATE <= self.rate <= MOST_RATE:
             raise OptionError(
                 f"--rate must be {LEAST_RATE:g} to {MOST_RATE:,.0f}, not {self.rate:g}"

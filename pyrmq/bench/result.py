@@ -194,7 +194,7 @@ class Result:
     """One run of one load."""
 
     load: str
-    """send, batch, oneway, pull, push, latency, pop, transaction, delay or mixed."""
+    """send, batch, oneway, pull, push, latency, pop, transaction, delay, timer or mixed."""
     loop: str
     """`open`: at a rate; `closed`: each connection sends as answers come."""
     settings: dict[str, Any]
@@ -226,8 +226,8 @@ class Result:
     """Whether `rate` came to 99 % of it."""
     latency: dict[str, Latency]
     """By kind, `request` first where there is one: `request` (to its answer), `end_to_end` (to the
-    consumer), `commit` (END_TRANSACTION to its answer, if it has one), `late` (delay: behind the
-    time due), `ack` (pop: ACK_MESSAGE to its answer), `refused` (a request to an answer with an
+    consumer), `commit` (END_TRANSACTION to its answer, if it has one), `late` (delay and timer:
+    behind the time due), `ack` (pop: ACK_MESSAGE to its answer), `refused` (a request to an answer with an
     error; the others have successes only)."""
     errors: list[ErrorCount]
     verify: Verify | None

@@ -24,10 +24,11 @@ LOADS = {
     "pop": "Send at a rate, pop (POP_MESSAGE) and acknowledge each message.",
     "transaction": "Send halves, and commit each with END_TRANSACTION.",
     "delay": "Send with a delay level and receive: how late messages come.",
+    "timer": "Send timer messages and receive: how late messages come.",
     "mixed": "Run the producers and consumers that a TOML file describes.",
 }
 FAILED, INTERRUPTED = 1, 130
-SENDERS = {"send", "batch", "oneway", "transaction", "delay", "latency", "pop", "mixed"}
+SENDERS = {"send", "batch", "oneway", "transaction", "delay", "timer", "latency", "pop", "mixed"}
 BOTH = SENDERS | {"pull", "push"}
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -195,6 +196,9 @@ _OPTIONS: list[Row] = [
         "--from-start", is_flag=True, loads={"push"}, help="Not from the end of each queue on."
     ),
     _option("--delay-level", type=int, default=1, loads={"delay"}, help="1 is 1 s, 3 is 10 s."),
+    _option(
+        "--timer-delay", type=TIME, default=5.0, loads={"timer"}, help="Until a message is due."
+    ),
     _option("--file", type=_FILE, required=True, loads={"mixed"}, help="What it consists of."),
     _option(
         "--serialize",

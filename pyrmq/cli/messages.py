@@ -33,6 +33,9 @@ _namesrv = click.option(
 @click.option("--tags", help="The message's tag.")
 @click.option("-p", "--property", "properties", multiple=True, metavar="NAME=VALUE")
 @click.option("--delay-level", type=click.IntRange(0, 1024), default=0, help="Deliver it later.")
+@click.option("--delay", type=click.FloatRange(0), help="Deliver it after so many seconds.")
+@click.option("--deliver-at", metavar="TIME", help="Deliver it then: ISO text, or ms since 1970.")
+@click.option("--priority", type=click.IntRange(0, (1 << 31) - 1), help="The queue of that number.")
 @click.option("-g", "--group", default="pyrmq-cli", show_default=True)
 def send(
     namesrv: str,
@@ -42,16 +45,21 @@ def send(
     tags: str | None,
     properties: tuple[str, ...],
     delay_level: int,
+    delay: float | None,
+    deliver_at: str | None,
+    priority: int | None,
     group: str,
     access: Callable[[], Access],
 ) -> None:
     """Send one message, or each line of stdin as one."""
     import trio
 
+    from pyrmq.cli.admin.view import time_of
     from pyrmq.client import Producer
     from pyrmq.escape import escape
     from pyrmq.model.message import Message
 
+    at = time_of("--deliver-at", deliver_at)
     connect = access()
     own: dict[str, str] = {}
     for pair in properties:
@@ -85,12 +93,16 @@ def send(
             keys=keys,
             properties=dict(own),
             delay_time_level=delay_level,
+            delay=delay,
+            deliver_at=None if at is None else at / 1000,
+            priority=priority,
         )
         result = await producer.send(message)
         where = result.queue
         click.echo(
             f"{result.status} msgId={escape(result.msg_id)} broker={escape(where.broker_name)} "
             f"queueId={where.queue_id} queueOffset={result.queue_offset}"
+            + (f" recallHandle={escape(result.recall_handle)}" if result.recall_handle else "")
         )
 
     trio.run(run)

@@ -93,6 +93,8 @@ def report_lines(report: dict[str, Any]) -> Iterator[str]:
             yield f"checkpoint  {name}={value}{time_of}"
     else:
         yield f"checkpoint  none: {report['checkpointFault'] or 'no such file'}"
+    if report["timers"]:
+        yield from timer_lines(report["timers"])
     for file in index:
         if file.get("entries"):
             yield (
@@ -114,6 +116,25 @@ def report_lines(report: dict[str, Any]) -> Iterator[str]:
         name = f"{escape(q['topic'])}-{q['queueId']}"
         count = q["maxOffset"] - q["minOffset"]
         yield f"  {name:<38} {q['minOffset']:>12} {q['maxOffset']:>12} {count:>12}"
+
+
+def timer_lines(timers: dict[str, Any]) -> Iterator[str]:
+    t = timers
+    if t["waiting"] is None:
+        length = "no file" if t["wheelBytes"] is None else f"{t['wheelBytes']} bytes"
+        yield f"timers      no wheel that can be read: {length}"
+    elif not t["slots"]:
+        yield "timers      none wait"
+    else:
+        yield f"timers      {t['waiting']} wait in {t['slots']} slots, {moment(t['firstMs'])} to"
+        yield f"            {moment(t['lastMs'])}"
+    yield f"timer log   {t['logMin']} to {t['logEnd']}, {t['logFiles']} files"
+    if t["readMs"] is not None:
+        end = "" if t["queueEnd"] is None else f" of {t['queueEnd']}"
+        yield f"timer check delivered up to {moment(t['readMs'])}"
+        yield f"            in the wheel {t['queueOffset']}{end}, log flushed to {t['logFlushed']}"
+    for fault in t["faults"]:
+        yield f"timer fault {fault}"
 
 
 @store.command()

@@ -158,6 +158,11 @@ def result_lines(summary: dict[str, Any]) -> Iterator[str]:
         f"{s['queueEntries']} entries in {s['queues']} queues, "
         f"{s['indexEntries']} in {s['indexFiles']} index files"
     )
+    if s["timerUnits"] or s["timersWaiting"]:
+        yield (
+            f"{s['timersWaiting']} timers wait in {s['timerSlots']} slots, "
+            f"{s['timerUnits']} units in the timer log"
+        )
     for key, text in (
         ("toDispatch", "records are not yet in their queues: the next start enters them"),
         ("keysToIndex", "keys are not yet in the index: the next start enters them"),

@@ -127,11 +127,10 @@ class Header(StrEnum):
 _NOT_SUPPORTED = {
     Header.STOP_TIME: "messages do not expire in RocketMQ",
     Header.TIMEOUT: "messages do not expire in RocketMQ; for the time of a send use its `timeout`",
-    Header.PRIORITY: "messages of a topic have one priority",
     Header.RELIABILITY: "it is the broker's flushDiskType that says how safe a message is",
     Header.SCHEDULE_EXPRESSION: "a message has one time, START_TIME",
 }
-_SENT = (Header.START_TIME, Header.TRACE_ID, Header.STREAM_KEY)
+_SENT = (Header.START_TIME, Header.PRIORITY, Header.TRACE_ID, Header.STREAM_KEY)
 _NAMES = frozenset(str(header) for header in Header)
 _HIDDEN = SYSTEM_PROPERTIES | {SHARDING_KEY, "__STARTDELIVERTIME"}
 _INSTEAD = {
@@ -149,7 +148,7 @@ class BytesMessage:
     queue: the topic, header DESTINATION.
     user_headers: the user's own; TAGS is the tag by which RocketMQ's consumers select.
     sys_headers, by `Header`: SEARCH_KEYS (keys, separated by blanks), START_TIME (earliest
-    delivery, ms since 1970; a timer message), STREAM_KEY (messages with the same key go to one
+    delivery, ms since 1970; a timer message), PRIORITY (a number from 0 on), STREAM_KEY (messages with the same key go to one
     queue of the topic, in order), TRACE_ID. Headers that the system writes when it stores and
     delivers a message are not sent, so you can send a received message again. `send` refuses all
     others.
@@ -226,6 +225,7 @@ def to_rocketmq(message: BytesMessage) -> tuple[RocketMessage, str | None]:
                 f"{name} is a property of RocketMQ's own{_INSTEAD.get(name, '')}"
             )
     start = system.get_int(Header.START_TIME)
+    priority = system.get_int(Header.PRIORITY) if Header.PRIORITY in system else None
     return RocketMessage(
         message.queue,
         message.body,
@@ -233,6 +233,7 @@ def to_rocketmq(message: BytesMessage) -> tuple[RocketMessage, str | None]:
         keys=system.get(Header.SEARCH_KEYS),
         properties=user | {str(name): system[name] for name in _SENT if name in system},
         deliver_at=start / 1000 if start > 0 else None,
+        priority=priority,
     ), system.get(Header.STREAM_KEY)
 
 

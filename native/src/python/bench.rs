@@ -18,7 +18,7 @@ use std::path::PathBuf;
 #[pyo3(from_item_all)]
 struct RoleDict {
     kind: String,
-    /// Of a batch: messages; of delay: its level and ms.
+    /// Of a batch: messages; of delay: its level and ms, of timer 0 and ms.
     batch: u32,
     delay: (u32, u64),
     /// Of a transaction: END_TRANSACTION has no answer.
@@ -122,6 +122,7 @@ impl RoleDict {
                 level: self.delay.0,
                 ms: self.delay.1,
             },
+            "timer" => Kind::Timer { ms: self.delay.1 },
             "pull" => Kind::Pull,
             "push" => Kind::Push,
             "pop" => Kind::Pop {

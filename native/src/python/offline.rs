@@ -7,7 +7,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use pyrmq_format::checkpoint::Checkpoint;
 use pyrmq_format::record::{self, View, store_timestamp_at, sys_flag};
 use pyrmq_format::{get_i32, properties};
-use pyrmq_offline::{Covered, Found, Group, Severity, Wanted};
+use pyrmq_offline::{Covered, Found, Group, Severity, TimerFacts, Wanted};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -36,6 +36,25 @@ fn group_dict<'py>(py: Python<'py>, g: &Group) -> PyResult<Bound<'py, PyDict>> {
     d.set_item("files", g.files)?;
     d.set_item("bytes", g.bytes)?;
     d.set_item("allocated", g.allocated)?;
+    Ok(d)
+}
+
+fn timers_dict<'py>(py: Python<'py>, t: &TimerFacts) -> PyResult<Bound<'py, PyDict>> {
+    let d = PyDict::new(py);
+    d.set_item("waiting", t.waiting.map(|w| w.messages))?;
+    d.set_item("slots", t.waiting.map(|w| w.slots))?;
+    d.set_item("firstMs", t.waiting.map(|w| w.first_ms))?;
+    d.set_item("lastMs", t.waiting.map(|w| w.last_ms))?;
+    d.set_item("precisionMs", t.waiting.and_then(|w| w.precision))?;
+    d.set_item("wheelBytes", t.wheel_len)?;
+    d.set_item("logFiles", t.log_files)?;
+    d.set_item("logMin", t.log_min)?;
+    d.set_item("logEnd", t.log_end)?;
+    d.set_item("readMs", t.check.map(|c| c.read_ms))?;
+    d.set_item("logFlushed", t.check.map(|c| c.log_flushed))?;
+    d.set_item("queueOffset", t.check.map(|c| c.queue_offset))?;
+    d.set_item("queueEnd", t.queue_end)?;
+    d.set_item("faults", &t.faults)?;
     Ok(d)
 }
 
@@ -103,6 +122,8 @@ pub fn inspect_store<'py>(
     let point = r.checkpoint.map(|p| checkpoint_dict(py, &p)).transpose()?;
     d.set_item("checkpoint", point)?;
     d.set_item("checkpointFault", r.checkpoint_fault)?;
+    let timers = r.timers.as_ref().map(|t| timers_dict(py, t)).transpose()?;
+    d.set_item("timers", timers)?;
     d.set_item("cleanStop", !r.inventory.abort)?;
     d.set_item("open", r.locked)?;
     Ok(d)
@@ -197,6 +218,9 @@ impl Verifier {
             ("indexEntriesLost", s.index.lost),
             ("keysToIndex", s.index.keys_to_come),
             ("keysOutsideIndex", s.index.keys_outside),
+            ("timerUnits", s.timers.units),
+            ("timersWaiting", s.timers.waiting),
+            ("timerSlots", s.timers.slots),
         ] {
             d.set_item(name, value)?;
         }

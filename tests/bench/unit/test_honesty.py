@@ -112,6 +112,13 @@ def test_messages_that_come_before_their_delay_are_told() -> None:
     assert any("20 messages came before their delay" in warning for warning in found.warnings)
 
 
+def test_timers_that_come_before_their_time_are_told() -> None:
+    found = measured(LyingBroker(), "timer", timer_delay=2.5, count=20, verify=True)
+    assert found.verify is not None
+    assert found.verify.received == 20
+    assert any("20 messages came before their delay" in warning for warning in found.warnings)
+
+
 def test_messages_of_others_are_not_counted() -> None:
     broker = LyingBroker()
 

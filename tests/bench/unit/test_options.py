@@ -69,6 +69,8 @@ def test_bodies_of_files(tmp_path: Path) -> None:
         ({"load": "pull", "verify": True}, "--verify needs to know"),
         ({"load": "mixed"}, "mixed needs a file"),
         ({"oneway_end": True}, "--oneway-end is for transactions; send sends no END"),
+        ({"timer_delay": 0}, "--timer-delay must be 1ms to 8784h"),
+        ({"timer_delay": float("nan")}, "--timer-delay must be 1ms"),
         ({"delay_level": 19}, "--delay-level must be 1 to 18"),
         ({"count": 1 << 70}, "--count must be"),
         ({"pids": [1 << 40]}, "--pid must be"),

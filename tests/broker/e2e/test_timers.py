@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -14,8 +13,8 @@ import pytest
 import pyrmq.testing
 from pyrmq.model.codes import RequestCode as Code
 from pyrmq.model.recall import RecallHandle
-from tests.support.client import PULL_SUBSCRIPTION, PULL_SUSPEND, SEND_MESSAGE, Client, pull_command
-from tests.support.delays import await_records, is_unknown, runtime_info
+from tests.support.client import PULL_SUBSCRIPTION, PULL_SUSPEND, Client, pull_command
+from tests.support.delays import await_records, runtime_info
 from tests.support.server import ServerProcess
 from tests.support.waiting import eventually
 
@@ -89,9 +88,7 @@ def test_a_parked_pull_gets_it(
     client.send(topic, b"later", properties=in_seconds(HOUR))
     with Client(running.broker_address) as puller:
         end = client.max_offset(topic, 0)
-        pull = pull_command(
-            topic, 0, end, suspend=30_000, flags=PULL_SUSPEND | PULL_SUBSCRIPTION
-        )
+        pull = pull_command(topic, 0, end, suspend=30_000, flags=PULL_SUSPEND | PULL_SUBSCRIPTION)
         puller.post(pull)
         running.clock.advance(HOUR + 2)
         assert puller.answer().code == 0
@@ -151,9 +148,7 @@ def send_many(client: Client, many: int, seconds: float) -> list[bytes]:
 def all_there(client: Client, sent: list[bytes]) -> None:
     """All came, and nothing comes again."""
     assert sorted(bodies(client, "T", len(sent))) == sorted(sent)
-    eventually(
-        lambda: runtime_info(client)["timerCongestNum"], "nothing waits", until="0".__eq__
-    )
+    eventually(lambda: runtime_info(client)["timerCongestNum"], "nothing waits", until="0".__eq__)
     assert sorted(bodies(client, "T", len(sent))) == sorted(sent)
 
 
@@ -168,9 +163,7 @@ def test_a_restart_repeats_nothing_and_forgets_nothing(
             sent = send_many(client, 150, 1.5)
             more = client.send("T", b"far", properties=in_seconds(4)).code
             assert more == 0
-            eventually(
-                lambda: client.max_offset("T", 0), "some came", until=lambda end: end > 0
-            )
+            eventually(lambda: client.max_offset("T", 0), "some came", until=lambda end: end > 0)
         getattr(server, stop)()
         server.start()
         with Client(server.broker) as client:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
@@ -137,6 +138,19 @@ def test_a_message_with_a_delay_level(namesrv: str, topic: str) -> None:
     send(namesrv, topic, "-b", "later", "-p", "DELAY=1")
     got = consume(namesrv, topic, "--count", "2", "--timeout", "10")
     assert sorted(line.rpartition("keys= ")[2] for line in got) == ["at once", "later"]
+
+
+def test_timer_messages_and_a_priority(namesrv: str, topic: str) -> None:
+    (soon,) = send(namesrv, topic, "-b", "soon", "--delay", "1")
+    assert "recallHandle=" in soon
+    at = datetime.now(UTC) + timedelta(seconds=2)
+    (then,) = send(namesrv, topic, "-b", "then", "--deliver-at", at.isoformat())
+    assert "recallHandle=" in then
+    (urgent,) = send(namesrv, topic, "-b", "urgent", "--priority", "2")
+    assert "queueId=2 " in urgent
+    assert "recallHandle" not in urgent
+    got = consume(namesrv, topic, "--count", "3", "--timeout", "20")
+    assert sorted(line.rpartition("keys= ")[2] for line in got) == ["soon", "then", "urgent"]
 
 
 def test_timeout_ends_without_a_message(namesrv: str, topic: str) -> None:

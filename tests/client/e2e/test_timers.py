@@ -69,7 +69,7 @@ async def test_a_delay_that_is_too_long(embedded: Running) -> None:
 
 async def test_a_recall(serve: Serve) -> None:
     async with (
-        serve(recall_message_enable=True) as server,
+        serve(recall_message_enable=True, timer_wheel_enable=True) as server,
         Producer("pg", namesrv=server.namesrv) as producer,
         Producer("other", namesrv=server.namesrv) as other,
         PushConsumer(

@@ -15,9 +15,13 @@ SECONDS = 120.0
 
 @pytest.fixture(scope="module")
 def namesrv() -> Iterator[str]:
-    """Its name server; the broker takes SQL92, and asks soon what became of a transaction."""
+    """Its name server; the broker takes SQL92 and recalls, and asks soon what became of a
+    transaction."""
     with pyrmq.testing.broker(
-        enable_property_filter=True, transaction_time_out=500, transaction_check_interval=500
+        enable_property_filter=True,
+        recall_message_enable=True,
+        transaction_time_out=500,
+        transaction_check_interval=500,
     ) as running:
         yield running.namesrv
 

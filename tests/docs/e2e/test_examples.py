@@ -44,6 +44,14 @@ order-5: created, paid, packed, shipped
 booking-1: seats kept
 booking-1: not paid after … s, seats are free again
 """,
+    "timers": """
+ann: to be reminded
+bob: to be reminded
+cid: to be reminded
+cid: has cancelled
+bob: your appointment
+ann: your appointment
+""",
     "broadcast": """
 web-1: {'book': '12.50', 'map': '7.90', 'pen': '1.20'}
 web-2: {'book': '12.50', 'map': '7.90', 'pen': '1.20'}
@@ -156,7 +164,7 @@ def test_the_tests_of_a_shop(tmp_path: Path) -> None:
         timeout=60,
         check=False,
     )
-    assert "3 passed" in done.stdout, done.stdout + done.stderr
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_they_are_alike() -> None:

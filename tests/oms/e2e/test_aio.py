@@ -40,7 +40,7 @@ def test_sending_and_pulling(server: Running) -> None:
         await producer.send_oneway(producer.create_bytes_message("AioPulled", b"one-way"))
         with pytest.raises(NotSupportedError):
             await producer.send_async(
-                producer.create_bytes_message("T", b"x", sys_headers={Header.PRIORITY: 1})
+                producer.create_bytes_message("T", b"x", sys_headers={Header.RELIABILITY: 1})
             )
         await asyncio.gather(producer.shutdown(), producer.shutdown())
         with pytest.raises(ClientError, match="not connected"):

@@ -176,7 +176,7 @@ def test_misuse(server: Running) -> None:
     with producer:
         with pytest.raises(oms.OMSNotSupportedError):
             producer.send_async(
-                producer.create_bytes_message("T", b"x", sys_headers={Header.PRIORITY: 1})
+                producer.create_bytes_message("T", b"x", sys_headers={Header.RELIABILITY: 1})
             )
         with pytest.raises(oms.OMSMessageFormatError):
             producer.send_async(producer.create_bytes_message("T", b"")).result(SECONDS)

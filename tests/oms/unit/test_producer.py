@@ -110,13 +110,13 @@ async def test_a_time_of_its_own(alone: GroupBroker, clock: MockClock) -> None:
 
 
 async def test_what_cannot_be_sent(alone: GroupBroker, clock: MockClock) -> None:
-    priority = BytesMessage("T", b"x", sys_headers={Header.PRIORITY: 5})
+    reliable = BytesMessage("T", b"x", sys_headers={Header.RELIABILITY: 5})
     empty = BytesMessage("T", b"")
     nowhere = BytesMessage("", b"x")
     async with producer() as sender:
         for send in (sender.send, sender.send_async, sender.send_oneway):
             with pytest.raises(NotSupportedError):
-                await send(priority)  # type: ignore[operator]
+                await send(reliable)  # type: ignore[operator]
             with pytest.raises(ClientError, match="a BytesMessage is needed"):
                 await send(pyrmq.Message("T", b"x"))  # type: ignore[operator]
         with pytest.raises(oms.OMSMessageFormatError, match="empty"):

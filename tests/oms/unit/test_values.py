@@ -209,6 +209,14 @@ def test_to_rocketmq() -> None:
     }
 
 
+@pytest.mark.parametrize("priority", [0, 5, "5"])
+def test_a_priority(priority: int | str) -> None:
+    message = BytesMessage("T", b"x", sys_headers={Header.PRIORITY: priority})
+    converted = to_rocketmq(message)[0]
+    assert converted.priority == int(priority)
+    assert converted.all_properties()["_SYS_MSG_PRIORITY_"] == str(priority)
+
+
 @pytest.mark.parametrize("time", [0, -5, "0"])
 def test_no_start_time(time: int | str) -> None:
     message = BytesMessage("T", b"x", sys_headers={Header.START_TIME: time})
@@ -218,7 +226,9 @@ def test_no_start_time(time: int | str) -> None:
 @pytest.mark.parametrize(
     ("system", "user", "error", "text"),
     [
-        ({"PRIORITY": 5}, {}, NotSupportedError, "header PRIORITY is not supported"),
+        ({"PRIORITY": -1}, {}, NotSentError, "priority -1"),
+        ({"PRIORITY": "high"}, {}, ClientError, "no whole number"),
+        ({"PRIORITY": 1, "START_TIME": 1_800_000_000_123}, {}, NotSentError, "either priority"),
         ({"STOP_TIME": 5}, {}, NotSupportedError, "do not expire"),
         ({"TIMEOUT": 5}, {}, NotSupportedError, "`timeout`"),
         ({"RELIABILITY": 1}, {}, NotSupportedError, "flushDiskType"),

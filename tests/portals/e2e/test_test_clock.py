@@ -13,8 +13,17 @@ import trio
 
 import pyrmq
 import pyrmq.testing
-from pyrmq import ClientError, ConsumeFrom, Message, TransactionState, aio, sync
+from pyrmq import (
+    ClientError,
+    ConsumeFrom,
+    IllegalOperationError,
+    Message,
+    TransactionState,
+    aio,
+    sync,
+)
 from pyrmq.net.clock import machine_ms, now_ms
+from tests.support.consumed import bodies, take
 
 HOURS = 7200
 """Delay level 18."""
@@ -69,6 +78,32 @@ def test_on_asyncio() -> None:
                 return await asyncio.wait_for(first_of(consumer), 30)
 
     assert asyncio.run(run()).body == b"x"
+
+
+async def test_timers_and_their_recall() -> None:
+    """Days ahead, with one in two steps; `deliver_at` counts by the broker's clock."""
+    async with (
+        pyrmq.testing.broker(recall_message_enable=True) as server,
+        pyrmq.Producer("pg", namesrv=server.namesrv) as producer,
+    ):
+        gone = await producer.send(Message("Timers", b"gone", delay=2 * 86_400))
+        assert gone.recall_handle is not None
+        await producer.send(Message("Timers", b"stays", delay=timedelta(days=2)))
+        await producer.recall("Timers", gone.recall_handle)
+        server.clock.advance(timedelta(days=1))
+        at = server.clock.now() + timedelta(days=2)
+        await producer.send(Message("Timers", b"at", deliver_at=at))
+        await producer.send(Message("Timers", b"now", deliver_at=at - timedelta(days=3)))
+        server.clock.advance(timedelta(days=2))
+        async with pyrmq.PushConsumer(
+            "g", {"Timers": "*"}, namesrv=server.namesrv, **FROM_FIRST
+        ) as consumer:
+            assert bodies(await take(consumer, 3)) == [b"at", b"now", b"stays"]
+        later = await producer.send(Message("Timers", b"later", delay=86_400))
+        assert later.recall_handle is not None
+        server.clock.advance(2 * 86_400)
+        with pytest.raises(IllegalOperationError):
+            await producer.recall("Timers", later.recall_handle)
 
 
 async def test_a_transaction_is_checked_at_once() -> None:

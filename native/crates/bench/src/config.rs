@@ -30,6 +30,8 @@ pub enum Kind {
     Transaction { oneway: bool },
     /// SEND_MESSAGE_V2 with a delay level, whose messages are due after `ms`.
     Delay { level: u32, ms: u64 },
+    /// SEND_MESSAGE_V2 with TIMER_DELAY_MS: timer messages, due after `ms`.
+    Timer { ms: u64 },
     /// PULL_MESSAGE from the first message of each queue to its end, again and again.
     Pull,
     /// PULL_MESSAGE that waits at the broker, one for each queue, from its end on.
@@ -42,6 +44,14 @@ pub enum Kind {
 impl Kind {
     pub fn consumes(self) -> bool {
         matches!(self, Kind::Pull | Kind::Push | Kind::Pop { .. })
+    }
+
+    /// How long its messages are delayed on purpose, ms.
+    pub fn delay_ms(self) -> Option<u64> {
+        match self {
+            Kind::Delay { ms, .. } | Kind::Timer { ms } => Some(ms),
+            _ => None,
+        }
     }
 
     /// Whether requests without an answer are among its own.
@@ -226,10 +236,8 @@ impl Role {
         if let Kind::Batch { messages: 0 } = self.kind {
             return bad("a batch has at least one message");
         }
-        if let Kind::Delay { ms, .. } = self.kind
-            && ms > MOST_DELAY_MS
-        {
-            return bad("the broker delays a message of this level for more than a year");
+        if self.kind.delay_ms().is_some_and(|ms| ms > MOST_DELAY_MS) {
+            return bad("a message is delayed for more than a year");
         }
         if self
             .tags

@@ -140,10 +140,7 @@ impl Shared {
     /// `oneway`: of each producer, whether it is.
     pub fn new(config: Config, oneway: Vec<bool>) -> Shared {
         let roles = config.roles.iter();
-        let delays = roles.clone().find_map(|role| match role.kind {
-            Kind::Delay { ms, .. } => Some(ms.saturating_mul(1_000_000)),
-            _ => None,
-        });
+        let delays = roles.clone().find_map(|role| role.kind.delay_ms());
         let consumed = roles.clone().any(|role| role.kind.follows());
         let produces = roles.clone().any(Role::produces);
         Shared {
@@ -152,7 +149,7 @@ impl Shared {
                 .collect(),
             run: stamp::Run::new(),
             ledger: config.verify.then(|| Ledger::new(oneway, consumed)),
-            delay: delays,
+            delay: delays.map(|ms| ms.saturating_mul(1_000_000)),
             produces,
             followed: followed(&config.roles),
             phase: AtomicU8::new(Phase::Connect as u8),

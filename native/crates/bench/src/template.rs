@@ -68,6 +68,7 @@ fn property_text(role: &Role, tag: Option<&str>) -> String {
             push("PGROUP", &role.group);
         }
         Kind::Delay { level, .. } => push("DELAY", &level.to_string()),
+        Kind::Timer { ms } => push("TIMER_DELAY_MS", &ms.to_string()),
         _ => {}
     }
     for (name, value) in &role.properties {
@@ -402,6 +403,10 @@ mod tests {
                     ms: 10_000,
                 },
                 r#"DELAY\u00013\u0002"#,
+            ),
+            (
+                Kind::Timer { ms: 2500 },
+                r#"TIMER_DELAY_MS\u00012500\u0002"#,
             ),
         ] {
             let header = SendHeader::new(&role(kind), false, None, &target(), None);

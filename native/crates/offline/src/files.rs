@@ -2,6 +2,7 @@
 
 use super::log::{LogFile, LogFileSet};
 use super::queues::QueueSet;
+use super::timers;
 use pyrmq_format::names::parse_file_name;
 use std::collections::BTreeMap;
 use std::io;
@@ -105,6 +106,15 @@ impl Inventory {
         }
         out.queues.sort();
         Ok(out)
+    }
+
+    /// Bytes of wheel and timer log.
+    pub fn bytes_of_timers(&self) -> u64 {
+        [timers::WHEEL, timers::LOG]
+            .iter()
+            .filter_map(|name| self.groups.get(*name))
+            .map(|group| group.bytes)
+            .sum()
     }
 
     /// A path as it is shown: below the store's folder, or whole.

@@ -5,9 +5,11 @@ use super::index_layout::find_shape;
 use super::log::HeadReader;
 use super::settings::{is_locked, read_checkpoint};
 use super::source::{SCATTERED, Source};
+use super::timers::{self, TimerFacts};
 use super::walk::{Event, Walker};
 use pyrmq_format::checkpoint::Checkpoint;
 use pyrmq_format::index::{HEADER, Header, Shape};
+use pyrmq_format::timer::TIMER_TOPIC;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -40,6 +42,8 @@ pub struct Report {
     pub checkpoint: Option<Checkpoint>,
     /// Why there is no checkpoint, if the file is there.
     pub checkpoint_fault: Option<String>,
+    /// None without files of timers.
+    pub timers: Option<TimerFacts>,
     /// Whether somebody has the store open; None if that cannot be asked.
     pub locked: Option<bool>,
 }
@@ -77,7 +81,10 @@ pub fn inspect(root: &Path, log_dirs: &[PathBuf]) -> io::Result<Report> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => (None, None),
         Err(e) => (None, Some(e.to_string())),
     };
+    let timer_queue = queues.iter().find(|q| is_timer_queue(&q.topic, q.id));
+    let timers = timers::inspect(root, timer_queue.map(|q| q.max));
     Ok(Report {
+        timers,
         oldest: heads.first_time(0).unwrap_or(-1),
         min_phys,
         end_phys,
@@ -89,6 +96,11 @@ pub fn inspect(root: &Path, log_dirs: &[PathBuf]) -> io::Result<Report> {
         locked: is_locked(root).ok(),
         inventory,
     })
+}
+
+/// Whether timer messages wait in this queue.
+pub fn is_timer_queue(topic: &str, id: u32) -> bool {
+    topic.as_bytes() == TIMER_TOPIC && id == 0
 }
 
 /// A record near the log's end.

@@ -21,6 +21,8 @@ mod queues;
 mod select;
 mod settings;
 mod source;
+mod timers;
+mod timers_verify;
 mod verify;
 mod walk;
 
@@ -29,6 +31,7 @@ pub use findings::{Finding, Findings, Severity};
 pub use inspect::{IndexFacts, QueueFacts, Report, inspect};
 pub use select::{Covered, Found, Selection, Wanted, key_places};
 pub use settings::{is_locked, read_checkpoint};
+pub use timers::{TimerFacts, Waiting};
 pub use verify::{Summary, Verifier};
 
 #[cfg(test)]

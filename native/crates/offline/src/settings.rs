@@ -17,7 +17,7 @@ const MAX_VALUES: usize = 1 << 24;
 /// JSON files without that ending; other files below `config/` are not JSON. [ConfigManager]
 const JSON_NAMES: [&str; 2] = ["transactionMetrics", "timermetrics"];
 
-fn read_small(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+pub fn read_small(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = std::fs::OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NONBLOCK)

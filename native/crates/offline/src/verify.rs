@@ -4,8 +4,10 @@ use super::entries::{EntryCounts, LogFacts, Owner, Place, QueueCheck, check_entr
 use super::files::Inventory;
 use super::findings::{Finding, Findings, Severity, shown};
 use super::index::{IndexCheck, IndexCounts};
+use super::inspect::is_timer_queue;
 use super::log::HeadReader;
 use super::settings::{check_checkpoint, check_config, committed_offsets, known_topics};
+use super::timers_verify::{Around, TimerCheckRun, TimerCounts};
 use super::walk::{Event, Walker};
 use pyrmq_format::checkpoint::Checkpoint;
 use pyrmq_format::cq_entry::SIZE;
@@ -40,6 +42,7 @@ pub struct Summary {
     pub queues: u64,
     pub entries: EntryCounts,
     pub index: IndexCounts,
+    pub timers: TimerCounts,
     pub clean: bool,
 }
 
@@ -47,6 +50,7 @@ pub struct Summary {
 enum Phase {
     Log,
     Queues(usize),
+    Timers,
     Done,
 }
 
@@ -73,6 +77,8 @@ pub struct Verifier {
     /// The record at hand.
     record: Vec<u8>,
     log_only: bool,
+    /// None before its phase, and without files of timers.
+    timers: Option<TimerCheckRun>,
 }
 
 impl Verifier {
@@ -97,7 +103,8 @@ impl Verifier {
         } else {
             queue_bytes.iter().sum()
         };
-        let total = inv.log.files.iter().map(|f| f.len).sum::<u64>() + queues;
+        let timer_bytes = if log_only { 0 } else { inv.bytes_of_timers() };
+        let total = inv.log.files.iter().map(|f| f.len).sum::<u64>() + queues + timer_bytes;
         let mut verifier = Verifier {
             sum: Summary {
                 min_phys: inv.log.min(),
@@ -122,6 +129,7 @@ impl Verifier {
             total,
             queue_bytes,
             log_only,
+            timers: None,
             inv,
             point,
             out,
@@ -146,8 +154,9 @@ impl Verifier {
                 }
                 Phase::Queues(_) => {
                     self.check_offsets();
-                    self.phase = Phase::Done;
+                    self.begin_timers();
                 }
+                Phase::Timers => self.step_timers(budget),
                 Phase::Done => {}
             }
         }
@@ -253,6 +262,38 @@ impl Verifier {
             }
         }
         0
+    }
+
+    fn around_timers(&self) -> Around {
+        let queues = &self.inv.queues.queues;
+        let queue = queues.iter().find(|q| is_timer_queue(&q.topic, q.id));
+        Around {
+            end_phys: self.sum.end_phys,
+            clean: self.sum.clean,
+            queue_end: queue.map(|q| q.end()),
+        }
+    }
+
+    fn begin_timers(&mut self) {
+        if !self.log_only {
+            let around = self.around_timers();
+            self.timers = TimerCheckRun::new(&self.inv.root, &around, &mut self.out);
+        }
+        self.phase = match self.timers {
+            Some(_) => Phase::Timers,
+            None => Phase::Done,
+        };
+    }
+
+    fn step_timers(&mut self, budget: u64) {
+        if let Some(run) = &mut self.timers {
+            self.done += run.step(budget, &mut self.out);
+            self.sum.timers = run.counts;
+            if !run.is_done() {
+                return;
+            }
+        }
+        self.phase = Phase::Done;
     }
 
     fn step_log(&mut self) {
