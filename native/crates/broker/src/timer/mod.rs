@@ -26,6 +26,8 @@ mod rebuild;
 mod recover;
 mod restore;
 #[cfg(test)]
+mod speed_tests;
+#[cfg(test)]
 mod timer_tests;
 mod wheel;
 

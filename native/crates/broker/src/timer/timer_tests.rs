@@ -90,6 +90,33 @@ impl Rig {
         Rig::open(dir, config, settings, now)
     }
 
+    /// With files as they are in production.
+    pub fn large() -> Rig {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = StoreConfig::new(dir.path().join("store"));
+        config.index_enable = false;
+        config.retention.interval = 0;
+        Rig::open(dir, config, Settings::default(), T)
+    }
+
+    /// The same folder after a stop.
+    pub fn opened_again(mut self) -> Rig {
+        self.store().close().unwrap();
+        let other = tempdir();
+        let dir = std::mem::replace(&mut self._dir, other);
+        Rig::open(dir, self.config.clone(), self.settings, T + 21_600_000)
+    }
+
+    /// The same, and one of its files is gone.
+    pub fn opened_again_without(self, name: &str) -> Rig {
+        let path = self.config.root.join(name);
+        match path.is_dir() {
+            true => std::fs::remove_dir_all(path).unwrap(),
+            false => std::fs::remove_file(path).unwrap(),
+        }
+        self.opened_again()
+    }
+
     pub fn store(&self) -> &Arc<Store> {
         self.timers.store()
     }
