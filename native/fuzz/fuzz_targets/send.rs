@@ -16,10 +16,12 @@ use pyrmq_broker::txn::{Fields, HALF_TOPIC, Half, Limits, OP_TOPIC, Start, Trans
 use pyrmq_broker::wire::frame::split;
 use pyrmq_broker::wire::header::Header;
 use pyrmq_broker::wire::{Budget, Context, Session};
-use pyrmq_broker::{Broker, Decision};
+use pyrmq_broker::{Broker, Decision, TimerSends};
 use pyrmq_format::cq_entry::CqEntry;
+use pyrmq_format::delay::SCHEDULE_TOPIC;
 use pyrmq_format::host::Host;
 use pyrmq_format::record::{self, Found};
+use pyrmq_format::timer::TIMER_TOPIC;
 use pyrmq_format::{java, properties};
 use pyrmq_fuzz::{Dice, frame};
 use pyrmq_store::{FlushMode, Store, StoreConfig, TopicSettings};
@@ -61,6 +63,17 @@ fuzz_target!(|data: &[u8]| {
     });
 });
 
+fn timer_sends() -> TimerSends {
+    TimerSends {
+        broker_name: "b".into(),
+        enabled: true,
+        precision_ms: 1000,
+        max_delay_ms: 259_200_000,
+        congested: 3,
+        slot_count: Some(Box::new(|out_ms| out_ms.unsigned_abs() / 1000 % 8)),
+    }
+}
+
 impl Rig {
     fn new(sync: bool) -> Rig {
         let dir = tempfile::tempdir().unwrap();
@@ -96,7 +109,8 @@ impl Rig {
         let transactions = Arc::new(transactions);
         Rig {
             context: Arc::new(Context::new(
-                Broker::new(store, Some(transactions), "DefaultRegion", "C", true),
+                Broker::new(store, Some(transactions), "DefaultRegion", "C", true)
+                    .with_timer_sends(timer_sends()),
                 "DefaultRegion",
                 true,
             )),
@@ -405,9 +419,11 @@ impl Rig {
                         let half = Half::read(self.context.broker.store(), phys)
                             .expect("readable")
                             .expect("whole");
-                        let real = match half.topic() == HALF_TOPIC {
-                            true => half.fields().queue_id.expect("it says where it belongs"),
-                            false => v.queue_id as u32,
+                        let real = match half.topic() {
+                            HALF_TOPIC | SCHEDULE_TOPIC | TIMER_TOPIC => {
+                                half.fields().queue_id.expect("it says where it belongs")
+                            }
+                            _ => v.queue_id as u32,
                         };
                         assert_eq!((v.queue_offset, real), (offset, queue));
                         named += 1;

@@ -32,8 +32,7 @@ class TimerConfig(ServiceConfig):
     )
     timer_precision_ms: int = key(
         1000,
-        "ms that a timer message is late at most. It counts for a new wheel: one that has messages "
-        "keeps its own.",
+        "ms that a timer message is late at most. The start after a change makes the wheel anew.",
         low=100,
         high=1000,
         check=_precision,

@@ -136,6 +136,16 @@ pub fn streams(corpus: &Corpus) {
         ("bad-topic", ("b", "../x")),
         ("retry", ("b", "%RETRY%g")),
         ("delayed", ("i", "DELAY\x013\x02")),
+        ("timer", ("i", "TIMER_DELAY_SEC\x0130\x02TAGS\x01TagA\x02")),
+        (
+            "timer-forged",
+            (
+                "i",
+                "TIMER_DELAY_MS\x0130000\x02REAL_TOPIC\x01x\x02TIMER_ROLL_TIMES\x011\x02",
+            ),
+        ),
+        ("timer-past", ("i", "TIMER_DELIVER_MS\x015\x02")),
+        ("priority", ("i", "_SYS_MSG_PRIORITY_\x013\x02")),
         ("half", ("f", "4")),
         ("no-key", ("i", "TAGS\x01TagB")),
         (
