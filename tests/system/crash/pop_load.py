@@ -167,7 +167,6 @@ class Member(threading.Thread):
                 maximum=self._random.choice((1, 8, 32)),
                 invisible=INVISIBLE,
                 poll=200,
-                serialize=self._random.choice((JSON, BINARY)),
             )
         )
         if answer.code in NOTHING:
@@ -206,7 +205,7 @@ class Member(threading.Thread):
         self.outcome.popped.append(Popped(key, handle.pop_time, record.reconsume_times))
 
     def _ack(self, handle: Handle) -> Command:
-        return ack_command(TOPIC, GROUP, handle, serialize=self._random.choice((JSON, BINARY)))
+        return ack_command(TOPIC, GROUP, handle)
 
     def _renew(self, delivery: Delivery) -> Delivery | None:
         answer = self._client.request(change_command(TOPIC, GROUP, delivery.handle, INVISIBLE))

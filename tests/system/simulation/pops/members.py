@@ -159,7 +159,6 @@ class Member(Peer):
             invisible=s.invisible,
             poll=sim.random.choice((0, 1000, 4000)),
             order=self.ordered,
-            serialize=sim.random.choice((0, 1)),
         )
         command.ext["bornTime"] = str(sim.now())
         answer = await self.request(command)

@@ -78,7 +78,7 @@ class Model:
     def acknowledged(
         self, group: str, delivery: Delivery, log_end: int, *, first_known: int
     ) -> None:
-        """The answer to an acknowledgement came. `first_known`: the latest time when it was sent."""
+        """The answer came. `first_known`: the latest time when the acknowledgement was sent."""
         given = self.of(group, delivery.record.body.decode())
         late = max(self.latest, first_known) >= delivery.handle.deadline - REVIVE_MARGIN
         if late and not given.done:
