@@ -27,8 +27,9 @@ class Message:
     lost: bool = False
     """The machine lost its power before the acknowledged message was on disk."""
     recalled_end: int = -1
-    """The same for an acknowledged recall, and its time."""
-    recalled_at: int = 0
+    """The same for a recall that was acknowledged long before the message was due."""
+    asked_back: bool = False
+    """A recall was sent, which may have counted."""
 
 
 @dataclass(eq=False, slots=True)
@@ -41,6 +42,8 @@ class Given:
     lives: int = 0
     """The life of the broker that answered it."""
     done: bool = False
+    maybe: bool = False
+    """An acknowledgement was sent that got no answer: it may have counted."""
     late: bool = False
     """It was acknowledged when it might come again anyway."""
     last: Delivery | None = None
@@ -88,6 +91,10 @@ class Model:
         given.done = True
         given.acknowledged_end = log_end
 
+    def asked(self, group: str, delivery: Delivery) -> None:
+        """An acknowledgement was sent, and nobody knows whether it came."""
+        self.of(group, delivery.record.body.decode()).maybe = True
+
     def power_lost(self, at: int) -> None:
         """What was acknowledged and lies behind `at` is gone: rightly, with ASYNC_FLUSH."""
         for message in self.messages.values():
@@ -114,6 +121,7 @@ class Model:
             for message in self.messages.values()
             if message.stored_end >= 0
             and not message.lost
-            and message.recalled_end < 0
+            and not message.asked_back
             and not self.of(group, message.key).done
+            and not self.of(group, message.key).maybe
         ]
