@@ -26,8 +26,9 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 _MODULES = ("aio", "errors", "oms", "sync", "testing")
 _NAMES = {
     "pyrmq.client.consumer.allocate": """
-        Configured ConsistentHash MachineRoom MachineRoomNearby average average_by_circle
+        Configured ConsistentHash MachineRoom MachineRoomNearby
     """,
+    "pyrmq.model.allocate": "average average_by_circle",
     "pyrmq.client.consumer.consume_service": "ConsumeResult ReconsumeLater",
     "pyrmq.client.consumer.push_consumer": "PushConsumer",
     "pyrmq.client.hooks": """
@@ -83,8 +84,6 @@ if TYPE_CHECKING:
     from pyrmq.client.consumer.allocate import ConsistentHash as ConsistentHash
     from pyrmq.client.consumer.allocate import MachineRoom as MachineRoom
     from pyrmq.client.consumer.allocate import MachineRoomNearby as MachineRoomNearby
-    from pyrmq.client.consumer.allocate import average as average
-    from pyrmq.client.consumer.allocate import average_by_circle as average_by_circle
     from pyrmq.client.consumer.consume_service import ConsumeResult as ConsumeResult
     from pyrmq.client.consumer.consume_service import ReconsumeLater as ReconsumeLater
     from pyrmq.client.consumer.lite_pull import LitePullConsumer as LitePullConsumer
@@ -149,6 +148,8 @@ if TYPE_CHECKING:
     from pyrmq.errors import UnsendableMessageError as UnsendableMessageError
     from pyrmq.errors import UnusableExpressionError as UnusableExpressionError
     from pyrmq.errors import UnusableNameError as UnusableNameError
+    from pyrmq.model.allocate import average as average
+    from pyrmq.model.allocate import average_by_circle as average_by_circle
     from pyrmq.model.compression import CompressionType as CompressionType
     from pyrmq.model.message import Message as Message
     from pyrmq.model.message import MessageQueue as MessageQueue

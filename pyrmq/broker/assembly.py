@@ -20,6 +20,7 @@ from pyrmq.broker.config.updates import ConfigUpdates
 from pyrmq.broker.delay import DelayOffsets, DelayService
 from pyrmq.broker.housekeeping import Housekeeping, PageCache
 from pyrmq.broker.opening import open_store
+from pyrmq.broker.pop.handover import Handover
 from pyrmq.broker.pop.parts import PopParts, open_pop, pop_engine
 from pyrmq.broker.pop.routes import Routes
 from pyrmq.broker.registration import Registration
@@ -98,6 +99,7 @@ class Parts:
     transactions: TransactionService
     delays: DelayService
     pop: PopParts
+    handover: Handover
     routes: Routes
     timers: TimerService
     housekeeping: Housekeeping
@@ -193,6 +195,9 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
     pop = open_pop(
         folder, live, store, pops, tables, stats, server, partial(_delivered, timers.engine)
     )
+    handover = Handover(
+        store, pops, tables, pop.popping.busy, request_modes.pulling, server.wake_parked
+    )
     routes = Routes(live, topics.table, partial(channels_of, config))
     access.on_changed.extend((grants.revoke, server.release_all_parked, pop.release_all))
     transactions = _transactions(config, address, store, tables, engine, access)
@@ -229,6 +234,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         timers.follow,
     )
     replicating.watch(slave_sync.wake)
+    slave_sync.on_modes = request_modes.follow
     promotion = Promotion(
         start.configured,
         start.role.config,
@@ -289,6 +295,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         transactions=transactions,
         delays=delays,
         pop=pop,
+        handover=handover,
         routes=routes,
         timers=timers,
         housekeeping=Housekeeping(
@@ -336,7 +343,7 @@ def _server(
             transactions=None if config.reject_transaction_message else engine,
             timers=timers.engine,
             pulls=grants,
-            pops=pops.native if config.timer_wheel_enable else None,
+            pops=pops.native if config.timer_wheel_enable and not config.is_slave else None,
             keyring=access.keyring,
             tls=tls.context,
             region=config.region_id,

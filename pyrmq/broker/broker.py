@@ -121,6 +121,7 @@ class Broker:
         tasks.start_soon(parts.routes.run)
         if not config.is_slave:
             tasks.start_soon(parts.deleted_unread.run)
+            tasks.start_soon(parts.handover.run)
             tasks.start_soon(parts.transactions.run)
             tasks.start_soon(parts.saving.run_metrics)
             tasks.start_soon(parts.delays.run)

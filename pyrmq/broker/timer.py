@@ -1,8 +1,8 @@
 """Timer messages: when they are enqueued and delivered, and when that is kept. [TimerMessageStore]
 
-The engine has the wheel and delivers what is due (`engine.Timers`), in the files `timerwheel`, `timerlog`
-and config/timercheck. Here is when; the number of waiting messages of each topic is kept in
-config/timermetrics.
+The engine has the wheel and delivers what is due (`engine.Timers`), in the files `timerwheel`,
+`timerlog` and config/timercheck. Here is when; the number of waiting messages of each topic is kept
+in config/timermetrics.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ class TimerService:
                 await trio.sleep(POLL if due is None else min(due / 1000, POLL))
 
     async def _work(self, is_due: bool) -> int:
-        """Enqueues, or delivers some of what is due, in a thread, as it may have to be read from the
-        disk."""
+        """Enqueues, or delivers some of what is due, in a thread, as it may have to be read from
+        the disk."""
         given = 0
         try:
             if not self._begun and not await self._keep_first():
@@ -175,8 +175,8 @@ class TimerService:
         return count
 
     async def _keep_first(self) -> bool:
-        """Before the first delivery the check point says how much of the log it speaks of: a kill may
-        come before it is written again."""
+        """Before the first delivery the check point says how much of the log it speaks of: a kill
+        may come before it is written again."""
         self._dirty = True
         self._begun = await self._keep()
         return self._begun
@@ -192,8 +192,8 @@ class TimerService:
                 log.error("timercheck is not written, next try follows: %s", escape(e))
 
     async def _keep(self) -> bool:
-        """Keeps how far timers are, as far as that is on disk: what a machine that loses its power may
-        take back was not delivered. Returns whether a check point was written."""
+        """Keeps how far timers are, as far as that is on disk: what a machine that loses its power
+        may take back was not delivered. Returns whether a check point was written."""
         figures = self.engine.figures(now_ms())
         done = figures["enqueued"], figures["dequeued"]
         behind = self._store.confirmed() - self._kept_end > LOG_BEHIND and figures["queueEnd"]
@@ -260,8 +260,8 @@ class TimerService:
         return self.engine.figures(now_ms())["queueEnd"] > 0
 
     def follow(self, check_point: bytes, log_end: int) -> bool:
-        """A slave does what its master has done: False while it does not have all of that. May wait:
-        not for the event loop. PyrmqError, OSError, ValueError."""
+        """A slave does what its master has done: False while it does not have all of that. May
+        wait: not for the event loop. PyrmqError, OSError, ValueError."""
         return self.engine.follow(now_ms(), check_point, log_end)
 
     def runtime(self) -> dict[str, object]:

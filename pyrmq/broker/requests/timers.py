@@ -25,7 +25,7 @@ class TimerProcessor:
         self._bounded = Bounded("requests about timers", ASKED, WAITING)
 
     def check_point(self, connection: Connection, command: Command) -> Elsewhere:
-        """GET_TIMER_CHECK_POINT: what config/timercheck would have now, without the zeros behind it."""
+        """GET_TIMER_CHECK_POINT: what config/timercheck would have now."""
         return self._bounded.begin(self._check_point())
 
     async def _check_point(self) -> Response:

@@ -22,7 +22,7 @@ from pyrmq.client.checks import (
     check_topic,
     parse_subscription,
 )
-from pyrmq.client.consumer.allocate import Strategy, average
+from pyrmq.client.consumer.allocate import Strategy
 from pyrmq.client.consumer.ask_brokers import check_expressions
 from pyrmq.client.consumer.member import Member, MemberEvents, MemberOptions, Profile
 from pyrmq.client.consumer.offsets import BrokerOffsets, ConsumeFrom, QueueBounds, StartRule
@@ -43,6 +43,7 @@ from pyrmq.client.option_types import check_types
 from pyrmq.client.routes import keep
 from pyrmq.client.trace.consumer import consumer_tracer, observer_of
 from pyrmq.errors import ClientError
+from pyrmq.model.allocate import average
 from pyrmq.model.message import MessageQueue, ReceivedMessage
 from pyrmq.model.names import TRACE_TOPIC
 from pyrmq.model.subscription import ALL

@@ -19,7 +19,7 @@ from pyrmq.client.checks import (
     check_whole,
     parse_subscription,
 )
-from pyrmq.client.consumer.allocate import Strategy, average
+from pyrmq.client.consumer.allocate import Strategy
 from pyrmq.client.consumer.ask_brokers import check_expressions
 from pyrmq.client.consumer.consume_service import MAX_LEVEL, Caller
 from pyrmq.client.consumer.delivery import Delivery
@@ -53,6 +53,7 @@ from pyrmq.client.namespaces import Namespace
 from pyrmq.client.option_types import check_types
 from pyrmq.client.trace.consumer import consumer_tracer, observer_of
 from pyrmq.errors import ClientError
+from pyrmq.model.allocate import average
 from pyrmq.model.message import MessageQueue, ReceivedMessage
 from pyrmq.model.names import TRACE_TOPIC, retry_topic
 from pyrmq.model.subscription import ALL, Subscription

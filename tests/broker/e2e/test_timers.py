@@ -156,7 +156,7 @@ def test_a_restart_repeats_nothing_and_forgets_nothing(
 ) -> None:
     with ServerProcess(tmp_path / "store", conf=CONF, flush=flush) as server:
         with Client(server.broker) as client:
-            client.send("T", b"", queue_id=1)
+            client.send("T", b"first", queue_id=1)
             sent = send_many(client, 150, 1.5)
             more = client.send("T", b"far", properties=in_seconds(4)).code
             assert more == 0
@@ -194,7 +194,7 @@ def _all(store: Path) -> None:
 def test_damaged_files_are_made_again(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     with ServerProcess(tmp_path / "store", conf=CONF) as server:
         with Client(server.broker) as client:
-            client.send("T", b"", queue_id=1)
+            client.send("T", b"first", queue_id=1)
             sent = send_many(client, 5, 0.001)
             await_records(client, "T", 5)
             sent += [b"far"]
@@ -223,7 +223,7 @@ def test_a_broker_without_timers_makes_no_files(tmp_path: Path) -> None:
 def test_messages_for_an_unknown_topic_make_it_known(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "store", conf=CONF) as server:
         with Client(server.broker) as client:
-            client.send("T", b"", queue_id=1)
+            client.send("T", b"first", queue_id=1)
             client.send("T", b"later", properties=in_seconds(2))
             waiting(client)
         server.terminate()

@@ -8,6 +8,7 @@ from trio.testing import MockClock
 
 from pyrmq.client import ConsumeFrom, MessageModel, PushConsumer, ReconsumeLater
 from pyrmq.client.consumer.pop.pop_back import STEPS
+from pyrmq.client.hooks import ConsumeContext, ConsumeMessageHook, ConsumeOutcome
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue, ReceivedMessage
 from tests.client.members import after, consumer
@@ -325,7 +326,8 @@ async def test_a_new_group_begins_where_the_consumer_says(
         popped.put(b"new", queue=1)
         await after(1)
     assert seen.got == [(b"new", 0)] * 2
-    written = {c.ext["queueId"]: c.ext["commitOffset"] for c in popped.requests(UPDATE_OFFSET)}
+    writes = [c.ext for c in popped.requests(UPDATE_OFFSET) if c.ext["topic"] == "T"]
+    written = {ext["queueId"]: ext["commitOffset"] for ext in writes}
     assert written["0"] == written["1"] == "1"
 
 
@@ -374,6 +376,49 @@ async def test_the_retry_topic_of_pulls_is_pulled(popped: PopBroker, clock: Mock
         assert seen.got == [(b"m", 1)]
         await after(6)
     assert popped.offsets["g", "%RETRY%g", 0] == 1
+
+
+async def test_namespaces(popped: PopBroker, clock: MockClock) -> None:
+    """Listeners see the user's names, brokers their own; also in retries and dead letters."""
+    topics: list[str] = []
+
+    async def listener(message: ReceivedMessage) -> None:
+        topics.append(message.topic)
+        raise ReconsumeLater
+
+    popped.put(b"bad", topic="ns%T")
+    async with popping(listener=listener, namespace="ns", max_reconsume_times=1):
+        await after(15)
+    assert topics == ["T", "T"]
+    assert [p.topic for p in popped.acked] == ["%RETRY%ns%g_ns%T"]
+    assert popped.sent_back[0].ext["group"] == "ns%g"
+
+
+async def test_hooks_and_operators_see_pops(popped: PopBroker, clock: MockClock) -> None:
+    seen: list[ConsumeOutcome | None] = []
+
+    class Hook(ConsumeMessageHook):
+        def after(self, context: ConsumeContext) -> None:
+            seen.append(context.status)
+
+    release = trio.Event()
+
+    async def listener(message: ReceivedMessage) -> None:
+        await release.wait()
+        raise ValueError
+
+    popped.put(b"m")
+    async with popping(listener=listener, hooks=[Hook()]) as member:
+        await after(1)
+        info = member._member._running_info(False)
+        (table,) = info["mqPopTable"].items()
+        assert dict(table[0]) == {"topic": "T", "brokerName": "broker-a", "queueId": -1}
+        assert table[1]["waitAckCount"] == 1
+        assert not table[1]["droped"]
+        assert info["properties"]["popThresholdForQueue"] == "96"
+        release.set()
+        await after(1)
+    assert seen == [ConsumeOutcome.EXCEPTION]
 
 
 # The broker's assignment.

@@ -93,6 +93,12 @@ ann paid 17
 bob paid 25
 cid paid 3
 """,
+    "simple_consumer": """
+short: converted, attempt 1
+broken: its worker dies
+long: converted, attempt 1
+broken: converted, attempt 2
+""",
     "trace": """
 Pub invoice-1
 SubAfter invoice-1

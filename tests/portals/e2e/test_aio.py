@@ -25,6 +25,7 @@ from pyrmq.aio import (
     Producer,
     PushConsumer,
     ReceivedMessage,
+    SimpleConsumer,
     TransactionalProducer,
 )
 from pyrmq.portal.thread import SHARED
@@ -135,6 +136,36 @@ def test_what_a_cancelled_task_did_not_get_comes_again(server: Running, kind: An
                     else:
                         async with asyncio.timeout(5):
                             assert (await anext(aiter(consumer))).body == b"x", "another loop"
+
+    run(test)
+
+
+def test_receiving(server: Running) -> None:
+    """A cancelled call has taken nothing, and a listener that pops runs in the loop."""
+
+    async def test() -> None:
+        options: Any = {"namesrv": server.namesrv, **FIRST}
+        async with SimpleConsumer("aio-simple", {"AioSimple": "*"}, **options) as consumer:
+            call = asyncio.ensure_future(consumer.receive(timeout=20))
+            await asyncio.sleep(0.05)  # it waits
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            with sync.Producer("pg", namesrv=server.namesrv) as producer:
+                producer.send(Message("AioSimple", b"m"))
+            (message,) = await consumer.receive(timeout=20)
+            await consumer.change_invisible(message, 30)
+            await consumer.ack_all([message])
+        loop, popped = asyncio.get_running_loop(), asyncio.Event()
+
+        async def listener(message: ReceivedMessage) -> None:
+            assert asyncio.get_running_loop() is loop
+            popped.set()
+
+        async with PushConsumer(
+            "aio-pop", {"AioSimple": "*"}, listener=listener, pop=True, **options
+        ):
+            await popped.wait()
 
     run(test)
 

@@ -30,6 +30,7 @@ from pyrmq.sync import (
     Producer,
     PushConsumer,
     ReceivedMessage,
+    SimpleConsumer,
     TransactionalProducer,
 )
 
@@ -42,7 +43,9 @@ def public(kind: type) -> set[str]:
 
 @pytest.mark.parametrize("portal", [sync, aio])
 def test_the_same_names_and_docs(portal: Any) -> None:
-    for name in ("Producer", "TransactionalProducer", "PushConsumer", "LitePullConsumer"):
+    for name in (
+        "Producer", "TransactionalProducer", "PushConsumer", "LitePullConsumer", "SimpleConsumer",
+    ):  # fmt: skip
         here, there = getattr(portal, name), getattr(pyrmq, name)
         left_out = {"transaction", "listener_of", "take", "check_entered", "group", "namespace"}
         left_out |= {"half_properties", "put_back", "finish", "poll_unseen", "saw"}
@@ -94,6 +97,34 @@ def test_polls(server: Running) -> None:
             consumer.assign([queue])
         consumer.subscribe("PollsToo")
     assert {m.msg_id for m in got} == {r.msg_id for r in results}
+
+
+def test_receiving(server: Running) -> None:
+    with Producer("pg", namesrv=server.namesrv) as producer:
+        for n in range(3):
+            producer.send(Message("Received", b"%d" % n))
+    with SimpleConsumer("received", {"Received": "*"}, namesrv=server.namesrv, **FIRST) as consumer:
+        got: list[ReceivedMessage] = []
+        while len(got) < 3:
+            got += consumer.receive(1, 60)
+        consumer.ack(got[0])
+        consumer.change_invisible(got[1], 60)
+        consumer.ack_all(got[1:])
+        assert consumer.receive(timeout=0) == []
+        consumer.subscribe("ReceivedToo")
+        consumer.unsubscribe("ReceivedToo")
+    assert sorted(m.body for m in got) == [b"0", b"1", b"2"]
+
+
+def test_popping(server: Running) -> None:
+    with Producer("pg", namesrv=server.namesrv) as producer:
+        producer.send(Message("Popped", b"m"))
+    options: Any = {"namesrv": server.namesrv, "pop": True, **FIRST}
+    with PushConsumer("popped", {"Popped": "*"}, **options) as consumer:
+        for message in consumer:
+            assert message.body == b"m"
+            consumer.acknowledge(message)
+            break
 
 
 @pytest.mark.parametrize("kind", [PushConsumer, LitePullConsumer])

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pyrmq.client.consumer.allocate import average
+from pyrmq.model.allocate import average
 from pyrmq.model.message import MessageQueue
 from tests.support.client import (
     HEART_BEAT,

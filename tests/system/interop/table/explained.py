@@ -104,8 +104,6 @@ RULES: tuple[tuple[str, Differs], ...] = (
     (r"^getConsumerStatus", server("Ids of clients are made at run time.", ALL)),
     (r"^updateSubGroup .*bad/group", tool("A name that cannot be one is refused.", ALL)),
     (r"^updateSubGroup .*bad/group", server("A name that cannot be one is refused.", ALL)),
-    (r"^setConsumeMode .*POP", server("pyrmq's broker has no POP: it refuses (differences.md).",
-     ALL)),
     (r"^getNamesrvConfig", server("Each name server has keys of its own.", ALL)),
     (r"^getNamesrvConfig", tool("Keys are sorted.", ALL)),
     (r"^producerConnection", server("A producer that has just begun is not known to brokers before "

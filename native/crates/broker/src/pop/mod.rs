@@ -101,6 +101,8 @@ impl Pops {
 }
 
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

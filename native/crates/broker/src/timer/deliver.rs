@@ -2,7 +2,7 @@
 
 use super::chain::Chain;
 use super::enqueue::{AT_ONCE, MAX_FAILURES};
-use super::fields::Fields;
+use super::fields::{Fields, key};
 use super::{Current, Timers, Work};
 use crate::delay::{Target, target};
 use pyrmq_format::properties;
@@ -10,8 +10,6 @@ use pyrmq_format::timer::{DEQUEUE_MS, ENQUEUE_MS, NOWHERE, ROLL_TIMES, TIMER_TOP
 use pyrmq_store::{PutGuard, Result, StoreError, Stored};
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -66,19 +64,37 @@ impl Timers {
         most: usize,
         done: &mut Delivered,
     ) -> Result<()> {
+        let until = self.settings.slot(now);
+        self.take_in_all(work, now)?;
+        while done.count < most {
+            if work.current.is_none() {
+                // What was rolled may belong to the next slot, and be taken back there.
+                if work.rolled > work.queue_offset {
+                    self.take_in_all(work, now)?;
+                }
+                if work.rolled > work.queue_offset && !self.settings.stop_enqueue {
+                    break; // it is not confirmed yet
+                }
+                if !self.begin_next(work, until)? {
+                    if work.queue_offset >= work.rolled {
+                        work.delivered.all_is_delivered(now);
+                    }
+                    break;
+                }
+            }
+            if !self.deliver_chunk(work, now, done)? {
+                self.end_part(work)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Enqueues all that is confirmed.
+    fn take_in_all(&self, work: &mut Work, now: i64) -> Result<()> {
         let end = self.store.visible_max(&self.queue)?;
         while work.queue_offset < end && !self.settings.stop_enqueue {
             if self.take_in(work, now, end, AT_ONCE)? == 0 {
                 break;
-            }
-        }
-        let until = self.settings.slot(now);
-        while done.count < most {
-            if work.current.is_none() && !self.begin_next(work, until)? {
-                break;
-            }
-            if !self.deliver_chunk(work, now, done)? {
-                self.end_part(work)?;
             }
         }
         Ok(())
@@ -212,7 +228,7 @@ impl Timers {
                 break;
             }
             let phys = unit.phys.max(0) as u64;
-            if unit.deletes() || work.delivered.contains(&phys) {
+            if unit.deletes() || work.delivered.messages.contains(&phys) {
                 due.push((*unit, Due::Nothing));
                 continue;
             }
@@ -254,7 +270,7 @@ impl Timers {
         let stored = match due {
             Due::Message(stored) => stored,
             Due::Nothing => {
-                work.delivered.remove(&(unit.phys.max(0) as u64));
+                work.delivered.messages.remove(&(unit.phys.max(0) as u64));
                 return Ok(());
             }
             Due::Lost(why) => {
@@ -267,11 +283,15 @@ impl Timers {
         if unit.is_roll() {
             self.topics.lock().add(real.topic, -1, now);
             return match self.roll(guard, now, unit, stored, &real) {
+                Ok(offset) => {
+                    work.rolled = offset + 1;
+                    Ok(())
+                }
                 Err(e @ (StoreError::Illegal(_) | StoreError::PropertiesTooLong(_))) => {
                     *done.left_out.entry(e.to_string()).or_default() += 1;
                     Ok(())
                 }
-                done => done,
+                Err(e) => Err(e),
             };
         }
         let taken_back = work
@@ -327,7 +347,7 @@ impl Timers {
         }
     }
 
-    /// Appends a message to rmq_sys_wheel_timer again: its time was too far away.
+    /// Appends a message to rmq_sys_wheel_timer again: its time was too far away. Returns its queue offset.
     fn roll(
         &self,
         guard: &mut PutGuard<'_>,
@@ -335,7 +355,7 @@ impl Timers {
         unit: &Unit,
         stored: &Stored,
         real: &Fields<'_>,
-    ) -> Result<()> {
+    ) -> Result<i64> {
         let (props, mut more) =
             with_times(stored, unit, now, &[ENQUEUE_MS, DEQUEUE_MS, ROLL_TIMES]);
         properties::push_number(&mut more, ROLL_TIMES, real.roll_times.saturating_add(1));
@@ -343,14 +363,15 @@ impl Timers {
         let flags = stored.view().sys_flag;
         let message = stored.again(&self.topic, 0, flags, stored.phys() as i64);
         let content = stored.content(props, &more, real.tags_code());
-        match guard.append_again(&message, &content) {
+        let appended = match guard.append_again(&message, &content) {
             Err(StoreError::PropertiesTooLong(_)) => {
                 // Without TIMER_ROLL_TIMES it is still rolled.
                 let content = stored.content(stored.props(), b"", real.tags_code());
-                guard.append_again(&message, &content).map(|_| ())
+                guard.append_again(&message, &content)
             }
-            done => done.map(|_| ()),
-        }
+            done => done,
+        };
+        appended.map(|appended| appended.queue_offset)
     }
 
     fn note_unknown(&self, topic: &[u8]) {
@@ -375,14 +396,6 @@ fn with_times(
     properties::push_number(&mut more, ENQUEUE_MS, unit.base);
     properties::push_number(&mut more, DEQUEUE_MS, now);
     (props, more)
-}
-
-/// Stands for what a delete names. Of 128 bits, with keys that nobody knows: no two are the same.
-pub(super) fn key(text: &[u8]) -> u128 {
-    static STATES: LazyLock<[RandomState; 2]> =
-        LazyLock::new(|| [RandomState::new(), RandomState::new()]);
-    let [high, low] = STATES.each_ref().map(|state| state.hash_one(text));
-    (high as u128) << 64 | low as u128
 }
 
 /// Stands for the message of a topic that a delete names: by its unique key, alone or behind the topic.

@@ -1,6 +1,8 @@
 //! What the properties of a timer message say.
 
 use pyrmq_format::{java, parse_i64, properties, timer};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
 
 #[derive(Clone, Copy, Default)]
 pub struct Fields<'a> {
@@ -43,4 +45,12 @@ impl<'a> Fields<'a> {
         let of = |f: &Fields<'_>| (f.out_ms, f.queue_id, f.deletes.is_some());
         of(self) == of(other) && self.topic == other.topic && self.unique_key == other.unique_key
     }
+}
+
+/// Stands for what a delete names. Of 128 bits, with keys that nobody knows: no two are the same.
+pub(super) fn key(text: &[u8]) -> u128 {
+    static STATES: LazyLock<[RandomState; 2]> =
+        LazyLock::new(|| [RandomState::new(), RandomState::new()]);
+    let [high, low] = STATES.each_ref().map(|state| state.hash_one(text));
+    (high as u128) << 64 | low as u128
 }

@@ -1,32 +1,7 @@
 //! What waits, in numbers: for operators, and for the flow control of sends.
 
 use super::Timers;
-use rustc_hash::FxHashMap;
 use std::sync::atomic::Ordering;
-
-/// Topics that are counted apart, at most.
-const MAX_TOPICS: usize = 100_000;
-
-/// By topic how many messages wait, and when that changed last. [TimerMetrics]
-#[derive(Default)]
-pub struct Topics(FxHashMap<Box<[u8]>, (i64, i64)>);
-
-impl Topics {
-    pub fn add(&mut self, topic: &[u8], count: i64, now: i64) {
-        if let Some(row) = self.0.get_mut(topic) {
-            *row = ((row.0 + count).max(0), now);
-        } else if count > 0 && self.0.len() < MAX_TOPICS {
-            self.0.insert(topic.into(), (count, now));
-        }
-    }
-
-    /// The wheel is empty: whatever was counted is delivered.
-    pub fn nothing_waits(&mut self) {
-        for row in self.0.values_mut() {
-            row.0 = 0;
-        }
-    }
-}
 
 /// Figures for operators and tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,10 +67,7 @@ impl Timers {
 
     /// By topic how many messages wait, and when that changed last, ms.
     pub fn topics(&self) -> Vec<(Box<[u8]>, i64, i64)> {
-        let topics = self.topics.lock();
-        let rows = topics.0.iter();
-        rows.map(|(name, &(count, at))| (name.clone(), count, at))
-            .collect()
+        self.topics.lock().rows()
     }
 
     /// Continues with counts that were kept.
@@ -111,6 +83,6 @@ impl Timers {
 
     /// A topic is no more.
     pub fn forget_topic(&self, name: &[u8]) {
-        self.topics.lock().0.remove(name);
+        self.topics.lock().remove(name);
     }
 }

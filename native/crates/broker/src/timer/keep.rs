@@ -4,19 +4,11 @@
 //! `flush` writes it: a check point never says of a delivery that a power cut may take back.
 
 use super::check::{Check, Ours};
-use super::wheel::{Page, write_pages};
+use super::prepared::Prepared;
 use super::{Timers, enqueue};
 use pyrmq_format::timer::TimerCheck;
-use pyrmq_store::{Result, StoreError, now_ms};
-use std::fs::File;
+use pyrmq_store::{Result, now_ms};
 use std::sync::atomic::Ordering;
-
-/// What is to be kept.
-pub struct Prepared {
-    check: Check,
-    pages: Vec<Page>,
-    log: Option<File>,
-}
 
 /// How far timers are, for slaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +54,8 @@ impl Timers {
         let log_end = self.store.write_staged(|log_end| log_end)?;
         let speaks_of = match (work.followed, &work.current) {
             (Some(followed), _) => followed,
+            // What was delivered since then has not been met in the wheel yet.
+            _ if !work.delivered.messages.is_empty() => work.delivered.from,
             // Of the slot that is being delivered a part is delivered behind where the log ended then.
             (None, Some(current)) => current.log_end,
             (None, None) => log_end,
@@ -96,20 +90,11 @@ impl Timers {
         let Some(prepared) = slot.take() else {
             return Ok(());
         };
-        let done = self.write(&prepared);
+        let done = prepared.write(&self.paths);
         if done.is_err() {
             self.wheel.lock().keep_dirty(&prepared.pages);
         }
         done
-    }
-
-    fn write(&self, prepared: &Prepared) -> Result<()> {
-        if let Some(file) = &prepared.log {
-            file.sync_data()
-                .map_err(|e| StoreError::io("flush", self.paths.log.as_path(), &e))?;
-        }
-        write_pages(&self.paths.wheel, &prepared.pages)?;
-        prepared.check.save(&self.paths.check)
     }
 
     /// Deletes files of the timer log that are of messages only which the commit log has no more. Returns
@@ -149,6 +134,7 @@ impl Timers {
         drop(wheel);
         self.set_read(&mut work, read);
         work.followed = Some(log_end);
+        work.delivered.messages.clear();
         Ok(true)
     }
 }

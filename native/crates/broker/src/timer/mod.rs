@@ -22,6 +22,7 @@ mod keep;
 mod log;
 #[cfg(test)]
 mod model_tests;
+mod prepared;
 mod rebuild;
 mod recover;
 mod restore;
@@ -29,19 +30,21 @@ mod restore;
 mod speed_tests;
 #[cfg(test)]
 mod timer_tests;
+mod topics;
 mod wheel;
 
 use self::log::TimerLog;
 use chain::Chain;
-use figures::Topics;
 use parking_lot::Mutex;
+use prepared::{Paths, Prepared};
 use pyrmq_format::timer::{SLOTS, TIMER_TOPIC};
 use pyrmq_store::{ConsumeQueue, Result, Store, StoreError, Topic};
 use rebuild::Rebuild;
+use restore::Since;
 use rustc_hash::FxHashSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use topics::Topics;
 use wheel::Wheel;
 
 pub use deliver::Delivered;
@@ -121,13 +124,6 @@ impl Settings {
     }
 }
 
-/// Where the files are.
-struct Paths {
-    wheel: PathBuf,
-    log: PathBuf,
-    check: PathBuf,
-}
-
 /// The timers of one store.
 pub struct Timers {
     store: Arc<Store>,
@@ -140,7 +136,7 @@ pub struct Timers {
     /// Held for moments. Taken inside of `work`.
     wheel: Mutex<Wheel>,
     /// What `prepare` found, until `flush` keeps it.
-    prepared: Mutex<Option<keep::Prepared>>,
+    prepared: Mutex<Option<Prepared>>,
     topics: Mutex<Topics>,
     /// Topics without configuration that messages were delivered to.
     unknown: Mutex<Vec<Box<[u8]>>>,
@@ -154,10 +150,12 @@ struct Work {
     /// Queue offset of the first message that is not in the wheel.
     queue_offset: i64,
     current: Option<Current>,
-    /// Physical offsets of messages that were delivered after the check point that was kept.
-    delivered: FxHashSet<u64>,
+    /// Messages that were delivered after the check point that was kept and may be in the wheel still.
+    delivered: Since,
     /// While all is made again from the queue: what to leave out.
     rebuild: Option<Rebuild>,
+    /// Queue offset behind the last message that was rolled: no slot is begun before it is enqueued.
+    rolled: i64,
     /// How often in a row the same record could not be read.
     failures: u32,
     /// A slave: up to where of the log its master's progress holds.

@@ -1,6 +1,6 @@
 //! Making wheel and timer log again from the queue of rmq_sys_wheel_timer, where they are damaged.
 
-use super::fields::Fields;
+use super::fields::{self, Fields};
 use pyrmq_format::record::{self, Found};
 use pyrmq_format::timer::TIMER_TOPIC;
 use pyrmq_store::{ConsumeQueue, Resident, Result, Store, Wait};
@@ -71,5 +71,5 @@ fn key(fields: &Fields<'_>) -> u128 {
     let out = fields.out_ms.unwrap_or(0).to_be_bytes();
     let is_delete = [fields.deletes.is_some() as u8];
     let parts = [&out[..], &is_delete, fields.unique_key, b"+", fields.topic];
-    super::deliver::key(&parts.concat())
+    fields::key(&parts.concat())
 }

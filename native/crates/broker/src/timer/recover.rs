@@ -7,12 +7,12 @@
 use super::check::Check;
 use super::log::TimerLog;
 use super::rebuild::Rebuild;
+use super::restore::Since;
 use super::wheel::Wheel;
 use super::{HALF_ROUND, Paths, Seen, Settings, Timers, Topics, Work, restore, timer_queue};
 use parking_lot::Mutex;
 use pyrmq_format::timer::{LogEntry, NOWHERE, Slot, TIMER_TOPIC, Unit};
 use pyrmq_store::{Result, Store, StoreError, Stored};
-use rustc_hash::FxHashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -108,11 +108,12 @@ impl Timers {
         if has_history && check.is_none() && found.queue_offset > queue.min_offset() {
             ::log::warn!("timers: config/timercheck is missing or blank: all of the log is read");
         }
-        let mut delivered = FxHashSet::default();
-        if let Some(from) = from {
-            (delivered, restored.read) = restore::delivered_since(&store, from);
-            restored.delivered = delivered.len() as u64;
-        }
+        let delivered = from.map_or_else(Since::default, |from| {
+            restore::delivered_since(&store, from)
+        });
+        restored.read = delivered.read;
+        restored.delivered = delivered.messages.len() as u64;
+        let rolled = queue.max_offset();
         let followed = store.config().replica.then(|| from.unwrap_or(0));
         let counter = check.map_or(0, |check| check.fields.counter);
         let timers = Timers {
@@ -128,6 +129,7 @@ impl Timers {
                 current: None,
                 delivered,
                 rebuild,
+                rolled,
                 failures: 0,
                 followed,
                 counter,

@@ -1,22 +1,45 @@
 //! What was delivered after the kept check point, at start: the log says so.
 
 use super::fields::Fields;
-use pyrmq_format::properties;
 use pyrmq_format::record::{self, Found, View};
-use pyrmq_format::timer::{ROLL_TIMES, TIMER_TOPIC};
+use pyrmq_format::timer::{DEQUEUE_MS, ROLL_TIMES, TIMER_TOPIC};
+use pyrmq_format::{parse_i64, properties};
 use pyrmq_store::{Resident, Store, Stored, Wait};
 use rustc_hash::FxHashSet;
 
 /// Bytes of the log that are read at a time.
 const AHEAD: usize = 1 << 20;
 
-/// The physical offsets of the timer messages that the log from `from` on has delivered or rolled, and
-/// how many bytes were read.
-pub(super) fn delivered_since(store: &Store, from: u64) -> (FxHashSet<u64>, u64) {
-    let mut delivered = FxHashSet::default();
+/// What was delivered or rolled since a check point was kept.
+#[derive(Default)]
+pub(super) struct Since {
+    /// Physical offsets of the timer messages.
+    pub messages: FxHashSet<u64>,
+    /// Where the log was read from. As long as there are `messages` no check point may speak of more.
+    pub from: u64,
+    /// When the last of them was delivered, ms.
+    until: i64,
+    /// Bytes of the log that were read.
+    pub read: u64,
+}
+
+impl Since {
+    /// All that is due at `now` is delivered: what was delivered earlier is not in the wheel any more.
+    pub fn all_is_delivered(&mut self, now: i64) {
+        if now >= self.until {
+            self.messages = FxHashSet::default();
+        }
+    }
+}
+
+/// Reads the log from `from` on.
+pub(super) fn delivered_since(store: &Store, from: u64) -> Since {
+    let mut since = Since {
+        from,
+        ..Since::default()
+    };
     let log = store.log();
     let mut at = from.max(log.min_offset());
-    let mut read = 0;
     let mut heads = Resident::reading_ahead(Wait::ForDisk, AHEAD);
     while at < log.max_offset() {
         let Some((segment, place)) = log.locate(at) else {
@@ -25,7 +48,10 @@ pub(super) fn delivered_since(store: &Store, from: u64) -> (FxHashSet<u64>, u64)
         let found = heads.record(&segment, place);
         let next = match found.map(|bytes| (record::read(bytes, false), bytes)) {
             Ok((Found::Record(v), bytes)) => {
-                delivered.extend(delivered_by(store, bytes, &v));
+                if let Some((message, at)) = delivered_by(store, bytes, &v) {
+                    since.messages.insert(message);
+                    since.until = since.until.max(at);
+                }
                 at + v.total as u64
             }
             Ok((Found::Blank, _)) => log.next_file_start(at),
@@ -43,14 +69,14 @@ pub(super) fn delivered_since(store: &Store, from: u64) -> (FxHashSet<u64>, u64)
                 log.next_file_start(at)
             }
         };
-        read += next - at;
+        since.read += next - at;
         at = next;
     }
-    (delivered, read)
+    since
 }
 
-/// The timer message that a record delivers or rolls.
-fn delivered_by(store: &Store, bytes: &[u8], v: &View) -> Option<u64> {
+/// The timer message that a record delivers or rolls, and when it did.
+fn delivered_by(store: &Store, bytes: &[u8], v: &View) -> Option<(u64, i64)> {
     let from = u64::try_from(v.prepared_transaction_offset).ok()?;
     if from >= v.phys as u64 {
         return None;
@@ -71,5 +97,6 @@ fn delivered_by(store: &Store, bytes: &[u8], v: &View) -> Option<u64> {
     let is_it = timer.topic() == TIMER_TOPIC
         && Fields::read(timer.props()).is_same(&fields)
         && timer.view().born_timestamp == v.born_timestamp;
-    is_it.then_some(from)
+    let dequeued = properties::find(props, DEQUEUE_MS).and_then(parse_i64);
+    is_it.then(|| (from, dequeued.unwrap_or(0).max(v.store_timestamp)))
 }

@@ -2,7 +2,6 @@
 //! `PYRMQ_TIMERS` says how many wait.
 
 use super::timer_tests::{Rig, T};
-use super::*;
 use std::time::Instant;
 
 const DAY: i64 = 86_400_000;

@@ -7,6 +7,7 @@ use pyrmq_format::record::{self, Found};
 use pyrmq_format::timer;
 use pyrmq_store::testing::copy_store;
 use pyrmq_store::{Appended, Content, Message, StoreConfig};
+use std::path::{Path, PathBuf};
 
 pub(super) const TOPIC: &[u8] = b"Orders";
 /// A whole second.
@@ -229,8 +230,6 @@ fn tempdir() -> tempfile::TempDir {
         .or_else(|_| tempfile::tempdir())
         .unwrap()
 }
-
-use std::path::Path;
 
 #[test]
 fn a_message_is_delivered_with_the_end_of_its_slot_and_not_before() {
