@@ -83,6 +83,7 @@ class PopLife:
         self.sim = sim
         self.folder = folder
         self.dead = False
+        self.serves = False
         self.scope = trio.CancelScope()
         self.flushed = 0
         self.links: list[Link] = []
@@ -105,7 +106,8 @@ class PopLife:
             recall_message_enable=True,
         )
         self.store = open_store(self.config, ADDRESS)
-        sim.put_forward(self.store)
+        self._ahead = 0
+        self._set_clock()
         try:
             self._open()
         except BaseException:
@@ -165,7 +167,10 @@ class PopLife:
         """Until it is killed or stopped."""
         with self.scope:
             try:
+                await self.tables.topics.table.saved(self.sim.settings.topic)
+                await self.tables.groups.save_if_changed()
                 async with trio.open_nursery() as self.nursery:
+                    self.serves = True
                     self.dispatcher.nursery = self.nursery
                     self.nursery.start_soon(self.timers.run)
                     self.nursery.start_soon(self.pop.run)
@@ -177,6 +182,8 @@ class PopLife:
 
     def connect(self, peer: str, port: int) -> Link:
         self.alive()
+        if not self.serves:
+            raise Killed
         link = Link(cast(Any, self), peer, Session(self.listener, b"\x7f\0\0\1", port))
         self.links.append(link)
         self.nursery.start_soon(self._serve, link)
@@ -249,7 +256,11 @@ class PopLife:
         """The engine's own clock follows the simulation's."""
         while True:
             await trio.sleep(0.05)
-            self.sim.put_forward(self.store)
+            self._set_clock()
+
+    def _set_clock(self) -> None:
+        before, self._ahead = self._ahead, self.sim.ahead()
+        self.store.advance_clock(self._ahead - before)
 
     async def _save_tables(self) -> None:
         while True:
@@ -280,7 +291,7 @@ class PopLife:
     def call(self, work: Callable[..., Any], *args: Any) -> Any:
         """Runs native code; what it writes may be cut short by a kill, which nobody sees."""
         self.alive()
-        self.sim.put_forward(self.store)
+        self._set_clock()
         before = self.log_end()
         result = work(*args)
         after = self.log_end()

@@ -58,7 +58,8 @@ class Peer:
             try:
                 if self.sim.life is None:
                     raise Killed
-                self.link = self.sim.life.connect(self.name, self.sim.new_port())
+                port = self.sim.new_port()
+                self.link = self.sim.life.connect(f"127.0.0.1:{port}", port)
             except Killed:
                 await trio.sleep(self.sim.random.uniform(0.05, 1))
                 continue

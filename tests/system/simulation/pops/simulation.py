@@ -6,7 +6,6 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import trio
 
@@ -64,7 +63,6 @@ class PopSimulation(Chance):
         self._next_folder: Path | None = None
         self._planned = self.settings.messages
         self._started = self.now()
-        self._ahead: WeakKeyDictionary[Store, int] = WeakKeyDictionary()
 
     # The clock.
 
@@ -81,11 +79,9 @@ class PopSimulation(Chance):
         self.now()
         return self.model.latest
 
-    def put_forward(self, store: Store) -> None:
-        """The engine reads the time of day itself, from the clock that it adds this to."""
-        ahead = self.now() - machine_ms()
-        before, self._ahead[store] = self._ahead.get(store, 0), ahead
-        store.advance_clock(ahead - before)
+    def ahead(self) -> int:
+        """How far its clock is from the machine's, which the engine reads itself."""
+        return self.now() - machine_ms()
 
     # What is to be done.
 
