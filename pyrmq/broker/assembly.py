@@ -234,6 +234,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         timers.follow,
     )
     replicating.watch(slave_sync.wake)
+    slave_sync.on_modes = request_modes.follow
     promotion = Promotion(
         start.configured,
         start.role.config,
@@ -342,7 +343,7 @@ def _server(
             transactions=None if config.reject_transaction_message else engine,
             timers=timers.engine,
             pulls=grants,
-            pops=pops.native if config.timer_wheel_enable else None,
+            pops=pops.native if config.timer_wheel_enable and not config.is_slave else None,
             keyring=access.keyring,
             tls=tls.context,
             region=config.region_id,

@@ -89,6 +89,8 @@ class SlaveSync:
         follow_timers: Callable[[bytes, int], bool] = lambda check_point, log_end: True,
     ) -> None:
         self._follow_timers = follow_timers
+        self.on_modes: Callable[[Mapping[Any, Any]], None] = lambda modes: None
+        """Gets the master's request modes."""
         self._timers_tried = 0
         self._timers: tuple[bytes, int] | None = None
         """The check point of the master's timers that is to be followed next."""
@@ -179,6 +181,7 @@ class SlaveSync:
         except ResponseError:
             return  # a broker before 5.0, or one without them
         await self._keep("messageRequestMode.json", modes)
+        self.on_modes(modes)
 
     async def _ask(self, channel: Channel, code: int) -> dict[Any, Any]:
         answer = await channel.request(code, timeout=TIMEOUT)

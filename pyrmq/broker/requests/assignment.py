@@ -7,7 +7,7 @@ config/messageRequestMode.json has the mode of each topic and group that an oper
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -61,16 +61,22 @@ class RequestModes(PersistentTable):
         self._live = live
         self._topics = topics
         self._groups = groups
-        found = self.load(_MODES).get(_MODES)
+        self._modes: dict[str, dict[str, Any]] = {}
+        self._kept: dict[str, Any] = {}
+        self.follow(self.load(_MODES))
+        config_file.tell_kept(path, self._kept)
+        self._changes = Bounded("changes of request modes", 1, WAITING)
+
+    def follow(self, content: Mapping[Any, Any]) -> None:
+        """Takes what a file says, or a slave's master."""
+        found = content.get(_MODES)
         rows = {str(t): row for t, row in (found if isinstance(found, dict) else {}).items()}
-        self._modes: dict[str, dict[str, Any]] = {
+        self._modes = {
             topic: {str(group): row for group, row in groups.items()}
             for topic, groups in rows.items()
             if isinstance(groups, dict)
         }
         self._kept = {topic: row for topic, row in rows.items() if topic not in self._modes}
-        config_file.tell_kept(path, self._kept)
-        self._changes = Bounded("changes of request modes", 1, WAITING)
 
     def to_json(self) -> dict[str, Any]:
         return {_MODES: self._kept | self._modes}
