@@ -15,7 +15,7 @@ from tests.support.operators import create_topic
 from tests.support.server import ServerProcess
 
 TOPIC_LIST, GROUP_LIST, PRODUCERS, HA_STATUS = 18, 225, 328, 907
-TOPIC_CONFIG, GROUP_CONFIG, SET_MODE, UPDATE_CONFIG = 351, 352, 401, 25
+TOPIC_CONFIG, GROUP_CONFIG, UPDATE_CONFIG = 351, 352, 25
 
 
 @pytest.fixture(scope="module")
