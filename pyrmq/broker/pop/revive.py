@@ -18,7 +18,7 @@ import trio
 from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.tables.tables import Tables
 from pyrmq.engine import Pops, Revived, Reviver, Store
-from pyrmq.errors import PyrmqError, SystemBusyError, TopicNotExistError
+from pyrmq.errors import PyrmqError, TopicNotExistError
 from pyrmq.escape import escape
 from pyrmq.model import pop
 from pyrmq.model.names import RETRY_PREFIX, REVIVE_GROUP

@@ -89,9 +89,7 @@ def test_a_parked_pull_gets_it(
     client.send(topic, b"later", properties=in_seconds(HOUR))
     with Client(running.broker_address) as puller:
         end = client.max_offset(topic, 0)
-        pull = pull_command(
-            topic, 0, end, suspend=30_000, flags=PULL_SUSPEND | PULL_SUBSCRIPTION
-        )
+        pull = pull_command(topic, 0, end, suspend=30_000, flags=PULL_SUSPEND | PULL_SUBSCRIPTION)
         puller.post(pull)
         running.clock.advance(HOUR + 2)
         assert puller.answer().code == 0
@@ -151,9 +149,7 @@ def send_many(client: Client, many: int, seconds: float) -> list[bytes]:
 def all_there(client: Client, sent: list[bytes]) -> None:
     """All came, and nothing comes again."""
     assert sorted(bodies(client, "T", len(sent))) == sorted(sent)
-    eventually(
-        lambda: runtime_info(client)["timerCongestNum"], "nothing waits", until="0".__eq__
-    )
+    eventually(lambda: runtime_info(client)["timerCongestNum"], "nothing waits", until="0".__eq__)
     assert sorted(bodies(client, "T", len(sent))) == sorted(sent)
 
 
@@ -168,9 +164,7 @@ def test_a_restart_repeats_nothing_and_forgets_nothing(
             sent = send_many(client, 150, 1.5)
             more = client.send("T", b"far", properties=in_seconds(4)).code
             assert more == 0
-            eventually(
-                lambda: client.max_offset("T", 0), "some came", until=lambda end: end > 0
-            )
+            eventually(lambda: client.max_offset("T", 0), "some came", until=lambda end: end > 0)
         getattr(server, stop)()
         server.start()
         with Client(server.broker) as client:
