@@ -611,6 +611,16 @@ class Revived:
     revived: list[tuple[str, int, int]]
     unknown: list[tuple[bytes, bytes]]
 
+def popped_to(
+    pops: Pops, start: int
+) -> tuple[
+    list[tuple[bytes, bytes, int, int]], tuple[tuple[bytes, bytes, int, int], int] | None, int
+]:
+    """How far groups have popped, by the check points that stand from a place of the queue of timer
+    messages on: topic, group, queue and the offset behind the last pop. Then one more such row that
+    counts only if the offset of the group is the one beside it. Then how many entries of the queue
+    were read. May wait for the disk."""
+
 class Reviver:
     """Messages that were popped and not acknowledged go to the retry topic of their group.
     Thread-safe; all times in ms.

@@ -200,6 +200,11 @@ class Reviver:
         self.lags = self.native.lags
 
 
+def popped_to(pops, start):
+    """How far groups have popped, by the check points of the log: see engine.pyi."""
+    return _native.popped_to(pops.native, start)
+
+
 cdef class Store:
     """A store on disk. Opening recovers it; one process at a time may have it open.
 

@@ -232,6 +232,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         replicating.has_master,
         partial(channels_of, config),
         timers.follow,
+        pop.in_log.end,
     )
     replicating.watch(slave_sync.wake)
     slave_sync.on_modes = request_modes.follow
@@ -311,7 +312,8 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
 
 def _delivered(timers: Timers, now: int) -> int | None:
     """The time before which all timers that were due have been delivered, if that is known."""
-    return now if timers.due_in(now) != 0 and not timers.behind() else None
+    # What is in the log first: it may be due as it comes to the wheel.
+    return now if not timers.behind() and timers.due_in(now) != 0 else None
 
 
 def _ha_address(config: BrokerConfig, address: Address, ha_sockets: list[socket.socket]) -> Address:

@@ -54,6 +54,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<pops::Pops>()?;
     m.add_class::<revivers::Reviver>()?;
     m.add_class::<revivers::Revived>()?;
+    m.add_function(wrap_pyfunction!(revivers::popped_to, m)?)?;
     m.add_class::<pulls::PullGrants>()?;
     m.add_class::<tls::TlsClient>()?;
     m.add_class::<tls::TlsContext>()?;

@@ -105,3 +105,23 @@ impl Reviver {
         lags.iter().map(|l| (l.records, l.ms, l.waiting)).collect()
     }
 }
+
+/// A queue of a group, and an offset of it.
+type Popped = (Vec<u8>, Vec<u8>, i32, i64);
+
+/// See engine.pyi.
+#[pyfunction]
+pub fn popped_to(
+    py: Python<'_>,
+    pops: PyRef<'_, Pops>,
+    start: i64,
+) -> PyResult<(Vec<Popped>, Option<(Popped, i64)>, u64)> {
+    let pops = pops.inner().clone();
+    let found = py
+        .detach(|| pops.popped_to(start))
+        .map_err(|e| to_py(py, e))?;
+    let row = |(topic, group, queue), offset| (Vec::from(topic), Vec::from(group), queue, offset);
+    let all = found.offsets.into_iter().map(|(place, to)| row(place, to));
+    let unsure = found.unsure.map(|(place, at, to)| (row(place, to), at));
+    Ok((all.collect(), unsure, found.entries))
+}

@@ -12,6 +12,7 @@ from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.pop.in_flight import InFlight
 from pyrmq.broker.pop.orderly import OrderlyPops
 from pyrmq.broker.pop.popping import Popping
+from pyrmq.broker.pop.restore import PopsInLog, restore_offsets
 from pyrmq.broker.pop.revive import ReviveService, Timers
 from pyrmq.broker.pop.waits import Waits
 from pyrmq.broker.stats.broker_stats import BrokerStats
@@ -40,6 +41,7 @@ class PopParts:
     notices: Waits
     tables: Tables
     revive: ReviveService
+    in_log: PopsInLog
 
     def visible(self, topic: str, group: str, queue_id: int) -> None:
         """Messages of a queue may be popped again."""
@@ -85,6 +87,9 @@ class PopParts:
             await trio.sleep(CLEAN)
             await self.order.clean(queues, groups.groups.__contains__, now_ms())
             self.in_flight.forget_all(is_gone)
+            offsets = self.tables.offsets
+            if offsets.pops is not None and self.in_log.is_far(offsets.pop_start):
+                offsets.changed()
 
 
 def pop_engine(live: LiveConfig, store: Store) -> Pops:
@@ -132,6 +137,13 @@ def open_pop(
         now = live.now
         return now.pop_polling_size, now.max_pop_polling_size
 
+    in_log = PopsInLog(store, popping)
+    if not live.now.is_slave:
+        restore_offsets(store, engine, tables)
+        tables.offsets.pops = in_log
+        for key in order.queues():
+            order.settle(*key, tables.offsets.query(*key) or 0)
+
     waits, notices = (Waits(store, queues, server.answer, limits) for _ in range(2))
     for one in (waits, notices):
         server.watch_arrivals(one.arrived)
@@ -146,4 +158,6 @@ def open_pop(
     orderly = OrderlyPops(order, tables.offsets, visible)
     popping.on_order = orderly.changed
     revive = ReviveService(live, store, engine, tables, timers, server.wake_parked)
-    return PopParts(engine, popping, order, orderly, in_flight, waits, notices, tables, revive)
+    return PopParts(
+        engine, popping, order, orderly, in_flight, waits, notices, tables, revive, in_log
+    )

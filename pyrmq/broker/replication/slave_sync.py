@@ -87,7 +87,11 @@ class SlaveSync:
         follows: Callable[[], bool],
         open_channels: Callable[[], Channels] = Channels,
         follow_timers: Callable[[bytes, int], bool] = lambda check_point, log_end: True,
+        pops_here: Callable[[], int | None] = lambda: None,
     ) -> None:
+        self._pops_here = pops_here
+        self._popped: int | None = None
+        """Where the check points ended that were here as the last pass asked for offsets."""
         self._follow_timers = follow_timers
         self.on_modes: Callable[[Mapping[Any, Any]], None] = lambda modes: None
         """Gets the master's request modes."""
@@ -166,7 +170,12 @@ class SlaveSync:
             status = await self._ask(channel, RequestCode.GET_BROKER_HA_STATUS)
             await self._keep_since(status)
         await self._sync_topics(await self._ask(channel, RequestCode.GET_ALL_TOPIC_CONFIG))
+        popped = self._pops_here()
         await self._sync_offsets(await self._ask(channel, RequestCode.GET_ALL_CONSUMER_OFFSET))
+        # A pop whose check point was here as the pass before began is in the offsets of this one.
+        if self._popped is not None:
+            self._offsets.pop_start = self._popped
+        self._popped = popped
         if status.get("takesOffsets") is True:
             await self._hand_over(channel)
         await self._keep(

@@ -285,6 +285,9 @@ class PersistentTable:
             content["dataVersion"] = self._version | content["dataVersion"]
         return self._others | content
 
+    async def await_frozen(self) -> None:
+        """Returns once what `to_json` gave last may be written. OSError if it must not be."""
+
     async def encoded(self) -> bytes:
         """The content of the file as it would be written now."""
         async with self._lock:
@@ -304,6 +307,7 @@ class PersistentTable:
                     for value in content.values():
                         if isinstance(value, Rows):
                             await value.encode()
+                    await self.await_frozen()
                     await trio.to_thread.run_sync(save, self.path, content)
                 except BaseException:
                     self._changed = True

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import trio
 
@@ -41,6 +41,17 @@ Granted = Callable[[str, str, int, int, int], None]
 """Called with topic, group, pulls, messages and bytes."""
 
 
+class PopLog(Protocol):
+    """The log in which pops are, for their offsets."""
+
+    def start(self, before: int | None) -> int | None:
+        """`OffsetTable.pop_start` of offsets as they are now. `before`: of the last ones."""
+
+    async def on_disk(self) -> None:
+        """Waits until the check points of the offsets that the last `start` was asked for are on
+        disk: a power cut must not take back a check point whose offset is kept. OSError."""
+
+
 class OffsetTable(PersistentTable):
     """Next offset to consume by (topic, group) and queue."""
 
@@ -71,6 +82,11 @@ class OffsetTable(PersistentTable):
         """(Topic, group) whose offsets were removed since the start, MAX_GONE at most."""
         self.count = 0
         """How many offsets there are."""
+        self.pop_start: int | None = None
+        """The file's offsets say all about pops whose check points stand before this place of the
+        queue of timer messages; those behind it may say more. None: nothing is known, as RocketMQ
+        wrote the file last. Kept in a member `popStart` that RocketMQ does not read."""
+        self.pops: PopLog | None = None
         self._next_log = -math.inf
         self._pulled: dict[QueueOfGroup, int] = {}
         """Where the next pull of a group is expected."""
@@ -83,7 +99,9 @@ class OffsetTable(PersistentTable):
         self._load()
 
     def _load(self) -> None:
-        value = self.load("dataVersion", "groupTopicMap", "hereTable", "offsetTable", "resetTable")
+        value = self.load(
+            "dataVersion", "groupTopicMap", "hereTable", "offsetTable", "popStart", "resetTable"
+        )
         self.version = DataVersion.from_json(value.get("dataVersion"))
         table = value.get("offsetTable")
         kept: set[Any] = set()
@@ -106,6 +124,8 @@ class OffsetTable(PersistentTable):
                 self._offset_rows.keep({(topic, group) if sep else key: row})
             config_file.tell_kept(self.path, sorted(map(str, kept)))
         self.resets.update(by_queue(value.get("resetTable")))
+        start = as_int(value.get("popStart"), -1)
+        self.pop_start = start if start >= 0 else None
         self.found_here = set(by_queue(value.get("hereTable")))
         """`here`, as the file had it."""
 
@@ -374,11 +394,18 @@ class OffsetTable(PersistentTable):
         self.take_granted()
         await super().save_if_changed()
 
+    async def await_frozen(self) -> None:
+        if self.pops is not None:
+            await self.pops.on_disk()
+
     def to_json(self) -> dict[str, Any]:
+        if self.pops is not None:
+            self.pop_start = self.pops.start(self.pop_start)
         return {
             "dataVersion": self.version.to_json(),
             "groupTopicMap": self._topic_rows.freeze(),
             "offsetTable": self._offset_rows.freeze(),
+            **({"popStart": self.pop_start} if self.pop_start is not None else {}),
             **({"resetTable": by_group(self.resets)} if self.resets else {}),
             **({"hereTable": by_group(dict.fromkeys(self.here, 1))} if self.here else {}),
         }

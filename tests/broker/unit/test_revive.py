@@ -23,6 +23,7 @@ from pyrmq.errors import NoPermissionError, SystemBusyError
 from pyrmq.model.names import REVIVE_GROUP
 from pyrmq.model.topic import TopicConfig
 from tests.store.tools import bodies, image, open_store, read_queue
+from tests.support.waiting import eventually_trio
 
 T0 = 1_700_000_000_000
 IT = 10_000
@@ -250,18 +251,15 @@ def test_nobody_else_moves_its_offsets(rig: Rig) -> None:
         rig.tables.offsets.commit(REVIVE, REVIVE_GROUP, 0, 99)
 
 
-async def test_the_task_revives_and_keeps_until_it_is_stopped(
-    rig: Rig, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_the_task_revives_and_keeps_until_it_is_stopped(rig: Rig) -> None:
     rig.messages(1)
     rig.ck(1)
     rig.timers = LATE
     async with trio.open_nursery() as nursery:
         await nursery.start(rig.service.run)
-        while rig.kept() is None:
-            await trio.sleep(0.5)
-        rig.service.stop()
-        rig.ck(1, queue=1)
-        await trio.sleep(10)
+        await eventually_trio(rig.kept, "progress is kept", until=lambda kept: kept == 0)
         nursery.cancel_scope.cancel()
-    assert bodies(rig.store, RETRY) == [b"m0"]
+    rig.service.stop()
+    rig.ck(1, queue=1)
+    assert await rig.service.revive()
+    assert bodies(rig.store, RETRY) == [b"m0"], "nothing once it is stopped"

@@ -181,6 +181,13 @@ impl Reviver {
         let mut lanes = self.lanes.lock();
         let Lanes { all, before } = &mut *lanes;
         let mut round = Round::default();
+        // On a slow disk what timers have delivered may not be in its queue yet.
+        if timers.is_some()
+            && let Err(e) = self.pops.store().write_staged(|_| ())
+        {
+            round.error = Some(e);
+            return round;
+        }
         let clock = Clock { now, timers };
         round.more = true;
         while round.more && round.count() < most && round.read < READ_IN_CALL {
@@ -226,8 +233,8 @@ impl Reviver {
         targets: &Targets,
         round: &mut Round,
     ) -> Result<bool> {
-        let all_read = self.read(lane, round)?;
-        if let (true, Some(timers)) = (all_read, clock.timers) {
+        let read = self.read(lane, round)?;
+        if let (Read::All, Some(timers)) = (read, clock.timers) {
             lane.window.caught_up(timers);
         }
         let mut jobs = Vec::new();
@@ -237,11 +244,11 @@ impl Reviver {
         let judged = lane.window.take_done();
         round.judged += judged;
         looked.and(appended)?;
-        Ok(judged > 0 || !jobs.is_empty() || !all_read)
+        Ok(judged > 0 || !jobs.is_empty() || read == Read::Some)
     }
 
-    /// Reads records of one queue; whether it was read to its end.
-    fn read(&self, lane: &mut Lane, round: &mut Round) -> Result<bool> {
+    /// Reads records of one queue.
+    fn read(&self, lane: &mut Lane, round: &mut Round) -> Result<Read> {
         let store = self.pops.store();
         let end = store.visible_max(&lane.queue)?;
         lane.window.skip_to(lane.queue.min_offset().min(end));
@@ -249,7 +256,11 @@ impl Reviver {
         for _ in 0..self.limits.read {
             let place = lane.window.place();
             if place >= end {
-                return Ok(true);
+                // What is not confirmed may be an acknowledgement.
+                return Ok(match end >= lane.queue.max_offset() {
+                    true => Read::All,
+                    false => Read::Confirmed,
+                });
             }
             let stored = record_of(store, &lane.queue, place)?;
             round.read += 1;
@@ -269,7 +280,7 @@ impl Reviver {
             }
             lane.window.passed(time);
         }
-        Ok(false)
+        Ok(Read::Some)
     }
 
     /// Reads the messages that are to be revived of check points that can be judged, about as many as are
@@ -390,6 +401,15 @@ impl Reviver {
     pub(super) fn drops_after_last(&self) -> bool {
         self.drops_after_last
     }
+}
+
+/// How much of a queue was read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Read {
+    Some,
+    /// All that is confirmed; there is more.
+    Confirmed,
+    All,
 }
 
 #[derive(Clone, Copy)]
