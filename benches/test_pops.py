@@ -28,6 +28,7 @@ def test_pop_and_ack(records: int, folder: Path, paired, report) -> None:
         got = pops.pop(
             "T", 0, "G", offset, 32, pop_time=time, invisible_time=60_000, revive_queue=0
         )
+        assert got is not None
         each = 32 // records
         for at in range(0, 32, each):
             pops.ack(
