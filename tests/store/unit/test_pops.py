@@ -111,7 +111,12 @@ def test_messages_of_a_retry_topic_are_given_under_their_own(pops: Pops) -> None
     assert popped.nbytes == sum(len(part) for part in popped.slices)
 
 
-HANDLE = {"start_offset": 2, "pop_time": 1000, "invisible_time": INVISIBLE, "revive_queue": 3}
+HANDLE: dict[str, Any] = {
+    "start_offset": 2,
+    "pop_time": 1000,
+    "invisible_time": INVISIBLE,
+    "revive_queue": 3,
+}
 
 
 def test_acks_and_changes(store: Store, pops: Pops) -> None:
@@ -166,7 +171,7 @@ def test_times_and_settings_that_are_refused(store: Store, pops: Pops) -> None:
         {"cluster": "C", "broker_name": "b", "precision": 0},
     ):
         with pytest.raises(MessageIllegalError):
-            Pops(store.native, **settings)  # type: ignore[arg-type]
+            Pops(store.native, **settings)
     assert timers(store) == []
 
 

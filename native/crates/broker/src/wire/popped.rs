@@ -1,7 +1,8 @@
 //! What a session does by itself of what consumers say of popped messages.
 //!
 //! Acknowledgements that come in a row are one record for each check point. They are appended, and answered,
-//! when something else comes, or at the end of the feed.
+//! when something else comes, or at the end of the feed. Times are those of the wall clock, which handles
+//! have: that of a feed is another one.
 
 use super::super::access;
 use super::super::ack::{self, Acks, Said};
@@ -11,6 +12,7 @@ use super::{Feed, Session};
 use crate::pop::{Change, Claim, Pops};
 use crate::{Refusal, codes};
 use pyrmq_format::push_int;
+use pyrmq_store::now_ms;
 
 /// Bytes of the names of a topic and a group together.
 const MAX_NAMES: usize = 1024;
@@ -27,7 +29,7 @@ impl Session {
             return false;
         };
         let claim = said.claim();
-        if !self.may_say(feed, pops, &claim) || !has(pops, &claim, said.offset, true) {
+        if !self.may_say(pops, &claim) || !has(pops, &claim, said.offset, true) {
             return false;
         }
         if pops.check_offsets(&claim, &[said.offset]).is_err() || feed.guard().is_none() {
@@ -63,7 +65,7 @@ impl Session {
             let topic = entry.topic(&mut name)?;
             let claim = entry.claim(topic, own)?;
             entry.offsets(&mut offsets)?;
-            let is_good = self.may_say(feed, pops, &claim)
+            let is_good = self.may_say(pops, &claim)
                 && pops.check_offsets(&claim, &offsets[..1]).is_ok()
                 && !acks.is_full();
             for offset in &offsets {
@@ -96,14 +98,14 @@ impl Session {
         };
         let claim = said.claim();
         let to = to(feed, parts);
-        let is_good = self.may_say(feed, pops, &claim)
+        let is_good = self.may_say(pops, &claim)
             && has(pops, &claim, said.offset, false)
             && pops.check_offsets(&claim, &[said.offset]).is_ok()
             && pops.settings().check_invisible_time(invisible_time).is_ok();
         if !is_good {
             return false;
         }
-        let now = feed.now_ms;
+        let now = now_ms();
         let Some(guard) = feed.guard() else {
             return false;
         };
@@ -174,8 +176,8 @@ impl Session {
     }
 
     /// Whether a claim can be true, and its sender may make it.
-    fn may_say(&mut self, feed: &Feed<'_, '_>, pops: &Pops, claim: &Claim<'_>) -> bool {
-        if pops.check(claim, feed.now_ms).is_err() {
+    fn may_say(&mut self, pops: &Pops, claim: &Claim<'_>) -> bool {
+        if pops.check(claim, now_ms()).is_err() {
             return false;
         }
         let Some(guard) = &mut self.guard else {
@@ -223,7 +225,7 @@ fn append(feed: &mut Feed<'_, '_>, acks: &Acks) -> Result<u64, Refusal> {
     let Some(pops) = feed.context.and_then(|c| c.broker.pops()) else {
         return Ok(0);
     };
-    let now = feed.now_ms;
+    let now = now_ms();
     let Some(appender) = &mut feed.appender else {
         return Ok(0);
     };
