@@ -163,7 +163,7 @@ async def test_operators_see_what_is_popped(embedded: Running) -> None:
 
 
 async def test_filters_of_pops(serve: Serve) -> None:
-    async with serve(enable_property_filter=True) as server:
+    async with serve(enable_property_filter=True, timer_wheel_enable=True) as server:
         for n in range(10):
             await send(server.namesrv, b"%d" % n, number=str(n))
         seen = Seen()
