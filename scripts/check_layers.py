@@ -55,7 +55,7 @@ FOLDERS: dict[str, list[set[str]]] = {
     "bench": [{ROOT}, {"floor"}],
     "format": [{ROOT}, {"filter"}],
     "store": [{ROOT}, {"ha"}],
-    "broker": [{"txn"}, {"delay"}, {"timer"}, {ROOT}, {"wire"}],
+    "broker": [{"txn"}, {"delay"}, {"timer"}, {"pop"}, {ROOT}, {"wire"}],
     "native": [{ROOT}, {"python"}],
 }
 # Crates that know another language's runtime: only the border (native/src) may have them.

@@ -18,7 +18,7 @@ RUNS=${PYRMQ_FUZZ_RUNS:-}
 SANITIZER=${PYRMQ_FUZZ_SANITIZER:-address}
 TARGET_DIR=$PWD/target/fuzz
 HOST=x86_64-unknown-linux-gnu
-ALL="record crc properties text checkpoint entries index session header send_fields json send signed tls arrow recover"
+ALL="record crc properties pop text checkpoint entries index session header send_fields json send signed tls arrow recover"
 
 if ! cargo +nightly --version >/dev/null 2>&1; then
     echo "fuzz: a nightly Rust toolchain is needed for coverage and sanitizers." >&2
@@ -61,7 +61,7 @@ max_len() {
     case $1 in
     text) echo 64 ;;
     checkpoint) echo 64 ;;
-    properties) echo 256 ;;
+    properties | pop) echo 256 ;;
     entries | index | header | send_fields | json) echo 512 ;;
     record | crc) echo 1024 ;;
     session | send | signed | arrow | tls) echo 2048 ;;

@@ -194,10 +194,13 @@ class TimerService:
     async def _keep(self) -> bool:
         """Keeps how far timers are, as far as that is on disk: what a machine that loses its power
         may take back was not delivered. Returns whether a check point was written."""
-        figures = self.engine.figures(now_ms())
+        now = now_ms()
+        figures = self.engine.figures(now)
         done = figures["enqueued"], figures["dequeued"]
         behind = self._store.confirmed() - self._kept_end > LOG_BEHIND and figures["queueEnd"]
-        if self._durable is None and (self._dirty or done != self._done or behind):
+        # While something waits the time up to which all is delivered goes on.
+        waits = self._delivers and not self._stopping and self.engine.due_in(now) is not None
+        if self._durable is None and (self._dirty or done != self._done or behind or waits):
             self._dirty = False  # what happens from here on is not in it
             try:
                 self._durable = await trio.to_thread.run_sync(self.engine.prepare)

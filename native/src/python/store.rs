@@ -76,8 +76,8 @@ impl Store {
         self.inner.barrier().flushed()
     }
 
-    /// Puts the clock that store times are of forward, for tests of what is due later.
-    fn advance_clock(&self, ms: u64) {
+    /// Moves the clock that store times are of (back if `ms` is negative), for tests of what is due later.
+    fn advance_clock(&self, ms: i64) {
         self.inner.advance_clock(ms);
     }
 

@@ -1,6 +1,6 @@
-"""A group that popped and pulls now: what is in its retry topics of POP goes to the retry topic that
-members who pull are subscribed to, unless they are subscribed to those of POP, too. RocketMQ leaves
-it there, for members that are.
+"""A group that popped and pulls now: what is in its retry topics of POP goes to the retry topic
+that members who pull are subscribed to, unless they are subscribed to those of POP, too. RocketMQ
+leaves it there, for members that are.
 
 It may be switched while messages are out. Those that are not acknowledged come to the retry topics
 of POP when their time is over, so these are looked at as long as the group pulls.
@@ -36,8 +36,9 @@ Pair = tuple[str, str]
 
 
 class Handover:
-    """`pulling`: topics and groups that an operator has told to pull. `wake` is called when messages
-    were stored that somebody may wait for. `busy`: queues of groups that nobody else reads."""
+    """`pulling`: topics and groups that an operator has told to pull. `wake` is called when
+    messages were stored that somebody may wait for. `busy`: queues of groups that nobody else
+    reads."""
 
     def __init__(
         self,

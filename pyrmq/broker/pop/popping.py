@@ -348,7 +348,8 @@ class Attempt:
             self._hand_out_in_order(place, start, popped)
         else:
             popping.offsets.commit(place.topic, wanted.group, place.queue_id, popped.next_offset)
-            popping.in_flight.popped(place.of(wanted.group), popped.count)
+            visible_at = self.pop_time + wanted.invisible_time
+            popping.in_flight.popped(place.of(wanted.group), popped.count, visible_at)
         self.starts.append(pop.start_info(retry, place.queue_id, popped.start_offset))
         self.offsets.append(pop.offsets_info(retry, place.queue_id, popped.offsets))
         self.slices += popped.slices

@@ -138,10 +138,10 @@ class ConsumeQueryProcessor:
         return Response(body=fastjson.dumps(body))
 
     def subscription(self, connection: Connection, command: Command) -> Response:
-        """QUERY_SUBSCRIPTION_BY_CONSUMER: what the members of a group want of a topic; nothing if
-        there are none."""
+        """QUERY_SUBSCRIPTION_BY_CONSUMER: what the members of a group want of a topic, or what it
+        has popped lately; nothing if there are none."""
         group, topic = fields.text(command, "group"), command.ext.get("topic", "")
-        found = self._clients.subscription(group, topic)
+        found = self._clients.subscription(group, topic) or self._clients.popped.find(group, topic)
         body = {
             "group": group,
             "subscriptionData": None if found is None else found.to_json(),

@@ -15,6 +15,7 @@ from pyrmq.broker.pop.waits import Done, Key, Waits
 from pyrmq.broker.requests import fields
 from pyrmq.broker.requests.pop_checks import PopChecks, Reader, born_and_poll_time
 from pyrmq.broker.requests.pull import DISK_READERS
+from pyrmq.broker.tables.clients import ClientTable
 from pyrmq.broker.tables.consumer_filters import ConsumerFilters
 from pyrmq.broker.tables.order_batch import MAX_ATTEMPT_ID
 from pyrmq.engine import Command, PullGrants, SqlFilter
@@ -79,8 +80,10 @@ class PopProcessor:
         waits: Waits,
         grants: PullGrants,
         filters: ConsumerFilters,
+        clients: ClientTable,
     ) -> None:
         self._checks = checks
+        self._clients = clients
         self._popping = popping
         self._waits = waits
         self._grants = grants
@@ -154,9 +157,11 @@ class PopProcessor:
         """Tag codes and expression. SUBSCRIPTION_PARSE_FAILED."""
         sub = filter_of(command, topic)
         text = sub.sub_string
+        sql = None
         if sub.expression_type == SQL92:
-            return array("i"), self._filters.of(group, topic, text), len(text)
-        return sub.tag_codes, None, 0
+            sql = self._filters.of(group, topic, text)
+        self._clients.popped.note(group, sub)
+        return (sub.tag_codes, None, 0) if sql is None else (array("i"), sql, len(text))
 
     async def _from_disk(
         self, asked: _Asked, attempt: Attempt, place: Place | None, seen: int

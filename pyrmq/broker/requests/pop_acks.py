@@ -47,8 +47,7 @@ class AckProcessor:
         group, topic, queue_id, offset, handle = self._checks.handle(command, end=1)
         key = topic, group, queue_id
         if handle.orderly:
-            if self._orderly.ack(key, offset, handle.pop_time):
-                self._done(key, 1)
+            self._orderly.ack(key, offset, handle.pop_time)
             return Response()
         end = self._pops.ack(
             topic,
@@ -61,7 +60,7 @@ class AckProcessor:
             revive_queue=handle.revive_queue,
             broker_name=handle.broker_name,
         )
-        self._done(key, 1)
+        self._done(key, 1, handle.pop_time + handle.invisible_time)
         return WhenConfirmed(Response(), end)
 
     def batch(self, connection: Connection, command: Command) -> Response | WhenConfirmed:
@@ -94,7 +93,8 @@ class AckProcessor:
             return 0
         key = topic, ack.group, ack.queue_id
         if ack.revive_queue == pop.ORDERLY:
-            self._done(key, sum(self._orderly.ack(key, o, ack.pop_time) for o in offsets))
+            for offset in offsets:
+                self._orderly.ack(key, offset, ack.pop_time)
             return 0
         end = 0
         for at in range(0, len(offsets), pop.MAX_POP):
@@ -109,7 +109,7 @@ class AckProcessor:
                 revive_queue=ack.revive_queue,
                 broker_name=broker_name,
             )
-        self._done(key, len(offsets))
+        self._done(key, len(offsets), ack.pop_time + ack.invisible_time)
         return end
 
     def change(self, connection: Connection, command: Command) -> Response | WhenConfirmed:
@@ -143,6 +143,9 @@ class AckProcessor:
             suspend=fields.flag(command, "suspend"),
             broker_name=handle.broker_name,
         )
+        key = topic, group, queue_id
+        self._done(key, 1, handle.pop_time + handle.invisible_time)
+        self._in_flight.popped(key, 1, pop_time + invisible)
         return WhenConfirmed(
             Response(
                 ext={
@@ -154,6 +157,6 @@ class AckProcessor:
             end,
         )
 
-    def _done(self, key: QueueOfGroup, messages: int) -> None:
-        if messages and self._in_flight.done(key, messages):
+    def _done(self, key: QueueOfGroup, messages: int, visible_at: int) -> None:
+        if self._in_flight.done(key, messages, visible_at):
             self._waits.visible(*key)

@@ -123,6 +123,8 @@ class PopChecks:
                 f"queueId[{queue_id}] is illegal, topic:[{topic}] "
                 f"topicConfig.readQueueNums:[{known.read_queue_nums}]"
             )
+        if command.ext.get("liteTopic"):
+            raise InvalidParameterError("liteTopic is illegal: this broker has no lite topics")
         low, high = self._store.queue_range(topic, queue_id)
         if not low <= offset < high + end:
             raise ResponseError(
@@ -130,6 +132,10 @@ class PopChecks:
                 ResponseCode.NO_MESSAGE,
             )
         check_group(group)
+        if command.ext.get("liteTopic"):
+            raise InvalidParameterError(
+                f"liteTopic: group[{group}] has no lite topics, this broker has none at all"
+            )
         try:
             handle = ExtraInfo.parse(text)
         except ProtocolError as e:

@@ -19,7 +19,7 @@ def pop_processors(
 ) -> dict[int, Processor]:
     """By request code."""
     checks = PopChecks(live, store, tables.topics.table, tables.groups)
-    popping = PopProcessor(checks, pop.popping, pop.waits, grants, tables.filters)
+    popping = PopProcessor(checks, pop.popping, pop.waits, grants, tables.filters, tables.clients)
     acks = AckProcessor(checks, store, pop.engine, pop.orderly, pop.in_flight, pop.waits)
     looks = Looks(checks, pop.popping, pop.waits, pop.notices, grants)
     return {

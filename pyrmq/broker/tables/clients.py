@@ -12,6 +12,7 @@ from typing import Any
 
 import trio
 
+from pyrmq.broker.tables.popped_subscriptions import PoppedSubscriptions
 from pyrmq.broker.tables.subscriptions import CONSUMING, PRODUCING, Agreement, Subscribed, is_same
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.subscription import Subscription
@@ -122,6 +123,8 @@ class ClientTable:
         self._same_user = same_user
         self.consumers: dict[str, ConsumerGroup] = {}
         self.subscribed = Subscribed()
+        self.popped = PoppedSubscriptions()
+        """What groups have popped that may have no members."""
         self.producers: dict[str, dict[Connection, Client]] = {}
         self._groups_of: dict[Connection, tuple[set[str], set[str]]] = {}
         self._producers_by_id: dict[str, Connection] = {}

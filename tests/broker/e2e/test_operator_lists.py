@@ -15,7 +15,7 @@ from tests.support.operators import create_topic
 from tests.support.server import ServerProcess
 
 TOPIC_LIST, GROUP_LIST, PRODUCERS, HA_STATUS = 18, 225, 328, 907
-TOPIC_CONFIG, GROUP_CONFIG, SET_MODE, UPDATE_CONFIG = 351, 352, 401, 25
+TOPIC_CONFIG, GROUP_CONFIG, UPDATE_CONFIG = 351, 352, 25
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_a_master_without_slaves(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("code", "why"),
-    [(513, "static topics"), (400, "POP"), (1005, "controller"), (2004, "no mode"),
+    [(513, "static topics"), (1005, "controller"), (2004, "no mode"),
      (908, "no offset"), (200056, "no records"), (2001, "cold data"), (355, "RocksDB"),
      (902, "container"), (999, "type 999 not supported")],
 )  # fmt: skip
@@ -124,15 +124,13 @@ def _documented() -> list[tuple[int, int]]:
         for request in requests.split(", "):
             first, _, last = request.partition(" to ")
             found += [(code, int(answer)) for code in range(int(first), int(last or first) + 1)]
-    return [(code, answer) for code, answer in found if code != SET_MODE]
+    return found
 
 
 def test_the_table_of_refused_commands(client: Client) -> None:
     documented = dict(_documented())
     assert len(documented) == 28
     assert {code: client.call(code).code for code in documented} == documented
-    pop = {"topic": "T", "consumerGroup": "G", "mode": "POP"}
-    assert client.call(SET_MODE, json.dumps(pop).encode()).code == 29
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from itertools import count
 
@@ -126,3 +127,9 @@ def test_a_pop_that_is_late_by_less_is_done(client: Client, topic: str) -> None:
     client.send(topic, b"m")
     born = int(time.time() * 1000) - 60_000
     assert len(pop(client, topic, bornTime=born, pollTime=70_000)) == 1
+
+
+def test_what_a_group_without_members_pops_is_shown(client: Client, topic: str) -> None:
+    pop(client, topic, exp="A || B")
+    body = json.loads(client.call(345, group="CG_pop", topic=topic).body)
+    assert body["subscriptionData"]["subString"] == "A || B"

@@ -230,3 +230,19 @@ def test_looks_that_are_refused(
     ext = {"consumerGroup": GROUP, "topic": topic, "queueId": "0", "maxMsgNums": "1"}
     ext |= {"pollTime": "0", "bornTime": "0"} | change
     assert client.call(code, **ext).code == refused
+
+
+def test_so_many_may_be_out_without_an_ack(client: Client, other: Client, topic: str) -> None:
+    keys = b"enablePopMessageThreshold=true\npopInflightMessageThreshold=3"
+    assert client.call(25, keys).code == 0
+    try:
+        other.request(batch_command(topic, [(b"%d" % n, {}) for n in range(6)]))
+        out = [m for _ in range(2) for m in pop(client, topic, maxMsgNums=2)]
+        assert [m.body for m in out] == [b"0", b"1", b"2", b"3"]
+        assert pop(client, topic) == [], "four are out"
+        client.post(pop_command(topic, pollTime=LONG))
+        assert waiting(client, topic) == 1
+        ack(other, out[0])
+        assert [m.body for m in popped(client.receive())] == [b"4", b"5"]
+    finally:
+        client.call(25, b"enablePopMessageThreshold=false\npopInflightMessageThreshold=10000")

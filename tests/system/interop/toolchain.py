@@ -200,6 +200,8 @@ def java_driver(version: str) -> list[str]:
             options = [f"-Drocketmq.version={version}", f"-Ddriver.target={target}"]
             if tuple(map(int, version.split("."))) < SIGNS_BY_ITSELF:
                 options.append("-Dsigning")
+            if version != NEWEST:
+                options.append("-Dnot.compiled=**/Newest*.java")
             _build([builder, "-q", "-B", "process-classes", *options], sources, {})
             pack(target / "classes", jar)
             stamp.write_text(digest)

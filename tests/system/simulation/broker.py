@@ -25,7 +25,7 @@ from pyrmq.engine import Command, Listener, Session, Transactions
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from pyrmq.net.address import message_id
-from pyrmq.net.command import encode_response
+from pyrmq.net.command import ReplyTo, encode_response
 from pyrmq.net.server.answers import WhenConfirmed
 from pyrmq.net.server.dispatch import Dispatcher
 from pyrmq.txn import TransactionService
@@ -48,11 +48,11 @@ class Acknowledging:
     def __init__(self, life: Life) -> None:
         self._life = life
 
-    def answer(self, link: Link, command: Command, answer: WhenConfirmed) -> None:
+    def answer(self, link: Link, command: Command | ReplyTo, answer: WhenConfirmed) -> None:
         log_end = self._life.log_end()
         if answer.log_end > log_end:
             raise Broken(f"an answer waits for {answer.log_end}, behind the log's end {log_end}")
-        if command.is_oneway:
+        if command.flag & 2:  # one-way
             return
         frame = b"".join(encode_response(command, answer.response))
         if answer.log_end <= self._life.flushed:

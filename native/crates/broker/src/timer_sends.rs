@@ -124,7 +124,7 @@ fn not_a_number(asked: Asked<'_>) -> Refusal {
 fn chance_of_1000() -> u64 {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     let n = COUNTER.fetch_add(1, Ordering::Relaxed);
-    (n.wrapping_mul(0x9E37_79B9) >> 16) as u64 * 1000 >> 16
+    (((n.wrapping_mul(0x9E37_79B9) >> 16) as u64) * 1000) >> 16
 }
 
 /// When a message asks to be delivered. None: that is no number.

@@ -3,6 +3,8 @@
 //!
 //! Every multi-byte integer is big-endian and signed, all times are milliseconds since 1970.
 
+#[cfg(test)]
+mod apache_tests;
 pub mod candidate;
 pub mod checkpoint;
 pub mod cq_entry;

@@ -133,8 +133,8 @@ impl Store {
         self.writer.time().clock()
     }
 
-    /// Puts that clock forward, for tests of what is due later.
-    pub fn advance_clock(&self, ms: u64) {
+    /// Moves that clock, for tests of what is due later and of clocks that somebody sets.
+    pub fn advance_clock(&self, ms: i64) {
         self.writer.time().advance(ms);
     }
 

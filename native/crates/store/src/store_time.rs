@@ -38,9 +38,9 @@ impl StoreTime {
         (self.clock)() + self.ahead.load(Ordering::Relaxed)
     }
 
-    /// Puts the clock forward by so many milliseconds, beside the machine's.
-    pub fn advance(&self, ms: u64) {
-        self.ahead.fetch_add(ms as i64, Ordering::Relaxed);
+    /// Moves the clock by so many milliseconds, beside the machine's; back if `ms` is negative.
+    pub fn advance(&self, ms: i64) {
+        self.ahead.fetch_add(ms, Ordering::Relaxed);
     }
 
     /// Store time of the next record behind one of time `last`. Only the holder of the put lock asks.

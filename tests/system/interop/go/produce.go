@@ -39,6 +39,9 @@ func message(args *arguments, i int) *primitive.Message {
 	if level := args.number("delay", 0); level != 0 {
 		m.WithDelayTimeLevel(level)
 	}
+	if timer := args.get("timer", ""); timer != "" { // milliseconds; this client has no call for it
+		m.WithProperty("TIMER_DELAY_MS", timer)
+	}
 	m.WithProperty("index", strconv.Itoa(i))
 	m.WithProperty("greeting", "h\u00e9llo w\u00f6rld \u2013 \u4f60\u597d \U0001f680")
 	m.WithProperty("quotes", "say \"hi\" \\ {a:1}\n= next")

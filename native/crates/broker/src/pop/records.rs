@@ -2,7 +2,7 @@
 
 use super::Pops;
 use pyrmq_format::pop::{Ack, CheckPoint, Kind};
-use pyrmq_format::timer;
+use pyrmq_format::{properties, timer};
 use pyrmq_store::{Appended, Content, Message, PutGuard, Result, now_ms};
 use std::cell::RefCell;
 
@@ -48,8 +48,9 @@ impl Pops {
         }
     }
 
-    /// Adds when and where it is delivered.
+    /// Adds when and where it is delivered. (Apache's reviver goes by TIMER_DELIVER_MS.)
     fn set_timer(&self, scratch: &mut Scratch, due: i64, revive_queue: u32) {
+        properties::push_number(&mut scratch.props, timer::DELIVER_MS, due);
         let out = timer::out_time(due, self.settings.precision);
         timer::push_place(&mut scratch.props, out, &self.revive_topic, revive_queue);
     }

@@ -8,7 +8,6 @@ use super::prepared::Prepared;
 use super::{Timers, enqueue};
 use pyrmq_format::timer::TimerCheck;
 use pyrmq_store::{Result, now_ms};
-use std::sync::atomic::Ordering;
 
 /// How far timers are, for slaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +49,16 @@ impl Timers {
             true => work.log.newest()?,
             false => None,
         };
-        let read = self.seen.read.load(Ordering::Relaxed);
+        let read = match &work.current {
+            Some(current) => work.read.min(current.chain.time),
+            None if work.followed.is_some() => work.read,
+            // Nothing waits before the next slot, so nothing before it is to be looked for again.
+            None => {
+                let now = self.settings.slot(self.store.now_ms());
+                let next = self.wheel.lock().next(work.read);
+                next.map_or(work.read, |next| next.min(now)).max(work.read)
+            }
+        };
         let log_end = self.store.write_staged(|log_end| log_end)?;
         let speaks_of = match (work.followed, &work.current) {
             (Some(followed), _) => followed,

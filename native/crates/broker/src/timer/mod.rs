@@ -25,9 +25,13 @@ mod model_tests;
 mod prepared;
 mod rebuild;
 mod recover;
+#[cfg(test)]
+mod recover_tests;
 mod restore;
 #[cfg(test)]
 mod speed_tests;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod timer_tests;
 mod topics;

@@ -1,6 +1,6 @@
 //! Timers against a plain list: whatever happens, what waits comes once, in order, and not early.
 
-use super::timer_tests::{Rig, T, settings};
+use super::testing::{Rig, T, settings};
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -78,7 +78,7 @@ proptest! {
                 Step::Kill => rig = rig.killed_with(now, few, |_| ()),
                 Step::Lose(what) => rig = rig.killed_with(now, few, |root| lose(root, what)),
             }
-            for logged in rig.in_topic(super::timer_tests::TOPIC) {
+            for logged in rig.in_topic(super::testing::TOPIC) {
                 let number = |name| -> i64 { logged.property(name).unwrap().parse().unwrap() };
                 let out = number(pyrmq_format::timer::OUT_MS);
                 prop_assert!(number(pyrmq_format::timer::DEQUEUE_MS) >= out + 1000, "early");

@@ -1,7 +1,7 @@
 //! How fast timers are: `cargo test --release -p pyrmq-broker timer::speed -- --ignored --nocapture`.
 //! `PYRMQ_TIMERS` says how many wait.
 
-use super::timer_tests::{Rig, T};
+use super::testing::{Rig, T};
 use std::time::Instant;
 
 const DAY: i64 = 86_400_000;

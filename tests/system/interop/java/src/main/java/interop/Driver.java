@@ -37,8 +37,27 @@ public final class Driver {
             case "pull": return Lookups::pull;
             case "view": return Lookups::view;
             case "offsets": return Lookups::offsets;
+            case "consume-pop": return newest("NewestPops", "concurrent");
+            case "consume-pop-orderly": return newest("NewestPops", "orderly");
+            case "pop": return newest("NewestSimple", "run");
+            case "produce-timers": return newest("NewestTimers", "run");
             default: throw new IllegalArgumentException("unknown command " + name);
         }
+    }
+
+    /** A sub-command of a class that is only built with the newest client. */
+    private static Command newest(String type, String method) {
+        return (args, out, summary) -> {
+            Class<?> found = Class.forName("interop." + type);
+            try {
+                found.getDeclaredMethod(method, Args.class, Out.class, Map.class).invoke(null, args, out, summary);
+            } catch (java.lang.reflect.InvocationTargetException failure) {
+                if (failure.getCause() instanceof Exception) {
+                    throw (Exception) failure.getCause();
+                }
+                throw failure;
+            }
+        };
     }
 
     public static void main(String[] words) {

@@ -144,8 +144,12 @@ final class PushConsumers {
     }
 
     static void concurrent(Args args, Out out, Map<String, Object> summary) throws Exception {
+        concurrent(create(args, null), args, out, summary);
+    }
+
+    static void concurrent(DefaultMQPushConsumer consumer, Args args, Out out, Map<String, Object> summary)
+        throws Exception {
         Seen seen = new Seen();
-        DefaultMQPushConsumer consumer = create(args, null);
         MessageListenerConcurrently listener = listener("one", seen, out);
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             listener.consumeMessage(messages, context);
@@ -157,8 +161,12 @@ final class PushConsumers {
     }
 
     static void orderly(Args args, Out out, Map<String, Object> summary) throws Exception {
+        orderly(create(args, null), args, out, summary);
+    }
+
+    static void orderly(DefaultMQPushConsumer consumer, Args args, Out out, Map<String, Object> summary)
+        throws Exception {
         Seen seen = new Seen();
-        DefaultMQPushConsumer consumer = create(args, null);
         consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
             for (MessageExt message : messages) {
                 out.write(Out.received("received", "one", message));

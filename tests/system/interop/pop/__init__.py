@@ -1,0 +1,1 @@
+"""What Apache's broker answers to pops, acknowledgements, timers, recalls and priorities."""
