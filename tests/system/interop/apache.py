@@ -71,7 +71,7 @@ class Apache:
     def apart(self, store: Path) -> Apart:
         """As `ServerProcess`."""
         host, _, port = self._names.address.rpartition(":")
-        return Apart((host, int(port)), self.broker(store, ""))
+        return Apart((host, int(port)), self.broker(store, "timerWheelEnable=true\n"))
 
 
 class Shared:
