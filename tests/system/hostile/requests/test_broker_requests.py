@@ -111,7 +111,8 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
             for group in (GROUP, GROUP_VICTIM):
                 made = client.call(200, body % group.encode())
                 assert made.code == 0, made.remark
-            assert client.send(TOPIC).code == 0
+            for name in (TOPIC, NO_WRITE):  # pulls find something
+                assert client.send(name).code == 0
             assert client.call(15, consumerGroup=GROUP, topic=TOPIC, queueId=0, commitOffset=0)
             yield found
 
