@@ -55,7 +55,8 @@ _NAMES = {
         ServiceNotAvailableError StoreDamagedError StoreLockedError SubscriptionError
         SystemBusyError TopicNotExistError TransactionConflictError UndecodableBodyError
         UnknownTopicError
-        UnsendableMessageError UnusableExpressionError UnusableNameError
+        UnsendableMessageError UnusableExpressionError UnusableHandleError
+        UnusableNameError
     """,
     "pyrmq.model.compression": "CompressionType",
     "pyrmq.model.message": "Message MessageQueue SendResult SendStatus",
@@ -145,6 +146,7 @@ if TYPE_CHECKING:
     from pyrmq.errors import UnknownTopicError as UnknownTopicError
     from pyrmq.errors import UnsendableMessageError as UnsendableMessageError
     from pyrmq.errors import UnusableExpressionError as UnusableExpressionError
+    from pyrmq.errors import UnusableHandleError as UnusableHandleError
     from pyrmq.errors import UnusableNameError as UnusableNameError
     from pyrmq.model.compression import CompressionType as CompressionType
     from pyrmq.model.message import Message as Message

@@ -227,8 +227,8 @@ class Result:
     latency: dict[str, Latency]
     """By kind, `request` first where there is one: `request` (to its answer), `end_to_end` (to the
     consumer), `commit` (END_TRANSACTION to its answer, if it has one), `late` (delay and timer:
-    behind the time due), `ack` (pop: ACK_MESSAGE to its answer), `refused` (a request to an answer with an
-    error; the others have successes only)."""
+    behind the time due), `ack` (pop: ACK_MESSAGE to its answer), `refused` (a request to an answer
+    with an error; the others have successes only)."""
     errors: list[ErrorCount]
     verify: Verify | None
     generator: Generator

@@ -148,10 +148,10 @@ class BytesMessage:
     queue: the topic, header DESTINATION.
     user_headers: the user's own; TAGS is the tag by which RocketMQ's consumers select.
     sys_headers, by `Header`: SEARCH_KEYS (keys, separated by blanks), START_TIME (earliest
-    delivery, ms since 1970; a timer message), PRIORITY (a number from 0 on), STREAM_KEY (messages with the same key go to one
-    queue of the topic, in order), TRACE_ID. Headers that the system writes when it stores and
-    delivers a message are not sent, so you can send a received message again. `send` refuses all
-    others.
+    delivery, ms since 1970; a timer message), PRIORITY (a number from 0 on), STREAM_KEY (messages
+    with the same key go to one queue of the topic, in order), TRACE_ID. Headers that the system
+    writes when it stores and delivers a message are not sent, so you can send a received message
+    again. `send` refuses all others.
     """
 
     __slots__ = ("_body", "received", "sys_headers", "user_headers")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import trio
 from click.testing import CliRunner
 
 import pyrmq.testing
@@ -16,7 +17,6 @@ from pyrmq.engine import inspect_store
 from pyrmq.net.address import format_address
 from pyrmq.testing import TestServer
 from tests.support.mqadmin import admin
-from tests.support.waiting import eventually_trio
 
 CLUSTER = "DefaultCluster"
 
@@ -27,13 +27,18 @@ async def send(server: TestServer) -> None:
         for minutes in (5, 10, 90, 100, 24 * 60):
             await producer.send(Message("Orders", b"x", delay=minutes * 60))
         await producer.send(Message("Mails", b"x", delay=3600.5))
+    await waiting(server, 6)
+
+
+async def waiting(server: TestServer, count: int) -> None:
+    """Returns when so many messages are in the wheel."""
     async with Admin(server.namesrv) as tools:
-
-        async def all_wait() -> bool:
-            found = await tools.timers.figures_of(format_address(server.broker_address))
-            return found.total == 6 and not found.offset_behind
-
-        await eventually_trio(all_wait, "six messages in the wheel")
+        with trio.fail_after(30):
+            while True:
+                found = await tools.timers.figures_of(format_address(server.broker_address))
+                if found.total == count and not found.offset_behind:
+                    return
+                await trio.sleep(0.01)
 
 
 async def test_what_waits(tmp_path: Path) -> None:
@@ -51,13 +56,8 @@ async def test_what_waits(tmp_path: Path) -> None:
             ]
             assert {t.topic: t.count for t in found.topics} == {"Orders": 5, "Mails": 1}
             assert found.read_behind <= 1
-            server.clock.advance(1200)
-
-            async def two_left() -> bool:
-                now = await tools.timers.figures_of(format_address(server.broker_address))
-                return now.total == 4
-
-            await eventually_trio(two_left, "two of them are delivered")
+        server.clock.advance(1200)
+        await waiting(server, 4)
         shown = await admin(server.namesrv, "timer", "show", "-c", CLUSTER, "--bounds", "10m,2h")
         assert shown.code == 0, shown.err
         assert [line.split()[:4] for line in shown.out.splitlines()[:4]] == [
@@ -92,7 +92,5 @@ async def test_a_damaged_wheel_is_found(tmp_path: Path) -> None:
     assert "timerwheel" in verified.output
     assert "the next start of pyrmq makes wheel and timer log again" in verified.output
     async with pyrmq.testing.broker(store) as server:
-        async with Admin(server.namesrv) as tools:
-            found = await tools.timers.figures_of(format_address(server.broker_address))
-        assert found.total == 6
+        await waiting(server, 6)
     assert CliRunner().invoke(main, ["store", "verify", str(store)]).exit_code == 0

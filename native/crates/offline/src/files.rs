@@ -2,7 +2,6 @@
 
 use super::log::{LogFile, LogFileSet};
 use super::queues::QueueSet;
-use super::timers;
 use pyrmq_format::names::parse_file_name;
 use std::collections::BTreeMap;
 use std::io;
@@ -38,6 +37,8 @@ pub struct Inventory {
     pub abort: bool,
 }
 
+pub const TIMER_WHEEL: &str = "timerwheel";
+pub const TIMER_LOG: &str = "timerlog";
 const MAX_UNKNOWN: usize = 1000;
 const MAX_DEPTH: usize = 16;
 
@@ -49,8 +50,8 @@ const KNOWN: [&str; 14] = [
     "lock",
     "consumequeue_ext",
     "batchconsumequeue",
-    "timerlog",
-    "timerwheel",
+    TIMER_LOG,
+    TIMER_WHEEL,
     "compaction",
     "epochFileCheckpoint",
     "brokerIdentity",
@@ -110,7 +111,7 @@ impl Inventory {
 
     /// Bytes of wheel and timer log.
     pub fn bytes_of_timers(&self) -> u64 {
-        [timers::WHEEL, timers::LOG]
+        [TIMER_WHEEL, TIMER_LOG]
             .iter()
             .filter_map(|name| self.groups.get(*name))
             .map(|group| group.bytes)

@@ -4,6 +4,7 @@
 //! What waits is in the commit log as well, so a broker of ours makes these files again where they are
 //! damaged; RocketMQ's loses what the wheel does not have.
 
+use super::files::{TIMER_LOG as LOG, TIMER_WHEEL as WHEEL, shown_path};
 use super::settings::read_small;
 use super::source::{SCATTERED, SEQUENTIAL, Source};
 use pyrmq_format::names::{file_name, parse_file_name};
@@ -12,8 +13,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub const WHEEL: &str = "timerwheel";
-pub const LOG: &str = "timerlog";
 pub const CHECK: &str = "config/timercheck";
 /// Lengths of a slot in ms that RocketMQ knows.
 const PRECISIONS: [i64; 4] = [1000, 500, 200, 100];
@@ -43,7 +42,7 @@ impl TimerLogFiles {
                     let path = entry?.path();
                     match (parse_file_name(&path), path.metadata()) {
                         (Some(base), Ok(meta)) if meta.is_file() => files.push((base, meta.len())),
-                        _ => unknown.push(super::files::shown_path(root, &path)),
+                        _ => unknown.push(shown_path(root, &path)),
                     }
                 }
             }

@@ -1,7 +1,8 @@
 //! Wheel, timer log and check point compared with each other and with the log, in steps.
 
+use super::files::{TIMER_LOG as LOG, TIMER_WHEEL as WHEEL};
 use super::findings::{Findings, Severity};
-use super::timers::{CHECK, LOG, TimerLogFiles, WHEEL, WheelFile, precision_of, read_check};
+use super::timers::{CHECK, TimerLogFiles, WheelFile, precision_of, read_check};
 use pyrmq_format::timer::{
     LogEntry, MAGIC_DELETE, NOWHERE, SLOTS, Slot, TimerCheck, Unit, WHEEL_SIZE, slot_index,
 };
