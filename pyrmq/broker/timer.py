@@ -19,6 +19,7 @@ from pyrmq.broker.tables.config_file import PersistentTable
 from pyrmq.engine import Store, Timers
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
+from pyrmq.model.names import is_stored_topic
 from pyrmq.model.topic import DataVersion, as_int
 from pyrmq.net.clock import clock_ms, now_ms
 
@@ -39,7 +40,6 @@ CLEAN = 30.0
 """Seconds between two looks for old files of the timer log."""
 KEEP_METRICS = 10.0
 """Seconds between two writes of config/timermetrics."""
-MAX_TOPIC = 255
 
 Row = tuple[str, int, int]
 """A topic, how many of its messages wait, and when that changed last (ms)."""
@@ -55,7 +55,7 @@ class TimerCounts(PersistentTable):
         table = value.get("timingCount", {})
         self.rows: list[Row] = []
         for topic, row in table.items() if isinstance(table, dict) else ():
-            if isinstance(topic, str) and len(topic) <= MAX_TOPIC and isinstance(row, dict):
+            if isinstance(topic, str) and is_stored_topic(topic) and isinstance(row, dict):
                 count, changed = as_int(row.get("count"), 0), as_int(row.get("timeStamp"), 0)
                 self.rows.append((topic, max(count, 0), changed))
 

@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 CHECK_POINT_SIZE, MAX_CHECK_POINT = 32, 4096
 """Bytes of a check point of timers. [TimerCheckpoint]"""
-MAX_TRIES = 20
+TRIES = 20
 """Passes in which a check point of timers is waited for."""
 PERIOD = 3.0
 """Seconds between two passes, and after one that failed."""
@@ -267,7 +267,7 @@ class SlaveSync:
         if await trio.to_thread.run_sync(self._follow_timers, *check_point):
             self._timers, self._timers_tried = None, 0
             return True
-        if self._timers_tried >= MAX_TRIES:  # the master's log may have lost its end
+        if self._timers_tried >= TRIES:  # the master's log may have lost its end
             self._timers, self._timers_tried = None, 0
         else:
             self._timers = check_point

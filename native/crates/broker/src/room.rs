@@ -10,8 +10,9 @@ use pyrmq_format::properties;
 
 /// Bytes of properties that are kept for later steps. The longest of each, with names and separators:
 /// RETRY_TOPIC, ORIGIN_MESSAGE_ID, DELAY, REAL_TOPIC, REAL_QID and RECONSUME_TIME of a retry,
-/// DLQ_ORIGIN_TOPIC and DLQ_ORIGIN_MESSAGE_ID of Apache's dead letters, and a half's
-/// TRANSACTION_CHECK_TIMES and TRAN_PREPARED_QUEUE_OFFSET.
+/// DLQ_ORIGIN_TOPIC and DLQ_ORIGIN_MESSAGE_ID of Apache's dead letters, a half's
+/// TRANSACTION_CHECK_TIMES and TRAN_PREPARED_QUEUE_OFFSET, and TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS and
+/// TIMER_ROLL_TIMES of a timer message.
 pub const FOR_LATER_STEPS: usize = 1024;
 
 /// Most bytes of properties of a message that is sent, with those that the broker adds at once.
@@ -85,7 +86,13 @@ mod tests {
             pair("TRANSACTION_CHECK_TIMES", 5),
             pair("TRAN_PREPARED_QUEUE_OFFSET", 20),
         ];
-        let added: usize = retry.iter().chain(&dead).chain(&half).sum();
+        let timer = [
+            pair("TIMER_ENQUEUE_MS", 20),
+            pair("TIMER_DEQUEUE_MS", 20),
+            pair("TIMER_ROLL_TIMES", number),
+        ];
+        let all = retry.iter().chain(&dead).chain(&half).chain(&timer);
+        let added: usize = all.sum();
         assert!(added <= FOR_LATER_STEPS, "{added}");
         let head = 91 + 2 * 12; // fixed fields, and what two IPv6 addresses have more
         assert!(head + 255 <= FRAME_OF_RECORD);

@@ -97,6 +97,7 @@ impl Rig {
         let mut config = StoreConfig::new(dir.path().join("store"));
         config.index_enable = false;
         config.retention.interval = 0;
+        config.busy_timeout = 600_000;
         Rig::open(dir, config, Settings::default(), T)
     }
 
