@@ -94,6 +94,8 @@ def limits() -> dict[str, list[Limit]]:
 
 
 NO_LIMITS = {
+    "pyrmq.broker.replication.slave_sync:MAX_TRIES": "passes of the slave itself: clients do nothing",
+    "pyrmq.broker.timer:MAX_TOPIC": "of a file of the broker's own, config/timermetrics",
     "pyrmq.namesrv.route_texts:MAX_QUEUES": "what is encoded already",
     "pyrmq.broker.tables.subscriptions:MAX_TAGS": "what is shown",
     "pyrmq.broker.requests.runtime:MAX_NAMED": "what is shown",
