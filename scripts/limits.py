@@ -94,7 +94,7 @@ def limits() -> dict[str, list[Limit]]:
 
 
 NO_LIMITS = {
-    "pyrmq.broker.replication.slave_sync:MAX_TRIES": "passes of the slave itself: clients do nothing",
+    "pyrmq.broker.replication.slave_sync:MAX_TRIES": "passes of the slave itself",
     "pyrmq.broker.timer:MAX_TOPIC": "of a file of the broker's own, config/timermetrics",
     "pyrmq.namesrv.route_texts:MAX_QUEUES": "what is encoded already",
     "pyrmq.broker.tables.subscriptions:MAX_TAGS": "what is shown",
