@@ -157,17 +157,11 @@ type Change = fn(&mut Files);
 
 #[test]
 fn what_contradicts_is_damage() {
-    let cases: [(Change, &str, &str); 12] = [
+    let cases: [(Change, &str, &str); 10] = [
         (
             |f| f.units[2].phys = END as i64,
             "timerlog/",
             "behind the end of the log",
-        ),
-        (|f| f.units[2].size = 0, "timerlog/", "its message: 0 bytes"),
-        (
-            |f| f.units[2].phys = -1,
-            "timerlog/",
-            "its message: 200 bytes at -1",
         ),
         (|f| f.slots[2].last = 53, WHEEL, "no unit is at 53"),
         (|f| f.slots[2].last = 1 << 40, WHEEL, "no unit is at"),
@@ -196,6 +190,23 @@ fn what_contradicts_is_damage() {
             found.1.starts_with(path) && found.2.contains(text),
             "{found:?}"
         );
+    }
+}
+
+#[test]
+fn a_unit_without_a_message_ends_its_file() {
+    let changes: [Change; 2] = [|f| f.units[2].size = 0, |f| f.units[2].phys = -1];
+    for change in changes {
+        let mut files = Files::new();
+        change(&mut files);
+        files.write();
+        let (found, _) = files.verify(true);
+        let texts: Vec<&str> = found.iter().map(|f| f.2.as_str()).collect();
+        assert!(
+            texts[0].contains("no unit, and more files follow"),
+            "{texts:?}"
+        );
+        assert!(texts[1].contains("no unit is at 104"), "{texts:?}");
     }
 }
 

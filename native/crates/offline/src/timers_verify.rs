@@ -307,9 +307,6 @@ fn fault_of(unit: &Unit, position: u64, around: &Around) -> Option<String> {
             unit.previous
         ));
     }
-    if unit.size <= 0 || unit.phys < 0 {
-        return Some(format!("its message: {} bytes at {}", unit.size, unit.phys));
-    }
     let end = unit.phys as u64 + unit.size as u64;
     (end > around.end_phys).then(|| {
         format!(
