@@ -123,8 +123,6 @@ class PopChecks:
                 f"queueId[{queue_id}] is illegal, topic:[{topic}] "
                 f"topicConfig.readQueueNums:[{known.read_queue_nums}]"
             )
-        if command.ext.get("liteTopic"):
-            raise InvalidParameterError("liteTopic is illegal: this broker has no lite topics")
         low, high = self._store.queue_range(topic, queue_id)
         if not low <= offset < high + end:
             raise ResponseError(

@@ -81,6 +81,7 @@ class Left:
         """The time of each timer message that is not recalled."""
         self.handle = ""
         """Of a timer message that is recalled by the other broker."""
+        self.recalled_due = 0
         self.late: Popped
         """What the other broker gets acknowledgements of."""
 
@@ -91,7 +92,8 @@ class Left:
         fields = {"producerGroup": "PG", "topic": TOPIC, "recallHandle": recalled}
         assert asker.ask("", RECALL, fields).code == 0
         del self.due[b"recalled"]
-        self.handle = self._set(asker.client, b"recalled later", 25_000)
+        self.handle = self._set(asker.client, b"recalled later", 45_000)
+        self.recalled_due = self.due[b"recalled later"]
         self._set(asker.client, b"in 40 minutes", 2_400_000)
         self._set(asker.client, b"in 2 days", 2 * 86_400_000)
 
@@ -212,6 +214,7 @@ def _again(server: Server, left: Left) -> None:
         body = b"a new one"
         left._set(client, body, 1_500)
         eventually(lambda: [record.body for record in _read(client, TOPIC)].count(body), "it comes")
+        eventually(lambda: now_ms() > left.recalled_due + 3_000, "the recalled one would be due")
         left.check(client)
         answer = asker.ask("", POP, pop(POPPED, GROUP, maxMsgNums=32))
         found = popped(answer, GROUP).records if answer.code == 0 else []
