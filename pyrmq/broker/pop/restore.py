@@ -37,6 +37,7 @@ def restore_offsets(store: Store, pops: Pops, tables: Tables) -> None:
     becomes one. Blocking while it reads the log."""
     offsets = tables.offsets
     if offsets.pop_start is None:
+        offsets.changed()  # from now on the file says it
         return
     began = time.monotonic()
     rows, unsure, read = popped_to(pops, offsets.pop_start)
