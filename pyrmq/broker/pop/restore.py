@@ -64,9 +64,8 @@ def _apply(store: Store, tables: Tables, rows: Iterable[Popped]) -> int:
         except UnicodeDecodeError:
             continue
         known = tables.topics.table.get(topic)
-        is_there = known is not None and queue < known.read_queue_nums
-        if not is_there or group not in tables.groups.groups:
-            continue  # they were deleted since
+        if known is None or queue >= known.read_queue_nums:
+            continue  # deleted since (a group that is new may not be in its file yet)
         if (topic, group, queue) in tables.offsets.resets:
             continue  # an operator has sent the group elsewhere
         following = min(following, store.queue_end(topic, queue))
