@@ -37,6 +37,7 @@ def restore_offsets(store: Store, pops: Pops, tables: Tables) -> None:
     becomes one. Blocking while it reads the log."""
     offsets = tables.offsets
     if offsets.pop_start is None:
+        offsets.changed()  # from now on the file says it
         return
     began = time.monotonic()
     rows, unsure, read = popped_to(pops, offsets.pop_start)
@@ -63,9 +64,8 @@ def _apply(store: Store, tables: Tables, rows: Iterable[Popped]) -> int:
         except UnicodeDecodeError:
             continue
         known = tables.topics.table.get(topic)
-        is_there = known is not None and queue < known.read_queue_nums
-        if not is_there or group not in tables.groups.groups:
-            continue  # they were deleted since
+        if known is None or queue >= known.read_queue_nums:
+            continue  # deleted since (a group that is new may not be in its file yet)
         if (topic, group, queue) in tables.offsets.resets:
             continue  # an operator has sent the group elsewhere
         following = min(following, store.queue_end(topic, queue))

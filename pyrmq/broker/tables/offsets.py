@@ -85,7 +85,7 @@ class OffsetTable(PersistentTable):
         self.pop_start: int | None = None
         """The file's offsets say all about pops whose check points stand before this place of the
         queue of timer messages; those behind it may say more. None: nothing is known, as RocketMQ
-        wrote the file last. Kept in a member `popStart` that RocketMQ does not read."""
+        wrote the file last (0 without a file). Kept in a member `popStart` that RocketMQ does not read."""
         self.pops: PopLog | None = None
         self._next_log = -math.inf
         self._pulled: dict[QueueOfGroup, int] = {}
@@ -125,7 +125,7 @@ class OffsetTable(PersistentTable):
             config_file.tell_kept(self.path, sorted(map(str, kept)))
         self.resets.update(by_queue(value.get("resetTable")))
         start = as_int(value.get("popStart"), -1)
-        self.pop_start = start if start >= 0 else None
+        self.pop_start = start if start >= 0 else None if value else 0
         self.found_here = set(by_queue(value.get("hereTable")))
         """`here`, as the file had it."""
 
@@ -405,7 +405,7 @@ class OffsetTable(PersistentTable):
             "dataVersion": self.version.to_json(),
             "groupTopicMap": self._topic_rows.freeze(),
             "offsetTable": self._offset_rows.freeze(),
-            **({"popStart": self.pop_start} if self.pop_start is not None else {}),
+            **({"popStart": self.pop_start} if self.pop_start or self.pops else {}),
             **({"resetTable": by_group(self.resets)} if self.resets else {}),
             **({"hereTable": by_group(dict.fromkeys(self.here, 1))} if self.here else {}),
         }

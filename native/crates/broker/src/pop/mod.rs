@@ -14,13 +14,15 @@ mod revive;
 mod revive_append;
 mod revive_before;
 mod revive_offsets;
+mod revive_round;
 mod revive_window;
 mod take;
 
 pub use acks::{Change, Changed};
 pub use claim::Claim;
-pub use revive::{Lag, Progress, Reviver, Round, Target, Targets};
+pub use revive::{Lag, Progress, Reviver};
 pub use revive_offsets::PoppedTo;
+pub use revive_round::{Round, Target, Targets};
 pub use take::{Ask, CheckPointOf, Taken};
 
 use pyrmq_format::pop;

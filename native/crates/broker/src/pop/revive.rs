@@ -9,14 +9,14 @@
 //! twice (`revive_before`).
 
 use super::Pops;
-use super::revive_append::{Job, Origin};
+use super::revive_append::{Job, Origin, Retries};
 use super::revive_before::Before;
+use super::revive_round::{Name, Round, Target, Targets, record_of};
 use super::revive_window::{MAX_WAITING, Window};
 use parking_lot::Mutex;
 use pyrmq_format::pop::{Ack, CheckPoint, Kind};
 use pyrmq_format::{parse_i64, properties, timer};
-use pyrmq_store::{ConsumeQueue, Result, Store, StoreError, Stored};
-use std::collections::BTreeMap;
+use pyrmq_store::{ConsumeQueue, Result, Stored};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -41,51 +41,6 @@ const CHUNK_BYTES: usize = 1 << 20;
 const CHUNK_TIME: Duration = Duration::from_millis(2);
 /// Pairs of topic and group without a target that one call names.
 const MAX_UNKNOWN: usize = 256;
-
-type Name = Box<[u8]>;
-
-/// Where messages of a topic and group go that were not acknowledged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// This retry topic.
-    Topic(Name),
-    /// Nowhere: the topic or the group is gone.
-    Gone,
-}
-
-/// By topic (as it was popped from) and group.
-pub type Targets = BTreeMap<(Name, Name), Target>;
-
-/// What one call did.
-#[derive(Debug, Default)]
-pub struct Round {
-    /// Records of the revive topic that were read.
-    pub read: usize,
-    /// Check points that were judged.
-    pub judged: usize,
-    /// Messages that were appended to a retry topic, with their bytes, by topic.
-    pub revived: BTreeMap<Name, (usize, usize)>,
-    /// Messages that are in no queue any more.
-    pub missing: usize,
-    /// Messages that were put off, as they could not be read or stored.
-    pub put_off: usize,
-    /// Messages of topics or groups that are gone.
-    pub gone: usize,
-    /// Messages that are in a retry topic since before the start.
-    pub known: usize,
-    /// Topics and groups whose target is not known: nothing behind their check points is judged.
-    pub unknown: Vec<(Name, Name)>,
-    /// More can be done at once.
-    pub more: bool,
-    /// Why it ended before everything was done.
-    pub error: Option<StoreError>,
-}
-
-impl Round {
-    pub fn count(&self) -> usize {
-        self.revived.values().map(|(count, _)| count).sum()
-    }
-}
 
 /// How far all queues are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -387,19 +342,20 @@ impl Reviver {
             return Ok(());
         }
         let mut guard = self.pops.store().put()?;
+        let retries = Retries {
+            pops: &self.pops,
+            revive_queue: lane.id,
+            drops_after_last: self.drops_after_last,
+        };
         let start = Instant::now();
         for job in jobs {
             if start.elapsed() > CHUNK_TIME {
                 break; // what is left comes with the next step
             }
-            self.append(&mut guard, lane.id, job, clock.now, round)?;
+            retries.append(&mut guard, job, clock.now, round)?;
             lane.window.set_done(job.at, job.bit);
         }
         Ok(())
-    }
-
-    pub(super) fn drops_after_last(&self) -> bool {
-        self.drops_after_last
     }
 }
 
@@ -432,23 +388,6 @@ impl Lane {
             ms: window.first_time().map_or(0, |time| (now - time).max(0)),
             waiting: window.len(),
         }
-    }
-}
-
-/// The record that stands at a place of a queue; None: the queue does not have it.
-pub(super) fn record_of(
-    store: &Store,
-    queue: &ConsumeQueue,
-    offset: i64,
-) -> Result<Option<Stored>> {
-    if !(queue.min_offset()..queue.max_offset()).contains(&offset) {
-        return Ok(None);
-    }
-    match queue.entry(offset)? {
-        Some(entry) if entry.cq.is_valid() && !entry.cq.is_blank() => {
-            Stored::read(store, entry.cq.phys as u64)
-        }
-        _ => Ok(None),
     }
 }
 

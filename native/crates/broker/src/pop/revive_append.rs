@@ -1,6 +1,7 @@
 //! Appending one message to the retry topic of its group, or putting it off where that fails.
 
-use super::revive::{Reviver, Round};
+use super::Pops;
+use super::revive_round::Round;
 use pyrmq_format::pop::{CheckPoint, FIRST_POP_TIME, Popped};
 use pyrmq_format::record::sys_flag;
 use pyrmq_format::{java, properties};
@@ -57,13 +58,19 @@ pub(super) struct Job {
     pub of: Arc<Origin>,
 }
 
-impl Reviver {
+/// Appends the messages of one revive queue.
+pub(super) struct Retries<'a> {
+    pub pops: &'a Pops,
+    pub revive_queue: u32,
+    pub drops_after_last: bool,
+}
+
+impl Retries<'_> {
     /// Revives a message. Where it cannot be read or stored it is put off. An error is one of the store,
     /// which concerns all of them.
-    pub(super) fn append(
+    pub fn append(
         &self,
         guard: &mut PutGuard<'_>,
-        revive_queue: u32,
         job: &Job,
         now: i64,
         round: &mut Round,
@@ -83,12 +90,12 @@ impl Reviver {
             Err(e) => e.to_string(),
         };
         round.put_off += 1;
-        self.put_off(guard, revive_queue, job, now, &why)
+        self.put_off(guard, job, now, &why)
     }
 
     /// The record in the retry topic; returns its size.
     fn append_again(&self, guard: &mut PutGuard<'_>, job: &Job, stored: &Stored) -> Result<usize> {
-        let store = self.pops().store();
+        let store = self.pops.store();
         let topic = store.topics().topic(&job.target)?;
         // A committed message is revived as one that was sent: its half is settled already.
         let flags = stored.view().sys_flag & !sys_flag::TRANSACTION_MASK;
@@ -109,14 +116,7 @@ impl Reviver {
     }
 
     /// Sets a check point for this message alone, which is due after a delay.
-    fn put_off(
-        &self,
-        guard: &mut PutGuard<'_>,
-        revive_queue: u32,
-        job: &Job,
-        now: i64,
-        why: &str,
-    ) -> Result<()> {
+    fn put_off(&self, guard: &mut PutGuard<'_>, job: &Job, now: i64, why: &str) -> Result<()> {
         let Origin {
             popped: p,
             invisible_time,
@@ -129,7 +129,7 @@ impl Reviver {
             "{topic} queue {} offset {} for {group}",
             p.queue_id, job.offset
         );
-        if *put_again as usize >= DELAYS.len() && self.drops_after_last() {
+        if *put_again as usize >= DELAYS.len() && self.drops_after_last {
             log::error!("{what} is not revived, nor tried again: {why}");
             return Ok(());
         }
@@ -154,7 +154,8 @@ impl Reviver {
             put_again: Some(put_again.saturating_add(1)),
             suspend: *suspend,
         };
-        self.pops().append_check_point(guard, &ck, revive_queue)?;
+        self.pops
+            .append_check_point(guard, &ck, self.revive_queue)?;
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 //! can set that. Records of retry topics are looked through when the first check point for that topic
 //! is judged, from the newest back to the oldest check point that is read again.
 
-use super::revive::record_of;
+use super::revive_round::record_of;
 use pyrmq_store::{ConsumeQueue, Result, Store};
 use rustc_hash::{FxHashMap, FxHashSet};
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use pyrmq_format::host::Host;
 use pyrmq_format::pop::{FIRST_POP_TIME, Popped};
 use pyrmq_store::testing::copy_store;
-use pyrmq_store::{Content, Message, StoreConfig};
+use pyrmq_store::{Content, Message, Store, StoreConfig};
 use std::borrow::Cow;
 
 const TOPIC: &[u8] = b"Orders";
