@@ -85,12 +85,7 @@ class OffsetTable(PersistentTable):
         self.pop_start: int | None = None
         """The file's offsets say all about pops whose check points stand before this place of the
         queue of timer messages; those behind it may say more. None: nothing is known, as RocketMQ
-<<<<<<< HEAD
         wrote the file last (0 without a file). Kept in a member `popStart`, which is ours alone."""
-=======
-        wrote the file last (0 without a file). Kept in a member `popStart`, which RocketMQ does not
-        read."""
->>>>>>> w-poprevive
         self.pops: PopLog | None = None
         self._next_log = -math.inf
         self._pulled: dict[QueueOfGroup, int] = {}
