@@ -14,11 +14,10 @@ from pyrmq.broker.bounds import LoopTime
 from pyrmq.broker.pop.popping import Attempt, Place, Popping, Wanted
 from pyrmq.broker.pop.waits import Done, Key, Waits
 from pyrmq.broker.requests import fields
-from pyrmq.broker.requests.pop_checks import PopChecks, Reader, born_and_poll_time
+from pyrmq.broker.requests.pop_checks import PopChecks, Reader, attempt_of, born_and_poll_time
 from pyrmq.broker.requests.pull import DISK_READERS
 from pyrmq.broker.tables.clients import ClientTable
 from pyrmq.broker.tables.consumer_filters import ConsumerFilters
-from pyrmq.broker.tables.order_batch import MAX_ATTEMPT_ID
 from pyrmq.engine import Command, PullGrants, SqlFilter
 from pyrmq.errors import InvalidParameterError, ResponseError, SystemBusyError
 from pyrmq.model import pop
@@ -156,7 +155,6 @@ class PopProcessor:
         known = self._checks.topic_of(topic, queue_id)
         of = self._checks.group_of(group, connection)
         tags, sql, length = self._filter(command, group, topic)
-        attempt_id = command.ext.get("attemptId")
         wanted = Wanted(
             of.name,
             topic,
@@ -165,7 +163,7 @@ class PopProcessor:
             invisible,
             mode,
             fields.flag(command, "order"),
-            attempt_id[:MAX_ATTEMPT_ID] if attempt_id else None,
+            attempt_of(command),
             tags,
             sql,
         )

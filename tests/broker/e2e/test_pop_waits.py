@@ -215,6 +215,18 @@ def test_notifications(client: Client, other: Client, topic: str) -> None:
     assert client.request(look_command(topic, 0)).ext["hasMsg"] == "false"
 
 
+def test_of_a_long_attempt_id_the_same_is_kept_of_pops_and_notifications(
+    client: Client, topic: str
+) -> None:
+    client.send(topic, b"m")
+    attempt = "a" * 100_000
+    assert len(pop(client, topic, order="true", attemptId=attempt)) == 1
+    look = look_command(topic, 0, order="true", attemptId=attempt)
+    assert client.request(look).ext["hasMsg"] == "true"
+    look = look_command(topic, 0, order="true", attemptId="a")
+    assert client.request(look).ext["hasMsg"] == "false"
+
+
 def test_as_many_are_notified_as_there_are_messages(
     client: Client, other: Client, topic: str
 ) -> None:
