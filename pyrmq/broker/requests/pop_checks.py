@@ -21,7 +21,7 @@ from pyrmq.model.codes import ResponseCode
 from pyrmq.model.names import check_group
 from pyrmq.model.pop import ExtraInfo
 from pyrmq.model.topic import PERM_READ, TopicConfig
-from pyrmq.net.clock import now_ms
+from pyrmq.net.clock import machine_ms, now_ms
 from pyrmq.net.server.connection import Connection
 
 MOST_TIME = 1 << 62
@@ -164,9 +164,10 @@ class PopChecks:
 
 
 def born_and_poll_time(command: Command) -> tuple[int, int]:
-    """When a client began to ask, and how long it waits, ms."""
+    """When a client began to ask, by its machine's clock, and how long it waits, ms.
+    InvalidParameterError."""
     poll = fields.int64(command, "pollTime")
-    born = fields.int64(command, "bornTime", 0) or now_ms()
+    born = fields.int64(command, "bornTime", 0) or machine_ms()
     if abs(born) >= MOST_TIME or abs(poll) >= MOST_TIME:
         raise InvalidParameterError(f"pollTime {poll} and bornTime {born} are illegal: ms expected")
     return born, poll
