@@ -19,11 +19,13 @@ from pyrmq.errors import (
 )
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.names import check_group
-from pyrmq.model.pop import ExtraInfo
+from pyrmq.model.pop import ORDERLY, ExtraInfo
 from pyrmq.model.topic import PERM_READ, TopicConfig
 from pyrmq.net.clock import machine_ms, now_ms
 from pyrmq.net.server.connection import Connection
 
+CLOCK_SLACK = 600_000
+"""ms that a pop time may lie ahead of the clock, which may have been set back; as in the engine."""
 MOST_TIME = 1 << 62
 """A time in a request is below it, ms."""
 
@@ -159,8 +161,13 @@ class PopChecks:
             raise MessageIllegalError(
                 f"extraInfo is of broker {broker_name[:100]!r}, this one is {name!r}"
             )
-        if pop_time > now_ms() + 60_000:
+        if pop_time > now_ms() + CLOCK_SLACK:
             raise MessageIllegalError(f"extraInfo has a pop time to come: {pop_time}")
+        queues = self.live.now.revive_queue_num
+        if not 0 <= revive_queue < queues and revive_queue != ORDERLY:
+            raise MessageIllegalError(
+                f"extraInfo has a revive queue {revive_queue}: this broker has {queues}"
+            )
 
 
 def born_and_poll_time(command: Command) -> tuple[int, int]:
