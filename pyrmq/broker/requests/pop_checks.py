@@ -23,6 +23,8 @@ from pyrmq.model.topic import PERM_READ, TopicConfig
 from pyrmq.net.clock import now_ms
 from pyrmq.net.server.connection import Connection
 
+CLOCK_SLACK = 600_000
+"""ms for which a pop time may lie ahead of the clock: one that was set back is no forgery."""
 MOST_TIME = 1 << 62
 """A time in a request is below it, ms."""
 
@@ -158,7 +160,7 @@ class PopChecks:
             raise MessageIllegalError(
                 f"extraInfo is of broker {broker_name[:100]!r}, this one is {name!r}"
             )
-        if pop_time > now_ms() + 60_000:
+        if pop_time > now_ms() + CLOCK_SLACK:
             raise MessageIllegalError(f"extraInfo has a pop time to come: {pop_time}")
 
 
