@@ -128,8 +128,6 @@ class Popping:
         self.in_flight = in_flight
         self.busy: set[QueueOfGroup] = set()
         """Queues of groups that a thread reads."""
-        self.log_end = 0
-        """Where the last check point ends whose offset was committed."""
         self.on_order: Callable[[], None] = lambda: None
         """Called when a batch of an orderly pop is recorded or changed."""
         self._rand = rand
@@ -360,7 +358,6 @@ class Attempt:
         self.nbytes += popped.nbytes
         self.rest += popped.rest
         self.log_end = max(self.log_end, popped.log_end)
-        popping.log_end = max(popping.log_end, popped.log_end)
         popping.stats.pulled(place.topic, wanted.group, 1, popped.count, popped.nbytes)
         return True
 

@@ -84,7 +84,7 @@ class PopsInLog:
         self._end = 0
 
     def start(self, before: int | None) -> int | None:
-        self._end = self._popping.log_end
+        self._end = int(self._store.stats()["maxPhyOffset"])
         # A thread may have set a check point whose offset is not committed yet.
         if self._popping.busy:
             return before

@@ -49,8 +49,7 @@ class AckProcessor:
         group, topic, queue_id, offset, handle = self._checks.handle(command, end=1)
         key = topic, group, queue_id
         if handle.orderly:
-            self._orderly.ack(key, offset, handle.pop_time)
-            return Response()
+            return WhenConfirmed(Response(), self._orderly.ack(key, offset, handle.pop_time))
         end = self._pops.ack(
             topic,
             queue_id,
@@ -92,9 +91,7 @@ class AckProcessor:
             return 0
         key = topic, ack.group, ack.queue_id
         if ack.revive_queue == pop.ORDERLY:
-            for offset in offsets:
-                self._orderly.ack(key, offset, ack.pop_time)
-            return 0
+            return max(self._orderly.ack(key, offset, ack.pop_time) for offset in offsets)
         end = 0
         for at in range(0, len(offsets), pop.MAX_POP):
             end = self._pops.ack(

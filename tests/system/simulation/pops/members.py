@@ -146,6 +146,11 @@ class Member(Peer):
         self.ordered = ordered
 
     async def work(self) -> None:
+        async with trio.open_nursery() as nursery:
+            for _ in range(self.sim.settings.pops):
+                nursery.start_soon(self._keep_popping)
+
+    async def _keep_popping(self) -> None:
         while True:
             await trio.sleep(self.sim.random.uniform(0, 2 * self.sim.settings.pause))
             await self._pop()
@@ -170,6 +175,7 @@ class Member(Peer):
         sim.popped(self, got)
         forgets = sim.settings.forget
         keep = [each for each in got if not sim.chance(forgets)]
+        sim.count("holes", 0 < len(keep) < len(got) and keep[-1] is got[-1])
         if self.ordered:
             await self._acknowledge_each(keep)
         else:
@@ -179,8 +185,10 @@ class Member(Peer):
         sim = self.sim
         sim.random.shuffle(keep)
         if sim.chance(0.15):  # as slow consumers do
+            sim.count("slow")
             await trio.sleep(sim.random.uniform(0, 2 * sim.settings.invisible / 1000))
         if keep and sim.random.random() < 0.4:
+            sim.count("batches")
             known = sim.latest()
             command = batch_ack_command(sim.settings.topic, self.group, [e.handle for e in keep])
             answer = await self.request(command)
@@ -195,10 +203,16 @@ class Member(Peer):
             if sim.chance(sim.settings.renew):
                 change = change_command(topic, self.group, each.handle, sim.settings.invisible)
                 answer = await self.request(change)
-                if answer is None or answer.code != 0:
+                if answer is not None and answer.code != 0:
+                    sim.refused(self, each, answer)
+                if answer is None or "popTime" not in answer.ext:
+                    sim.model.asked(self.group, each)
                     continue
+                sim.count("renewed")
                 each = Delivery(each.record, changed(each.handle, answer))
-            for _ in range(2 if sim.chance(0.1) else 1):
+            twice = sim.chance(0.1)
+            sim.count("acks twice", twice)
+            for _ in range(1 + twice):
                 known = sim.latest()
                 answer = await self.request(ack_command(topic, self.group, each.handle))
                 self._acknowledged(each, answer, known)

@@ -137,8 +137,8 @@ def run_seeds(first: int, count: int) -> tuple[Counter[str], list[tuple[int, str
 def main(first: int, count: int) -> int:
     begin = time.monotonic()
     counts, failed = run_seeds(first, count)
-    for _, text in failed[:5]:
-        print(text)
+    for seed, text in failed:
+        print(text if seed in [s for s, _ in failed[:5]] else text.partition("\n")[0])
     what = ", ".join(f"{name} {n}" for name, n in sorted(counts.items()))
     print(f"{count} seeds from {first} in {time.monotonic() - begin:.0f} s: {what}")
     if failed:

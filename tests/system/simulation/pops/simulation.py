@@ -25,6 +25,8 @@ from tests.system.simulation.stand_ins import Killed
 UNDERTAKER = ThreadPoolExecutor(1)
 """Closes engines that nothing uses any more, which takes milliseconds."""
 HOUR = 3_600_000
+CLOCK_SLACK = 600_000
+"""ms; a broker takes acks of pops that its clock puts so far ahead."""
 PATIENCE = 600.0
 """Seconds after which what is not acknowledged never comes."""
 
@@ -109,7 +111,8 @@ class PopSimulation(Chance):
         self.latest()
         for each in got:
             self.note(member.name, f"got {each.record.body.decode()}: {each.handle}")
-            self.model.popped(member.group, each)
+        self.model.popped(member.group, got, ordered=member.ordered)
+        for each in got:
             if each.record.reconsume_times:
                 self.count("again")
         self.count("pops")
@@ -117,12 +120,17 @@ class PopSimulation(Chance):
     def acknowledged(self, member: Member, each: Delivery, known: int) -> None:
         self.note(member.name, f"acknowledged {each.record.body.decode()}: {each.handle}")
         self.latest()
-        self.model.acknowledged(member.group, each, self.answered_end(), first_known=known)
+        if member.ordered:
+            self.model.acknowledged_in_order(member.group, each, self.answered_end())
+        else:
+            self.model.acknowledged(member.group, each, self.answered_end(), first_known=known)
         self.count("acks")
 
     def refused(self, member: Member, each: Delivery, answer: Command) -> None:
-        """An orderly pop that is over may be refused."""
-        if not member.ordered:
+        """An orderly pop that is over may be refused, and one from before the clock was set far
+        back."""
+        self.model.asked(member.group, each)
+        if not member.ordered and each.handle.pop_time <= self.now() + CLOCK_SLACK - 1000:
             raise Broken(f"ack {each.handle}: {answer.code} {answer.remark}")
         self.count("refused")
 
@@ -151,6 +159,7 @@ class PopSimulation(Chance):
                 folder = self._next_folder
                 continue
             self.life = life
+            self.model.starts(self.now(), life.log_end())
             self.note("broker", f"starts, log end {life.log_end()}")
             await life.run()
             self.life = None
@@ -221,6 +230,7 @@ class PopSimulation(Chance):
         by = self.random.choice((-1, 1)) * int(self.random.uniform(0, HOUR**0.5) ** 2)
         self.jumped += by
         self.latest()
+        self.model.jumps(self.now())
         self.note("clock", f"jumps by {by} ms")
 
     async def _live(self, peer: Sender | Member) -> None:
