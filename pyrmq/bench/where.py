@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from pyrmq.bench.options import GROUP, READ_ONLY, OptionError, Options
+from pyrmq.bench.options import GROUP, OptionError, Options
 from pyrmq.bench.result import BenchError
 from pyrmq.engine import Command
 from pyrmq.errors import ConfigError, ConnectError, PyrmqError, ResponseError
@@ -269,7 +269,7 @@ async def find(
     pops: group and topic of those that pop.
     """
     places = Places()
-    make = options.load not in READ_ONLY
+    make = not options.reads_only
     async with _asker(options) as asker:
         places.masters = await asker.masters()
         places.facts = await asker.facts(places.masters[0].address)
