@@ -12,6 +12,7 @@ import pytest
 
 from pyrmq.model.names import TIMER_TOPIC
 from tests.support.client import Client
+from tests.support.delays import runtime_info
 from tests.support.records import Record
 from tests.support.waiting import eventually
 
@@ -203,3 +204,4 @@ def test_a_message_that_is_no_timer(servers: dict[str, Server]) -> None:
             "both have come",
             until=lambda found: sorted(found) == [b"before", b"behind"],
         )
+        assert runtime_info(client)["timerLostCount"] == "1"
