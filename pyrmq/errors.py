@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 NOT_CREATED = "is not created: "
 """In a broker's answer: it makes topics on demand, and says why not this one."""
+TOO_LATE = "should not be bigger than the max delay"
+"""In a broker's answer: a timer message is due after the longest delay."""
 
 
 class PyrmqError(Exception):
@@ -90,6 +92,8 @@ class ResponseError(PyrmqError):
         error.answered = True
         if code == TopicNotExistError.code and NOT_CREATED in remark:
             error.hint = "create it yourself: the broker says why it does not"
+        if code == MessageIllegalError.code and TOO_LATE in remark:
+            error.hint = "the longest delay is the broker's timerMaxDelaySec"
         return error
 
 

@@ -12,7 +12,6 @@ use super::{Feed, Session};
 use crate::pop::{Change, Claim, Pops};
 use crate::{Refusal, codes};
 use pyrmq_format::push_int;
-use pyrmq_store::now_ms;
 
 /// Bytes of the names of a topic and a group together.
 const MAX_NAMES: usize = 1024;
@@ -105,7 +104,7 @@ impl Session {
         if !is_good {
             return false;
         }
-        let now = now_ms();
+        let now = pops.store().now_ms();
         let Some(guard) = feed.guard() else {
             return false;
         };
@@ -177,7 +176,7 @@ impl Session {
 
     /// Whether a claim can be true, and its sender may make it.
     fn may_say(&mut self, pops: &Pops, claim: &Claim<'_>) -> bool {
-        if pops.check(claim, now_ms()).is_err() {
+        if pops.check(claim, pops.store().now_ms()).is_err() {
             return false;
         }
         let Some(guard) = &mut self.guard else {
@@ -225,7 +224,7 @@ fn append(feed: &mut Feed<'_, '_>, acks: &Acks) -> Result<u64, Refusal> {
     let Some(pops) = feed.context.and_then(|c| c.broker.pops()) else {
         return Ok(0);
     };
-    let now = now_ms();
+    let now = pops.store().now_ms();
     let Some(appender) = &mut feed.appender else {
         return Ok(0);
     };
