@@ -60,6 +60,8 @@ def test_text_has_the_hint() -> None:
         "timer message illegal, the delay time should not be bigger than the max delay 1000ms; ..."
     )
     assert "timerMaxDelaySec" in str(ResponseError.of(13, far))
+    other = "TopicMessageType validate failed, the expected type is NORMAL, but actual type is FIFO"
+    assert "message.type" in str(ResponseError.of(13, other))
     assert "break a limit" in str(ResponseError.of(13, "the message is illegal"))
 
 
