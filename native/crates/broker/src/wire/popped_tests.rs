@@ -6,6 +6,7 @@ use crate::testing::TOPIC;
 use crate::{Broker, Keyring};
 use pyrmq_format::host::Host;
 use pyrmq_sign::Key;
+use pyrmq_store::now_ms;
 use std::sync::Arc;
 
 struct Rig {
@@ -173,6 +174,25 @@ fn what_is_not_plain_is_the_brokers_and_stores_nothing() {
         assert_eq!(rig.session.commands(), 2, "{fields:?}");
         assert_eq!(rig.pops.logged(), []);
     }
+}
+
+#[test]
+fn handles_are_compared_with_the_clock_of_the_store() {
+    let mut rig = rig(None);
+    let ahead = 100_000_000;
+    rig.pops.pops.store().advance_clock(ahead);
+    let pop_time = now_ms() + ahead;
+    let handle = format!("0 {pop_time} {INVISIBLE} 3 0 b 0 2");
+    let mut asked = fields("2", &handle);
+    rig.feed(&[frame(ACK_MESSAGE, 0, &asked, b"")]);
+    asked.push(("invisibleTime", "30000"));
+    rig.feed(&[frame(CHANGE_INVISIBLE_TIME, 0, &asked, b"")]);
+    assert_eq!(rig.session.commands(), 0);
+    let logged = rig.pops.logged();
+    let Logged::CheckPoint { of, .. } = &logged[1] else {
+        panic!()
+    };
+    assert!(of.4 >= pop_time);
 }
 
 #[test]
