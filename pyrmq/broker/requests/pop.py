@@ -70,6 +70,11 @@ def filter_of(command: Command, topic: str) -> Subscription:
     return Subscription.parse(topic, text, 0, kind)
 
 
+def attempt_of(command: Command) -> str | None:
+    """The attempt id that an orderly pop states, as much of it as is kept."""
+    return command.ext.get("attemptId", "")[:MAX_ATTEMPT_ID] or None
+
+
 class PopProcessor:
     """`waits`: where pops wait that found nothing."""
 
@@ -136,7 +141,6 @@ class PopProcessor:
         known = self._checks.topic_of(topic, queue_id)
         of = self._checks.group_of(group, connection)
         tags, sql, length = self._filter(command, group, topic)
-        attempt_id = command.ext.get("attemptId")
         wanted = Wanted(
             of.name,
             topic,
@@ -145,7 +149,7 @@ class PopProcessor:
             invisible,
             mode,
             fields.flag(command, "order"),
-            attempt_id[:MAX_ATTEMPT_ID] if attempt_id else None,
+            attempt_of(command),
             tags,
             sql,
         )

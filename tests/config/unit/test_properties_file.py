@@ -26,8 +26,8 @@ class Sample:
 
 
 OTHERS = (
-    FixedKey("brokerRole", ("ASYNC_MASTER", "SYNC_MASTER")),
-    FixedKey("aclEnable", ("false",)),
+    FixedKey("brokerRole", ("ASYNC_MASTER", "SYNC_MASTER"), "it is a test"),
+    FixedKey("aclEnable", ("false",), "it is a test"),
     UnusedKey("deleteWhen", "nothing is deleted"),
     UnusedKey("deleteHow", "nothing is deleted"),
     RenamedKey("oldSize", "maxSize"),
