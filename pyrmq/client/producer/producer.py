@@ -365,8 +365,8 @@ class Producer(ProducerBase):
 
         Raises NotSentError if it is not a handle of this topic; NoPermissionError if the broker
         does not permit recalls (recallMessageEnable), IllegalOperationError if the time of the
-        message is over or comes in a second, TopicNotExistError and other ResponseErrors; and RequestTimeoutError or
-        ConnectError if it is unknown whether the broker has the recall.
+        message is over or comes in a second, TopicNotExistError and other ResponseErrors; and
+        RequestTimeoutError or ConnectError if it is unknown whether the broker has the recall.
         """
         limit = self._delivery.timeout if timeout is None else timeout
         return await self._recall(topic, handle, limit)

@@ -224,10 +224,10 @@ def test_the_documentation_of_a_table() -> None:
 
 ### Features that are not there
 
-| Key | Accepted |
-|---|---|
-| brokerRole | ASYNC_MASTER, SYNC_MASTER |
-| aclEnable | false |
+| Key | Accepted | Why |
+|---|---|---|
+| brokerRole | ASYNC_MASTER, SYNC_MASTER | it is a test |
+| aclEnable | false | it is a test |
 
 ### Keys without effect
 
