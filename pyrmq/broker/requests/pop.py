@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from array import array
+from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -19,7 +20,7 @@ from pyrmq.broker.tables.clients import ClientTable
 from pyrmq.broker.tables.consumer_filters import ConsumerFilters
 from pyrmq.broker.tables.order_batch import MAX_ATTEMPT_ID
 from pyrmq.engine import Command, PullGrants, SqlFilter
-from pyrmq.errors import InvalidParameterError, ResponseError
+from pyrmq.errors import InvalidParameterError, ResponseError, SystemBusyError
 from pyrmq.model import pop
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.subscription import SQL92, TAG, Subscription
@@ -39,6 +40,9 @@ SQL_BYTES = 32
 """Bytes that a compiled SQL92 expression takes for each of its characters, about."""
 SQL_WAKES = LoopTime(0.1, 0.1)
 """For pops with an SQL92 filter that wait, when messages come."""
+
+
+Found = Response | WhenConfirmed | Keep
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +104,24 @@ class PopProcessor:
 
     def __call__(
         self, connection: Connection, command: Command
-    ) -> Response | WhenConfirmed | Keep | Elsewhere:
+    ) -> Found | Elsewhere | Awaitable[Found | Elsewhere]:
         asked = self._checked(connection, command)
+        if not self._checks.groups.is_saved(asked.wanted.group):
+            return self._begin_saved(asked)
+        return self._begin(asked)
+
+    async def _begin_saved(self, asked: _Asked) -> Found | Elsewhere:
+        """Begins once the group is in its file. What a group that is gone after a kill has popped
+        and not acknowledged would not come again."""
+        try:
+            await self._checks.groups.save_if_changed()
+        except OSError as e:
+            raise SystemBusyError(
+                f"group[{asked.wanted.group}] is new and cannot be written to its file: {e}"
+            ) from e
+        return self._begin(asked)
+
+    def _begin(self, asked: _Asked) -> Found | Elsewhere:
         seen = self._waits.reports
         attempt = self._popping.begin(asked.wanted, asked.reader.group)
         place = attempt.run()

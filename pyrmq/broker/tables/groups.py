@@ -98,6 +98,8 @@ class GroupTable(PersistentTable):
         """Groups that consumers made, and when they were used last, in ms."""
         self._used: set[str] = set()
         """Of these, those that were used since `note_used`."""
+        self._unsaved: set[str] = set()
+        """Groups that consumers made and the file does not have yet."""
         self._creations = Creations("groups", "maxNewGroupsPerConnection")
         self._rows = Rows(self._row)
         self._auto_rows = Rows(self._auto_row)
@@ -232,6 +234,15 @@ class GroupTable(PersistentTable):
             self._used.add(name)
         return group
 
+    def is_saved(self, name: str) -> bool:
+        """Whether the file has the group, as far as a consumer has made it."""
+        return name not in self._unsaved
+
+    async def save_if_changed(self) -> None:
+        made = set(self._unsaved)
+        await super().save_if_changed()
+        self._unsaved -= made
+
     def admit(self, name: str, by: Connection | None = None) -> Group:
         """The group as `require` would have it; it is not made. For what may yet be refused."""
         group = self.groups.get(name)
@@ -256,6 +267,7 @@ class GroupTable(PersistentTable):
         self._check_new(name, by)
         log.info("create subscription group %s", escape(name))
         group = self._create(name)
+        self._unsaved.add(name)
         self._set_used(name, now_ms())
         self._creations.count(by)
         return group

@@ -236,13 +236,14 @@ class PopQueues:
         """Forgets what is settled or over its time. Points are in the order of their ends."""
         if len(self._points) > 2 * self._unsettled + PRUNE:
             # Behind a message that takes long many may be settled.
-            self._points = {
-                p: popped for p, popped in self._points.items() if not popped.is_settled
-            }
-            self._unsettled = len(kept)
-        for point, popped in list(self._points.items()):
+            kept = {point: p for point, p in self._points.items() if not p.is_settled}
+            self._points, self._unsettled = kept, len(kept)
+        gone = []
+        for point, popped in self._points.items():
             if not popped.is_settled:
                 if not popped.expired:
-                    return
+                    break
                 popped.forget()
+            gone.append(point)
+        for point in gone:
             del self._points[point]

@@ -2,7 +2,7 @@
 
 What must hold: each stored message comes to each group until it is acknowledged, and no more from
 then on; nothing comes before its time, or that was recalled in time. A kill changes none of that,
-nor does a power cut with SYNC_FLUSH; with ASYNC_FLUSH a power cut takes the end of the log back,
+nor does a power cut with SYNC_FLUSH. With ASYNC_FLUSH a power cut takes back the end of the log,
 and what it said.
 
 `python -m tests.system.simulation.pops.runs FIRST COUNT` runs seeds on all cores.
