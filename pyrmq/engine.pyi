@@ -448,6 +448,7 @@ class Popped:
     queue are behind it. `log_end`: the check point counts once the log is confirmed up to here; 0
     without one."""
 
+    def __init__(self, row: tuple[Any, ...]) -> None: ...
     status: int
     start_offset: int
     next_offset: int
@@ -597,6 +598,7 @@ class Timers:
     def forget_topic(self, name: str) -> None: ...
     def figures(self, now: int) -> dict[str, int]: ...
 
+@final
 class Revived:
     """What one call of `Reviver.revive` did. `read`: records of the revive topic; `judged`: check
     points. Of their messages: `revived`, by retry topic how many were appended, and their bytes;

@@ -22,6 +22,7 @@ from pyrmq.errors import (
     ConnectError,
     PyrmqError,
     RequestTimeoutError,
+    ResponseError,
 )
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
@@ -274,6 +275,15 @@ class ClientInstance:
             if not channel.greeted:
                 await self.register(channel)
 
+    async def version_of(self, channel: Channel) -> int:
+        """The MQVersion of a broker; 0 if it refuses heartbeats. Raises ConnectError and
+        RequestTimeoutError."""
+        try:
+            await self.greet(channel)
+        except ResponseError as e:
+            log.info("version of broker %s: %s", escape(channel.address), escape(e))
+        return channel.version
+
     def is_greeted(self, address: str) -> bool:
         """Whether `known_channel` returns at once."""
         channel = self._open(address)
@@ -297,7 +307,8 @@ class ClientInstance:
                 "withoutSub": False,
             }
         )
-        await channel.request(RequestCode.HEART_BEAT, {}, body, timeout=API_TIMEOUT)
+        answer = await channel.request(RequestCode.HEART_BEAT, {}, body, timeout=API_TIMEOUT)
+        channel.version = answer.version
         self._unheard.pop(format_address(channel.address), None)
         self.away -= {a for a in self.away if self._open(a) is channel}
         if not channel.greeted:

@@ -199,6 +199,8 @@ LANGUAGES = (
 
 VERSION = 479
 """MQVersion that is stated on the wire: V5_3_3."""
+V5_0_0 = 413
+"""MQVersion from which on brokers know timer messages, and the field setZeroIfNotFound."""
 
 
 _FIRST = (

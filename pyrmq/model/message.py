@@ -228,6 +228,11 @@ class Message:
         )
 
     @property
+    def is_timer(self) -> bool:
+        """Whether it is sent as a timer message."""
+        return bool(self.delay) or self.deliver_at is not None
+
+    @property
     def has_priority(self) -> bool:
         """Whether the broker chooses its queue by a priority."""
         return self.priority is not None or (bool(self.properties) and PRIORITY in self.properties)

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyrmq_broker::pop::{self, Ask, Change, CheckPointOf, Claim, MAX_INVISIBLE_TIME, Taken};
 use pyrmq_format::pop::Popped;
-use pyrmq_store::{PropertyTest, PutGuard, Result, StoreError, now_ms};
+use pyrmq_store::{PropertyTest, PutGuard, Result, StoreError};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -278,7 +278,7 @@ impl Pops {
             broker_name,
         );
         self.append(py, |pops, guard| {
-            pops.ack(guard, &claim, &offsets, now_ms())
+            pops.ack(guard, &claim, &offsets, pops.store().now_ms())
         })
     }
 

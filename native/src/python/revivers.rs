@@ -109,13 +109,12 @@ impl Reviver {
 /// A queue of a group, and an offset of it.
 type Popped = (Vec<u8>, Vec<u8>, i32, i64);
 
+/// What `popped_to` gives: see engine.pyi.
+type FoundPops = (Vec<Popped>, Option<(Popped, i64)>, u64);
+
 /// See engine.pyi.
 #[pyfunction]
-pub fn popped_to(
-    py: Python<'_>,
-    pops: PyRef<'_, Pops>,
-    start: i64,
-) -> PyResult<(Vec<Popped>, Option<(Popped, i64)>, u64)> {
+pub fn popped_to(py: Python<'_>, pops: PyRef<'_, Pops>, start: i64) -> PyResult<FoundPops> {
     let pops = pops.inner().clone();
     let found = py
         .detach(|| pops.popped_to(start))

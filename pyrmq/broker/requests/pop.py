@@ -24,7 +24,7 @@ from pyrmq.errors import InvalidParameterError, ResponseError, SystemBusyError
 from pyrmq.model import pop
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.subscription import SQL92, TAG, Subscription
-from pyrmq.net.clock import now_ms
+from pyrmq.net.clock import machine_ms
 from pyrmq.net.command import ReplyTo, Response
 from pyrmq.net.server.answers import Elsewhere, Keep, WhenConfirmed
 from pyrmq.net.server.connection import Connection
@@ -58,7 +58,7 @@ class _Asked:
     @property
     def seconds(self) -> float:
         """How long it may wait from now on."""
-        return (self.born + self.poll - EARLY - now_ms()) / 1000
+        return (self.born + self.poll - EARLY - machine_ms()) / 1000
 
 
 def filter_of(command: Command, topic: str) -> Subscription:
@@ -134,7 +134,7 @@ class PopProcessor:
         fields.int64(command, "invisibleTime")
         born, poll = born_and_poll_time(command)
         config = self._checks.live.now
-        if now_ms() - born - poll > LATE:
+        if machine_ms() - born - poll > LATE:
             raise ResponseError(
                 f"the broker[{config.broker_name}] pop message is timeout too much: "
                 "bornTime and pollTime are over",

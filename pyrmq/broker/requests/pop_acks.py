@@ -118,7 +118,8 @@ class AckProcessor:
             visible_at = now + invisible
             key = topic, group, queue_id
             if not self._orderly.change(key, offset, handle.pop_time, visible_at):
-                return Response()
+                # Clients need the fields.
+                return Response(ext={"popTime": 0, "invisibleTime": 0, "reviveQid": 0})
             return Response(
                 ext={
                     "popTime": handle.pop_time,

@@ -18,13 +18,13 @@ from pyrmq.errors import (
 )
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.names import check_group
-from pyrmq.model.pop import ExtraInfo
+from pyrmq.model.pop import ORDERLY, ExtraInfo
 from pyrmq.model.topic import PERM_READ, TopicConfig
-from pyrmq.net.clock import now_ms
+from pyrmq.net.clock import machine_ms, now_ms
 from pyrmq.net.server.connection import Connection
 
 CLOCK_SLACK = 600_000
-"""ms for which a pop time may lie ahead of the clock: one that was set back is no forgery."""
+"""ms that a pop time may lie ahead of the clock, which may have been set back; as in the engine."""
 MOST_TIME = 1 << 62
 """A time in a request is below it, ms."""
 
@@ -49,7 +49,7 @@ class PopChecks:
         self.live = live
         self._store = store
         self._topics = topics
-        self.groups = groups
+        self._groups = groups
 
     def may_read(self, what: str) -> None:
         """NoPermissionError where consumers may not read at all. `what` they would do."""
@@ -78,9 +78,9 @@ class PopChecks:
 
     def group_of(self, name: str, connection: Connection) -> Group:
         """A group that may consume; made if that is allowed."""
-        if not self.groups.admit(name, connection).enabled("consumeEnable"):
+        if not self._groups.admit(name, connection).enabled("consumeEnable"):
             raise NoPermissionError(f"subscription group no permission, {name}")
-        return self.groups.require(name, connection)
+        return self._groups.require(name, connection)
 
     def reader(self, connection: Connection, command: Command, what: str) -> Reader:
         """Who asks with PEEK_MESSAGE, NOTIFICATION or POLLING_INFO."""
@@ -95,7 +95,7 @@ class PopChecks:
         """The same again, for a request that waits: things may have changed."""
         self.may_read("pop message")
         self.topic_of(reader.topic.topic_name, reader.queue_id)
-        known = self.groups.groups.get(reader.group.name)
+        known = self._groups.groups.get(reader.group.name)
         if known is None or not known.enabled("consumeEnable"):
             raise NoPermissionError(f"subscription group no permission, {reader.group.name}")
 
@@ -162,12 +162,18 @@ class PopChecks:
             )
         if pop_time > now_ms() + CLOCK_SLACK:
             raise MessageIllegalError(f"extraInfo has a pop time to come: {pop_time}")
+        queues = self.live.now.revive_queue_num
+        if not 0 <= revive_queue < queues and revive_queue != ORDERLY:
+            raise MessageIllegalError(
+                f"extraInfo has a revive queue {revive_queue}: this broker has {queues}"
+            )
 
 
 def born_and_poll_time(command: Command) -> tuple[int, int]:
-    """When a client began to ask, and how long it waits, ms."""
+    """When a client began to ask, by its machine's clock, and how long it waits, ms.
+    InvalidParameterError."""
     poll = fields.int64(command, "pollTime")
-    born = fields.int64(command, "bornTime", 0) or now_ms()
+    born = fields.int64(command, "bornTime", 0) or machine_ms()
     if abs(born) >= MOST_TIME or abs(poll) >= MOST_TIME:
         raise InvalidParameterError(f"pollTime {poll} and bornTime {born} are illegal: ms expected")
     return born, poll

@@ -20,7 +20,7 @@ from pyrmq.errors import InvalidParameterError
 from pyrmq.model import pop
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.subscription import SQL92
-from pyrmq.net.clock import now_ms
+from pyrmq.net.clock import machine_ms, now_ms
 from pyrmq.net.command import ReplyTo, Response
 from pyrmq.net.server.answers import Elsewhere, Keep
 from pyrmq.net.server.connection import Connection
@@ -111,7 +111,7 @@ class Looks:
         seen = self._waits.reports
         if look.available():
             return told(True)
-        seconds = (born + poll - EARLY - now_ms()) / 1000
+        seconds = (born + poll - EARLY - machine_ms()) / 1000
         if poll <= 0 or seconds <= 0:
             return look.over()
         return Keep(partial(self._park, look, seconds, seen))

@@ -34,7 +34,7 @@ from pyrmq.errors import (
     TopicNotExistError,
 )
 from pyrmq.escape import escape
-from pyrmq.model.codes import RequestCode
+from pyrmq.model.codes import V5_0_0, RequestCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import RETRY_PREFIX
 from pyrmq.net.command import number
@@ -46,8 +46,6 @@ LOOK, LOOK_PAUSE = 1.0, 5.0
 ASKED = 32
 """Most queues of a broker that are asked about: a group has offsets in the first ones, because new
 queues are added behind them."""
-V5_0_0 = 401
-"""The version of brokers from which on they know the field setZeroIfNotFound. [MQVersion]"""
 
 
 class ConsumeFrom(Enum):

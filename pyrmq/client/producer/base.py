@@ -14,7 +14,7 @@ from pyrmq.client.checks import check_queue
 from pyrmq.client.hooks import SendHooks
 from pyrmq.client.instance import ClientInstance, within
 from pyrmq.client.namespaces import Namespace, Selector
-from pyrmq.client.producer.delivery import Delivery
+from pyrmq.client.producer.delivery import Delivery, check_timers
 from pyrmq.client.producer.faults import select_by_hash
 from pyrmq.client.producer.outgoing import PRIORITY_CHOOSES, Outgoing, Packer
 from pyrmq.errors import ClientError
@@ -123,6 +123,8 @@ class ProducerBase:
             request = await self._packer.plain(message)
             target = self._names.wire_queue(queue) or await self._delivery.choose(request.topic)
             channel = await self._channel_of(target, request.topic)
+            if request.is_timer:
+                await check_timers(self._client, channel, target.broker_name)
             fields = SendRequest(request.header, target.queue_id, target.broker_name)
             await channel.oneway(request.code, fields, request.body)
 

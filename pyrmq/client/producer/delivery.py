@@ -25,9 +25,10 @@ from pyrmq.errors import (
     PyrmqError,
     RequestTimeoutError,
     ResponseError,
+    UnsendableMessageError,
 )
 from pyrmq.escape import escape
-from pyrmq.model.codes import ResponseCode
+from pyrmq.model.codes import V5_0_0, ResponseCode, version_name
 from pyrmq.model.message import MessageQueue, SendResult, SendStatus
 from pyrmq.model.retry import may_send_again
 from pyrmq.model.route import TopicRoute
@@ -321,6 +322,10 @@ class Delivery:
                 missing = self._client.routes.first_broker.missing
                 why = self._client.routes.no_answer() if missing else ""
                 raise RequestTimeoutError(f"no connection to broker {broker} in time{why}")
+            if request.is_timer:
+                with trio.move_on_at(until):
+                    await check_timers(self._client, channel, broker)
+                now = trio.current_time()
             answer = await channel.call(
                 request.code,
                 SendRequest(request.header, target.queue_id, broker),
@@ -365,6 +370,16 @@ class Delivery:
                 await self._client.routes.route(sending.request.topic, fresh=True)
         except PyrmqError as e:
             log.info("routes not refreshed: %s", escape(e))
+
+
+async def check_timers(client: ClientInstance, channel: Channel, broker: str) -> None:
+    """UnsendableMessageError if a broker would deliver a timer message at once, as it is too old;
+    ConnectError and RequestTimeoutError if it does not say how old it is."""
+    if 0 < await client.version_of(channel) < V5_0_0:
+        raise UnsendableMessageError(
+            f"broker {broker} ({version_name(channel.version)}) is older than RocketMQ 5.0 and "
+            "would deliver the message at once: set delay_time_level instead of delay or deliver_at"
+        )
 
 
 def _result(answer: Command, queue: MessageQueue, key: str) -> SendResult:

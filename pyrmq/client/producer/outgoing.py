@@ -70,6 +70,11 @@ class Outgoing:
     message: Message | None = None
     """The message of the request; None for a batch."""
 
+    @property
+    def is_timer(self) -> bool:
+        """Whether it is a timer message."""
+        return self.message is not None and self.message.is_timer
+
 
 @dataclass(frozen=True, slots=True)
 class Packing:

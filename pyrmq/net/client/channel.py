@@ -67,8 +67,9 @@ class _Frames:
 class Channel:
     """One connection to a server. Use through `Channels`, which opens and reopens them.
 
-    `greeted` says whether a heartbeat was answered on it, `greeting` is locked while one is under
-    way; both are their owner's.
+    `greeted` says whether a heartbeat was answered on it, and `version` what that answer states as
+    the broker's version (MQVersion); `greeting` is locked while one is under way. All of them are
+    their owner's.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Channel:
     ) -> None:
         self.address = address
         self.greeted = False
+        self.version = 0
         self.greeting = trio.Lock()
         self._stream = stream
         self._on_closed = on_closed

@@ -26,7 +26,7 @@ from pyrmq.model.pop import (
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.subscription import Subscription
 from pyrmq.net import fastjson
-from pyrmq.net.clock import now_ms
+from pyrmq.net.clock import machine_ms
 from pyrmq.net.command import number
 
 ANY_QUEUE = -1
@@ -57,7 +57,7 @@ def pop_fields(
         "maxMsgNums": count,
         "invisibleTime": invisible_ms,
         "pollTime": poll_ms,
-        "bornTime": now_ms(),
+        "bornTime": machine_ms(),
         "initMode": init_mode,
         "expType": sub.expression_type,
         "exp": sub.sub_string,
@@ -206,7 +206,7 @@ def notification_fields(
         "topic": queue.topic,
         "queueId": queue.queue_id,
         "pollTime": poll_ms,
-        "bornTime": now_ms(),
+        "bornTime": machine_ms(),
         "order": order,
         "expType": sub.expression_type,
         "exp": sub.sub_string,

@@ -141,7 +141,6 @@ class Model:
     def acknowledged_in_order(self, group: str, delivery: Delivery, log_end: int) -> None:
         """The answer came to an acknowledgement of an orderly pop. It counts for good once those of
         all earlier messages of the queue do."""
-        self.asked(group, delivery)
         if self.latest >= delivery.handle.deadline:
             return
         for key in self.order.acknowledged(delivery):

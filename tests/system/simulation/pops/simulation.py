@@ -129,7 +129,6 @@ class PopSimulation(Chance):
     def refused(self, member: Member, each: Delivery, answer: Command) -> None:
         """An orderly pop that is over may be refused, and one from before the clock was set far
         back."""
-        self.model.asked(member.group, each)
         if not member.ordered and each.handle.pop_time <= self.now() + CLOCK_SLACK - 1000:
             raise Broken(f"ack {each.handle}: {answer.code} {answer.remark}")
         self.count("refused")

@@ -3,7 +3,7 @@
 use super::Pops;
 use pyrmq_format::pop::{Ack, CheckPoint, Kind};
 use pyrmq_format::{properties, timer};
-use pyrmq_store::{Appended, Content, Message, PutGuard, Result, now_ms};
+use pyrmq_store::{Appended, Content, Message, PutGuard, Result};
 use std::cell::RefCell;
 
 /// Memory in which one record after the other is made.
@@ -41,7 +41,7 @@ impl Pops {
             topic: &self.timer_topic,
             queue_id: 0,
             sys_flag: 0,
-            born_timestamp: now_ms(),
+            born_timestamp: self.store.now_ms(),
             born_host: *self.store.store_host(),
             reconsume_times: 0,
             prepared_transaction_offset: 0,

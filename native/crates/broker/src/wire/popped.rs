@@ -1,8 +1,8 @@
 //! What a session does by itself of what consumers say of popped messages.
 //!
 //! Acknowledgements that come in a row are one record for each check point. They are appended, and answered,
-//! when something else comes, or at the end of the feed. Times are those of the wall clock, which handles
-//! have: that of a feed is another one.
+//! when something else comes, or at the end of the feed. Times are those of the store's clock, by which
+//! handles were made: that of a feed is another one.
 
 use super::super::access;
 use super::super::ack::{self, Acks, Said};
@@ -12,7 +12,6 @@ use super::{Feed, Session};
 use crate::pop::{Change, Claim, Pops};
 use crate::{Refusal, codes};
 use pyrmq_format::push_int;
-use pyrmq_store::now_ms;
 
 /// Bytes of the names of a topic and a group together.
 const MAX_NAMES: usize = 1024;
@@ -105,7 +104,7 @@ impl Session {
         if !is_good {
             return false;
         }
-        let now = now_ms();
+        let now = pops.store().now_ms();
         let Some(guard) = feed.guard() else {
             return false;
         };
@@ -177,7 +176,7 @@ impl Session {
 
     /// Whether a claim can be true, and its sender may make it.
     fn may_say(&mut self, pops: &Pops, claim: &Claim<'_>) -> bool {
-        if pops.check(claim, now_ms()).is_err() {
+        if pops.check(claim, pops.store().now_ms()).is_err() {
             return false;
         }
         let Some(guard) = &mut self.guard else {
@@ -225,7 +224,7 @@ fn append(feed: &mut Feed<'_, '_>, acks: &Acks) -> Result<u64, Refusal> {
     let Some(pops) = feed.context.and_then(|c| c.broker.pops()) else {
         return Ok(0);
     };
-    let now = now_ms();
+    let now = pops.store().now_ms();
     let Some(appender) = &mut feed.appender else {
         return Ok(0);
     };
