@@ -18,6 +18,7 @@ from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.pop.in_flight import InFlight
 from pyrmq.broker.stats.broker_stats import BrokerStats
 from pyrmq.broker.tables.consumer_order import ConsumerOrder
+from pyrmq.broker.tables.group_attributes import DEFAULT, PRIORITY_FACTOR
 from pyrmq.broker.tables.groups import Group
 from pyrmq.broker.tables.offset_file import QueueOfGroup
 from pyrmq.broker.tables.offsets import OffsetTable
@@ -204,8 +205,8 @@ def _by_priority(topic: TopicConfig, wanted: Wanted, group: Group | None, drawn:
     if topic.attributes.get("message.type") != PRIORITY or wanted.order:
         return False
     attributes = group.values.get("attributes") if group is not None else None
-    factor = attributes.get("priority.factor") if isinstance(attributes, dict) else None
-    return drawn < as_int(factor, 100)
+    factor = attributes.get(PRIORITY_FACTOR) if isinstance(attributes, dict) else None
+    return drawn < as_int(factor, DEFAULT)
 
 
 @dataclass(slots=True)
