@@ -49,7 +49,7 @@ class PopChecks:
         self.live = live
         self._store = store
         self._topics = topics
-        self._groups = groups
+        self.groups = groups
 
     def may_read(self, what: str) -> None:
         """NoPermissionError where consumers may not read at all. `what` they would do."""
@@ -78,9 +78,9 @@ class PopChecks:
 
     def group_of(self, name: str, connection: Connection) -> Group:
         """A group that may consume; made if that is allowed."""
-        if not self._groups.admit(name, connection).enabled("consumeEnable"):
+        if not self.groups.admit(name, connection).enabled("consumeEnable"):
             raise NoPermissionError(f"subscription group no permission, {name}")
-        return self._groups.require(name, connection)
+        return self.groups.require(name, connection)
 
     def reader(self, connection: Connection, command: Command, what: str) -> Reader:
         """Who asks with PEEK_MESSAGE, NOTIFICATION or POLLING_INFO."""
@@ -95,7 +95,7 @@ class PopChecks:
         """The same again, for a request that waits: things may have changed."""
         self.may_read("pop message")
         self.topic_of(reader.topic.topic_name, reader.queue_id)
-        known = self._groups.groups.get(reader.group.name)
+        known = self.groups.groups.get(reader.group.name)
         if known is None or not known.enabled("consumeEnable"):
             raise NoPermissionError(f"subscription group no permission, {reader.group.name}")
 

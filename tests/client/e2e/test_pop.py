@@ -232,18 +232,7 @@ async def test_fifo(embedded: Running) -> None:
     assert got == [b"%02d" % n for n in range(20)]
 
 
-@pytest.mark.parametrize(
-    "end",
-    [
-        "terminate",
-        pytest.param(
-            "kill",
-            marks=pytest.mark.xfail(
-                reason="offsets of pops are not taken from the log's check points yet", strict=False
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("end", ["terminate", "kill"])
 async def test_a_broker_restarts_while_messages_are_popped(
     tmp_path: Path, end: str, serve_apart: Callable[[Path], ServerProcess]
 ) -> None:

@@ -110,6 +110,7 @@ class PopLife:
         self._set_clock()
         try:
             self._open()
+            sim.fault.breaks(self)
         except BaseException:
             self.dead = True
             sim.bury(self.store, folder)

@@ -134,6 +134,7 @@ class Sender(Peer):
             in_time = message.due is not None and sim.latest() < message.due - 2000
             if answer is not None and answer.code == 0 and in_time:
                 message.recalled_end = sim.answered_end()
+                sim.count("recalled")
                 sim.note(self.name, f"recalled {message.key}")
 
 

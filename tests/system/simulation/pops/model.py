@@ -65,20 +65,24 @@ class Model:
     order: Order = field(default_factory=Order)
     late_by: int = 0
     """How late the latest timer message came, ms."""
-    _bases: list[int] = field(default_factory=list)
-    """When the broker started, and to what its clock was set."""
+    _starts: list[int] = field(default_factory=list)
+    """When the broker started."""
+    _jumped: bool = False
 
     def of(self, group: str, key: str) -> Given:
         return self.given.setdefault((group, key), Given())
 
-    def starts(self, now: int, log_end: int) -> None:
-        """The broker begins to serve, with a log that ends there."""
-        self._bases.append(now)
+    def starts(self, now: int) -> None:
+        """The broker begins to serve."""
+        self._starts.append(now)
         self.order.starts()
 
-    def jumps(self, now: int) -> None:
+    def jumps(self) -> None:
         """Its clock is set."""
-        self._bases.append(now)
+        self._jumped = True
+
+    def _started(self, record: Record) -> list[int]:
+        return [start for start in self._starts if start <= record.store_timestamp]
 
     def popped(self, group: str, got: list[Delivery], *, ordered: bool) -> None:
         """A member got messages with one pop."""
@@ -110,8 +114,9 @@ class Model:
         record = delivery.record
         if record.reconsume_times or "TIMER_OUT_MS" not in record.properties:
             return
-        bases = [base for base in self._bases if base <= record.store_timestamp]
-        late = record.store_timestamp - max(due, *bases, enqueued(record))
+        if self._jumped:
+            return  # store times follow a clock that was set back later
+        late = record.store_timestamp - max(due, *self._started(record), enqueued(record))
         self.late_by = max(self.late_by, late)
         if late > TIMER_MARGIN:
             raise Broken(f"{key} came {late} ms after its time")

@@ -1,5 +1,5 @@
-"""What must hold of a group that pops in order: nothing comes before all earlier messages of its queue
-were acknowledged, or come with it."""
+"""What must hold of a group that pops in order: nothing comes before all earlier messages of its
+queue were acknowledged, or come with it."""
 
 from __future__ import annotations
 

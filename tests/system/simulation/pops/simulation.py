@@ -16,6 +16,7 @@ from tests.support.wire import Command
 from tests.system.simulation import images
 from tests.system.simulation.chance import Chance
 from tests.system.simulation.model import Broken
+from tests.system.simulation.pops.faults import Fault
 from tests.system.simulation.pops.life import PopLife
 from tests.system.simulation.pops.members import Member, Sender
 from tests.system.simulation.pops.model import Message, Model
@@ -24,6 +25,8 @@ from tests.system.simulation.stand_ins import Killed
 
 UNDERTAKER = ThreadPoolExecutor(1)
 """Closes engines that nothing uses any more, which takes milliseconds."""
+BEGIN = 1_800_000_000_000
+"""ms; what the broker's clock shows at first: timers count in whole seconds."""
 HOUR = 3_600_000
 CLOCK_SLACK = 600_000
 """ms; a broker takes acks of pops that its clock puts so far ahead."""
@@ -54,10 +57,12 @@ class PopSimulation(Chance):
 
     settings: PopSettings  # type: ignore[assignment]
 
-    def __init__(self, seed: int, root: Path) -> None:
+    def __init__(self, seed: int, root: Path, fault: Fault) -> None:
         super().__init__(seed)
         self.settings = draw_pops(self.random)
+        self._begin = BEGIN
         self.root = root
+        self.fault = fault
         self.clock = SimClock(self)
         self.model = Model(self.settings.sync, self.settings.groups)
         self.life: PopLife | None = None
@@ -158,7 +163,7 @@ class PopSimulation(Chance):
                 folder = self._next_folder
                 continue
             self.life = life
-            self.model.starts(self.now(), life.log_end())
+            self.model.starts(self.now())
             self.note("broker", f"starts, log end {life.log_end()}")
             await life.run()
             self.life = None
@@ -229,7 +234,7 @@ class PopSimulation(Chance):
         by = self.random.choice((-1, 1)) * int(self.random.uniform(0, HOUR**0.5) ** 2)
         self.jumped += by
         self.latest()
-        self.model.jumps(self.now())
+        self.model.jumps()
         self.note("clock", f"jumps by {by} ms")
 
     async def _live(self, peer: Sender | Member) -> None:
