@@ -27,7 +27,8 @@ UNDERTAKER = ThreadPoolExecutor(1)
 """Closes engines that nothing uses any more, which takes milliseconds."""
 BEGIN = 1_790_000_000_000
 """ms; what the broker's clock shows at first: timers count in whole seconds."""
-HOUR = 3_600_000
+FARTHEST = 1_200_000
+"""ms by which the clock is set, at most."""
 CLOCK_SLACK = 600_000
 """ms; a broker takes acks of pops that its clock puts so far ahead."""
 PATIENCE = 600.0
@@ -231,7 +232,7 @@ class PopSimulation(Chance):
         peer.scope.cancel()
 
     def _jump_clock(self) -> None:
-        by = self.random.choice((-1, 1)) * int(self.random.uniform(0, HOUR**0.5) ** 2)
+        by = self.random.choice((-1, 1)) * int(self.random.uniform(0, FARTHEST**0.5) ** 2)
         self.jumped += by
         self.latest()
         self.model.jumps()
@@ -274,7 +275,7 @@ class PopSimulation(Chance):
     async def _settled(self) -> None:
         end = trio.current_time() + self.settings.length + PATIENCE
         if self.settings.jumps:
-            end += HOUR / 1000 * 2 * self.settings.jumps
+            end += FARTHEST / 1000 * 2 * self.settings.jumps
         while self.model.open():
             if trio.current_time() > end:
                 raise Broken(f"these never came until they were acknowledged: {self.model.open()}")
