@@ -18,8 +18,8 @@ REVIVE_MARGIN = 2000
 a second before the deadline, and times are floored to a second."""
 
 TIMER_MARGIN = 2500
-"""ms after its time at which a timer message comes at the latest: timerPrecisionMs, and the pauses of
-the task."""
+"""ms after its time at which a timer message comes at the latest: timerPrecisionMs, and the pauses
+of the task."""
 ORDERED = "GO"
 """The group that pops in order."""
 
