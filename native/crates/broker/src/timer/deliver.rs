@@ -182,7 +182,7 @@ impl Timers {
         drop(wheel);
         work.current = None;
         // A clock that is set back is before it again: nothing waits in it all the same.
-        if work.read <= time {
+        if work.read == time {
             self.set_read(work, time + 1);
         }
         Ok(())
