@@ -1,7 +1,8 @@
 //! File config/timercheck: how far timers are enqueued and delivered, as RocketMQ keeps it.
 //!
 //! Behind RocketMQ's fields, which its brokers leave as it is, stands what they do not have: `MARK`, up to
-//! where the commit log is spoken of, the precision, and a checksum of all of it. Where the checksum is
+//! where the commit log is spoken of, the precision, what was delivered at most, and a
+//! checksum of all of it. Where the checksum is
 //! wrong, an Apache broker wrote the file last. [TimerCheckpoint]
 
 use super::log::sync_dir;
@@ -15,7 +16,9 @@ use std::path::Path;
 const MARK: i64 = i64::from_be_bytes(*b"pyrmqtmr");
 /// In the first sector of the file, which a disk writes in one piece.
 const OURS_AT: usize = 64;
-const OURS_LEN: usize = 32;
+const OURS_LEN: usize = 40;
+/// Of the checksum, which comes last.
+const SUM_AT: usize = OURS_AT + OURS_LEN - 8;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Check {
@@ -30,6 +33,8 @@ pub struct Ours {
     pub log_end: u64,
     /// timerPrecisionMs of wheel and log.
     pub precision: i64,
+    /// No slot from this time on was ever delivered, ms. Where the clock was set back it is behind `read_ms`.
+    pub ended_ms: i64,
 }
 
 impl Check {
@@ -63,10 +68,11 @@ impl Check {
             return None;
         }
         let ours = bytes.get(OURS_AT..OURS_AT + OURS_LEN).and_then(|b| {
-            let is_whole = get_i64(b, 0) == MARK && get_i64(b, 24) == checksum(bytes);
+            let is_whole = get_i64(b, 0) == MARK && get_i64(b, OURS_LEN - 8) == checksum(bytes);
             is_whole.then(|| Ours {
                 log_end: get_i64(b, 8).max(0) as u64,
                 precision: get_i64(b, 16),
+                ended_ms: get_i64(b, 24),
             })
         });
         Some(Check { fields, ours })
@@ -76,14 +82,13 @@ impl Check {
         let mut bytes = vec![0; TimerCheck::FILE_SIZE];
         bytes[..TimerCheck::SIZE].copy_from_slice(&self.fields.encode());
         if let Some(ours) = self.ours {
-            let fields = [MARK, ours.log_end as i64, ours.precision];
+            let fields = [MARK, ours.log_end as i64, ours.precision, ours.ended_ms];
             for (i, field) in fields.iter().enumerate() {
                 let at = OURS_AT + i * 8;
                 bytes[at..at + 8].copy_from_slice(&field.to_be_bytes());
             }
             let sum = checksum(&bytes);
-            let at = OURS_AT + 24;
-            bytes[at..at + 8].copy_from_slice(&sum.to_be_bytes());
+            bytes[SUM_AT..SUM_AT + 8].copy_from_slice(&sum.to_be_bytes());
         }
         bytes
     }
@@ -105,7 +110,7 @@ impl Check {
 }
 
 fn checksum(bytes: &[u8]) -> i64 {
-    crc31(&bytes[..OURS_AT + 24]) as i64
+    crc31(&bytes[..SUM_AT]) as i64
 }
 
 #[cfg(test)]
@@ -125,6 +130,7 @@ mod tests {
         let ours = Some(Ours {
             log_end: 4096,
             precision: 1000,
+            ended_ms: 1_700_000_005_000,
         });
         Check { fields, ours }
     }

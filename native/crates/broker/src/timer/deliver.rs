@@ -181,8 +181,9 @@ impl Timers {
         }
         drop(wheel);
         work.current = None;
+        work.ended = work.ended.max(time + 1);
         // A clock that is set back is before it again: nothing waits in it all the same.
-        if work.read <= time {
+        if work.read == time {
             self.set_read(work, time + 1);
         }
         Ok(())

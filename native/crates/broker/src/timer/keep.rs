@@ -83,6 +83,7 @@ impl Timers {
         let ours = Some(Ours {
             log_end: speaks_of,
             precision: self.settings.precision,
+            ended_ms: work.ended * self.settings.precision,
         });
         let pages = match with_files {
             true => self.wheel.lock().take_dirty(),
@@ -141,6 +142,7 @@ impl Timers {
         }
         drop(wheel);
         self.set_read(&mut work, read);
+        work.ended = work.ended.max(read);
         work.followed = Some(log_end);
         work.delivered.messages.clear();
         Ok(true)

@@ -151,6 +151,8 @@ struct Work {
     log: TimerLog,
     /// Nothing waits in slots before this one.
     read: i64,
+    /// No slot from this one on was ever delivered. A clock that is set back leaves it.
+    ended: i64,
     /// Queue offset of the first message that is not in the wheel.
     queue_offset: i64,
     current: Option<Current>,

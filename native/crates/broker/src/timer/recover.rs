@@ -100,8 +100,13 @@ impl Timers {
             );
         }
         restored.is_foreign = check.is_some_and(|check| check.ours.is_none());
+        let read_ms = check.map_or(0, |check| check.fields.read_ms);
+        let ended_ms = check.and_then(|c| c.ours).map_or(0, |ours| ours.ended_ms);
+        let ended = settings.slot(ended_ms).max(found.read);
         let from = match &check {
             _ if !has_history => None,
+            // Of slots that a clock ahead has delivered some came back with the units of the timer log.
+            Some(_) if !restored.why.is_empty() && read_ms < ended_ms => Some(0),
             Some(check) => check.ours.map(|ours| ours.log_end),
             None => Some(0),
         };
@@ -125,6 +130,7 @@ impl Timers {
             work: Mutex::new(Work {
                 log: found.log,
                 read: found.read,
+                ended,
                 queue_offset: found.queue_offset,
                 current: None,
                 delivered,
@@ -242,6 +248,8 @@ fn found(
     // Where nothing is known, what is older than half a round cannot wait any more.
     let oldest = settings.slot(now) - HALF_ROUND;
     let read = check.map_or(oldest, |check| settings.slot(check.fields.read_ms));
+    let ended_ms = check.and_then(|c| c.ours).map_or(0, |ours| ours.ended_ms);
+    let first = settings.slot(now.max(ended_ms)).max(read);
     let mut wheel = match Wheel::open(paths.wheel.clone()) {
         Ok(Some(wheel)) => wheel,
         Ok(None) => {
@@ -255,16 +263,7 @@ fn found(
     };
     forget_behind(&mut wheel, &mut log, end).map_err(text)?;
     log.cut(end).map_err(text)?;
-    if why.is_empty()
-        && !has_all(
-            &wheel,
-            &mut log,
-            settings,
-            start,
-            settings.slot(now).max(read),
-        )
-        .map_err(text)?
-    {
+    if why.is_empty() && !has_all(&wheel, &mut log, settings, start, first).map_err(text)? {
         *why = "the wheel is older than the timer log".into();
     }
     let from = match why.is_empty() {

@@ -77,6 +77,29 @@ fn what_a_clock_ahead_delivered_is_not_delivered_again() {
 }
 
 #[test]
+fn what_comes_late_for_a_delivered_slot_does_not_bring_back_the_others() {
+    let rig = Rig::new();
+    rig.park(T + 18_000, "0");
+    rig.deliver(T + 19_000);
+    rig.keep();
+    rig.park(T + 10_000, "late");
+    rig.park(T + 18_000, "later");
+    rig.enqueue(T + 9000); // the clock was set back
+    rig.keep();
+    for name in ["", "timerwheel", "timerlog/00000000000000000000"] {
+        let again = rig.killed_with(T + 9000, settings(), |root| {
+            if !name.is_empty() {
+                std::fs::remove_file(root.join(name)).unwrap();
+            }
+        });
+        assert_eq!(again.restored.why.is_empty(), name.is_empty(), "{name}");
+        again.deliver(T + HOUR);
+        assert_eq!(again.got(), ["0", "late", "later"], "{name}");
+        assert_eq!(again.killed(T + HOUR).deliver(T + HOUR), 0, "{name}");
+    }
+}
+
+#[test]
 fn damaged_files_are_made_again() {
     let write = |path: PathBuf, bytes: &[u8]| std::fs::write(path, bytes).unwrap();
     let cut = |path: PathBuf, len: u64| {

@@ -234,3 +234,14 @@ fn old_files_of_the_timer_log_go_with_the_messages() {
     let again = rig.killed(T + 1000);
     assert_eq!(again.deliver(T + 6000), 1);
 }
+
+#[test]
+fn what_is_late_comes_also_while_a_slot_is_open() {
+    let rig = Rig::new();
+    rig.park(T + 20_000, "first");
+    rig.park(T + 24_000, "second");
+    assert_eq!(rig.timers.deliver(T + 25_000, 1).given, 1);
+    rig.park(T + 19_000, "late");
+    assert_eq!(rig.deliver(T + 25_000), 2);
+    assert_eq!(rig.got(), ["first", "late", "second"]);
+}
