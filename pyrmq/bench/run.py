@@ -75,7 +75,8 @@ def run(options: Options, progress: Progress | None = None) -> Result:
             store = server.store
             options = replace(options, namesrv=server.namesrv, pids=[*options.pids, server.pid])
         topics = mixed.topics() if mixed else options.topic_names()
-        pops = [(options.group, topic) for topic in topics] if options.load == "pop" else []
+        at_end = options.load == "pop" and not options.from_start
+        pops = [(options.group, topic) for topic in topics] if at_end else []
         places = trio.run(find, options, topics, mixed.popped(options) if mixed else pops)
         if mixed:
             found: list[Role] = mixed.roles(options, places, made)

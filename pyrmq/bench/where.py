@@ -266,7 +266,7 @@ async def find(
 ) -> Places:
     """Raises what servers say, ConnectError if none can be reached.
 
-    pops: group and topic of those that pop.
+    pops: group and topic of those that pop from the end on.
     """
     places = Places()
     make = not options.reads_only

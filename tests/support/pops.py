@@ -186,6 +186,6 @@ def real_topic(topic: str, group: str, handle: Handle) -> str:
 
 def _delivery(topic: str, group: str, handle: Handle) -> dict[str, str]:
     return {
-        "consumerGroup": group, "topic": real_topic(topic, group, handle), "queueId": str(handle.queue_id),
-        "extraInfo": str(handle), "offset": str(handle.offset),
+        "consumerGroup": group, "topic": real_topic(topic, group, handle),
+        "queueId": str(handle.queue_id), "extraInfo": str(handle), "offset": str(handle.offset),
     }  # fmt: skip

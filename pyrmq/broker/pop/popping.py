@@ -241,35 +241,37 @@ class Attempt:
         popping, wanted = self.popping, self.wanted
         while self._next < len(self.places):
             place = self.places[self._next]
-            if self._passes(place):
+            start = self._start_unless_passed(place)
+            if start is None:
                 self._next += 1
                 continue
-            if not self.read_on(place, self.start(place), wait=False):
+            if not self.read_on(place, start, wait=False):
                 if not self.slices:
                     return place
                 self.rest += popping.backlog(place, wanted.group, wanted.mode)
             self._next += 1
         return None
 
-    def _passes(self, place: Place) -> bool:
-        """Whether a queue gives nothing to this pop."""
+    def _start_unless_passed(self, place: Place) -> int | None:
+        """Where a queue is read from; None if it gives nothing to this pop."""
         popping, wanted = self.popping, self.wanted
         key = place.of(wanted.group)
         is_full = self.count >= wanted.max_count or self.nbytes >= self._most_bytes
         if is_full or key in popping.busy or popping.in_flight.is_full(key):
             if not wanted.order or is_full:
                 self.rest += popping.backlog(place, wanted.group, wanted.mode)
-            return True
+            return None
         start = self.start(place)
         if wanted.order:
             if popping.order.is_blocked(
                 *key, now_ms(), invisible_time=wanted.invisible_time, attempt_id=wanted.attempt_id
             ):
-                return True
+                return None
             popping.in_flight.forget(key)
             popping.order.check_room(*key)
         low, high = popping.store.queue_range(place.topic, place.queue_id)
-        return low <= start == high or (start == 0 and high <= 0)
+        is_empty = low <= start == high or (start == 0 and high <= 0)
+        return None if is_empty else start
 
     @property
     def _most_bytes(self) -> int:

@@ -120,7 +120,7 @@ class PopProcessor:
         attempt = self._popping.begin(asked.wanted, asked.reader.group)
         place = attempt.run()
         if place is not None:
-            return Elsewhere(self._from_disk(asked, attempt, place, seen))
+            return Elsewhere(self._from_disk(asked, attempt, seen))
         return self._answered(asked, attempt, seen)
 
     def _checked(self, connection: Connection, command: Command) -> _Asked:
@@ -182,11 +182,12 @@ class PopProcessor:
         return (sub.tag_codes, None, 0) if sql is None else (array("i"), sql, len(text))
 
     async def _from_disk(
-        self, asked: _Asked, attempt: Attempt, place: Place | None, seen: int
+        self, asked: _Asked, attempt: Attempt, seen: int
     ) -> Response | WhenConfirmed | Keep:
-        """Goes on in a thread. The queue is the pop's alone meanwhile."""
+        """Goes on in a thread. The queue is the pop's alone meanwhile. Other pops may have taken
+        it since it was looked at, so the pop looks again."""
         busy = self._popping.busy
-        while place is not None:
+        while (place := attempt.run()) is not None:
             key = place.of(asked.wanted.group)
             busy.add(key)
             try:
@@ -194,7 +195,6 @@ class PopProcessor:
             finally:
                 busy.discard(key)
                 self._waits.visible(*key)  # pops that passed it by meanwhile
-            place = attempt.run()
         return self._answered(asked, attempt, seen)
 
     async def _read_disk(self, attempt: Attempt, place: Place) -> None:

@@ -110,6 +110,7 @@ class PopLife:
         self._set_clock()
         try:
             self._open()
+            sim.fault.breaks(self)
         except BaseException:
             self.dead = True
             sim.bury(self.store, folder)
@@ -255,7 +256,7 @@ class PopLife:
     async def _tick(self) -> None:
         """The engine's own clock follows the simulation's."""
         while True:
-            await trio.sleep(0.05)
+            await trio.sleep(0.5)
             self._set_clock()
 
     def _set_clock(self) -> None:

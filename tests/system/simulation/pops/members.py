@@ -134,6 +134,7 @@ class Sender(Peer):
             in_time = message.due is not None and sim.latest() < message.due - 2000
             if answer is not None and answer.code == 0 and in_time:
                 message.recalled_end = sim.answered_end()
+                sim.count("recalled")
                 sim.note(self.name, f"recalled {message.key}")
 
 
@@ -166,7 +167,7 @@ class Member(Peer):
             poll=sim.random.choice((0, 1000, 4000)),
             order=self.ordered,
         )
-        command.ext["bornTime"] = str(sim.now())
+        command.ext["bornTime"] = "0"  # from when it comes
         answer = await self.request(command)
         if answer is None or answer.code in NOTHING:
             return
@@ -190,6 +191,8 @@ class Member(Peer):
         if keep and sim.random.random() < 0.4:
             sim.count("batches")
             known = sim.latest()
+            for each in keep:
+                sim.model.asked(self.group, each)
             command = batch_ack_command(sim.settings.topic, self.group, [e.handle for e in keep])
             answer = await self.request(command)
             for each in keep:
@@ -214,13 +217,12 @@ class Member(Peer):
             sim.count("acks twice", twice)
             for _ in range(1 + twice):
                 known = sim.latest()
+                sim.model.asked(self.group, each)
                 answer = await self.request(ack_command(topic, self.group, each.handle))
                 self._acknowledged(each, answer, known)
 
     def _acknowledged(self, each: Delivery, answer: Command | None, known: int) -> None:
-        if answer is None:
-            self.sim.model.asked(self.group, each)
-        elif answer.code == 0:
+        if answer is not None and answer.code == 0:
             self.sim.acknowledged(self, each, known)
-        else:
+        elif answer is not None:
             self.sim.refused(self, each, answer)

@@ -18,8 +18,8 @@ REVIVE_MARGIN = 2000
 a second before the deadline, and times are floored to a second."""
 
 TIMER_MARGIN = 2500
-"""ms after its time at which a timer message comes at the latest: timerPrecisionMs, and the pauses of
-the task."""
+"""ms after its time at which a timer message comes at the latest: timerPrecisionMs, and the pauses
+of the task."""
 ORDERED = "GO"
 """The group that pops in order."""
 
@@ -65,20 +65,24 @@ class Model:
     order: Order = field(default_factory=Order)
     late_by: int = 0
     """How late the latest timer message came, ms."""
-    _bases: list[int] = field(default_factory=list)
-    """When the broker started, and to what its clock was set."""
+    _starts: list[int] = field(default_factory=list)
+    """When the broker started."""
+    _jumped: bool = False
 
     def of(self, group: str, key: str) -> Given:
         return self.given.setdefault((group, key), Given())
 
-    def starts(self, now: int, log_end: int) -> None:
-        """The broker begins to serve, with a log that ends there."""
-        self._bases.append(now)
+    def starts(self, now: int) -> None:
+        """The broker begins to serve."""
+        self._starts.append(now)
         self.order.starts()
 
-    def jumps(self, now: int) -> None:
+    def jumps(self) -> None:
         """Its clock is set."""
-        self._bases.append(now)
+        self._jumped = True
+
+    def _started(self, record: Record) -> list[int]:
+        return [start for start in self._starts if start <= record.store_timestamp]
 
     def popped(self, group: str, got: list[Delivery], *, ordered: bool) -> None:
         """A member got messages with one pop."""
@@ -110,8 +114,9 @@ class Model:
         record = delivery.record
         if record.reconsume_times or "TIMER_OUT_MS" not in record.properties:
             return
-        bases = [base for base in self._bases if base <= record.store_timestamp]
-        late = record.store_timestamp - max(due, *bases, enqueued(record))
+        if self._jumped:
+            return  # store times follow a clock that was set back later
+        late = record.store_timestamp - max(due, *self._started(record), enqueued(record))
         self.late_by = max(self.late_by, late)
         if late > TIMER_MARGIN:
             raise Broken(f"{key} came {late} ms after its time")
@@ -141,7 +146,6 @@ class Model:
     def acknowledged_in_order(self, group: str, delivery: Delivery, log_end: int) -> None:
         """The answer came to an acknowledgement of an orderly pop. It counts for good once those of
         all earlier messages of the queue do."""
-        self.asked(group, delivery)
         if self.latest >= delivery.handle.deadline:
             return
         for key in self.order.acknowledged(delivery):

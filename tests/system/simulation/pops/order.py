@@ -1,5 +1,5 @@
-"""What must hold of a group that pops in order: nothing comes before all earlier messages of its queue
-were acknowledged, or come with it."""
+"""What must hold of a group that pops in order: nothing comes before all earlier messages of its
+queue were acknowledged, or come with it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Order:
     queues: dict[int, _Queue] = field(default_factory=lambda: defaultdict(_Queue))
     life: int = 0
     """ms; when the broker began. It knows nothing of batches that were popped before."""
-    _began: dict[tuple[int, int], int] = field(default_factory=dict)
-    """By queue and pop time the life in which it was popped."""
+    _began: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    """By queue and pop time the life in which a batch was popped, and its first offset."""
 
     def starts(self) -> None:
         """The broker starts anew: of acknowledgements behind a hole it knows nothing."""
@@ -54,7 +54,7 @@ class Order:
                 raise Broken(
                     f"{first} of queue {queue_id} comes, nobody has acknowledged {sorted(missing)}"
                 )
-            self._began.setdefault((queue_id, handle.pop_time), self.life)
+            self._began.setdefault((queue_id, handle.pop_time), (self.life, first))
             queue.waiting = {o: w for o, w in queue.waiting.items() if w[0] == handle.pop_time}
 
     def asked(self, delivery: Delivery) -> None:
@@ -65,10 +65,11 @@ class Order:
         """It was acknowledged in time. Returns the messages that are so for good now."""
         handle = delivery.handle
         queue = self.queues[handle.queue_id]
-        if self._began.get((handle.queue_id, handle.pop_time)) != self.life:
+        life, first = self._began[handle.queue_id, handle.pop_time]
+        if life != self.life:
             return []
         queue.waiting[handle.offset] = handle.pop_time, delivery.record.body.decode()
-        queue.done = max(queue.done, handle.start)
+        queue.done = max(queue.done, first)
         found = []
         while (at := queue.waiting.get(queue.done)) is not None and at[0] == handle.pop_time:
             found.append(at[1])
