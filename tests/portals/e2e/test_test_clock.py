@@ -19,6 +19,7 @@ from pyrmq import (
     IllegalOperationError,
     InvalidHandleError,
     Message,
+    MessageQueue,
     ReceivedMessage,
     TransactionState,
     aio,
@@ -138,8 +139,43 @@ async def test_popped_messages_follow_it_too() -> None:
                 with pytest.raises(InvalidHandleError):
                     await consumer.ack(late)
                 await consumer.ack(again)
-                server.clock.advance(timedelta(days=1))
-                assert await consumer.receive(timeout=0) == []
+
+
+@pytest.mark.parametrize("single", [True, False])
+async def test_what_came_back_is_acknowledged_for_good(single: bool) -> None:
+    """Two messages of one check point of the retry topic, of which the first is acknowledged: only
+    the other one comes another time."""
+    async with (
+        pyrmq.testing.broker() as server,
+        pyrmq.Producer("pg", namesrv=server.namesrv) as producer,
+        pyrmq.SimpleConsumer(
+            "g", {"Popped": "*"}, namesrv=server.namesrv, **FROM_FIRST
+        ) as consumer,
+    ):
+        for body in (b"a", b"b", b"c"):
+            await producer.send(
+                Message("Popped", body), queue=MessageQueue("Popped", "broker-a", 0)
+            )
+
+        async def receive(count: int) -> list[ReceivedMessage]:
+            got: list[ReceivedMessage] = []
+            while len(got) < count:
+                got += await consumer.receive(count - len(got), 600, timeout=30)
+            return got
+
+        with trio.fail_after(60):
+            await receive(3)
+            server.clock.advance(601)
+            again = await receive(3)
+            assert [m.reconsume_times for m in again] == [1, 1, 1]
+            if single:
+                await consumer.ack(again[0])
+                await consumer.ack(again[1])
+            else:
+                await consumer.ack_all(again[:2])
+            server.clock.advance(601)
+            [last] = await receive(1)
+            assert (last.body, last.reconsume_times) == (again[2].body, 2)
 
 
 def test_popped_messages_in_plain_code() -> None:
