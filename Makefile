@@ -113,7 +113,7 @@ thorough-crash: $(STAMP) ## Kill a loaded broker 300 times per variant and read 
 thorough-faults: $(STAMP) ## Tear, flip and fail: every torn image, 20,000 flips, every failing call, servers that lie
 	$(LONG) tests/system/faults tests/admin/e2e/bad_servers tests/system/hostile/requests
 
-thorough-simulation: $(STAMP) ## Run 10,000 seeds of transactions and of replication: kills, losses, clock jumps
+thorough-simulation: $(STAMP) ## Run 10,000 seeds each of transactions, of pops and timers, and of replication: kills, losses, clock jumps
 	$(LONG) tests/system/simulation -s
 	PYRMQ_HA_SEEDS=10000 cargo test --locked --quiet -p pyrmq-store -- ha::simulation
 

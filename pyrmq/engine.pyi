@@ -564,6 +564,10 @@ class Pops:
         than the old one's: two handles of a message never have the same. `suspend`: the message
         comes back without a count of one more consumption."""
 
+    def done_in_order(self, topic: str, queue_id: int, group: str, next: int, now: int) -> int:
+        """Notes in the log that an orderly group is done with all messages of a queue before
+        `next`, which is above 0. `popped_to` finds it. Returns what has to be confirmed."""
+
 @final
 class Timers:
     def __new__(

@@ -179,6 +179,7 @@ class Pops:
         self.revive_topic = self.native.revive_topic
         self.ack = self.native.ack
         self.answer_acks = self.native.answer_acks
+        self.done_in_order = self.native.done_in_order
         self.change_invisible_time = self.native.change_invisible_time
 
     def pop(self, *args, **asked):

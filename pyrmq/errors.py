@@ -11,6 +11,10 @@ from dataclasses import dataclass
 
 NOT_CREATED = "is not created: "
 """In a broker's answer: it makes topics on demand, and says why not this one."""
+WRONG_TYPE = "TopicMessageType validate failed"
+"""In a broker's answer: the message is not of the message.type of its topic."""
+TOO_LATE = "should not be bigger than the max delay"
+"""In a broker's answer: a timer message is due after the longest delay."""
 
 
 class PyrmqError(Exception):
@@ -90,6 +94,10 @@ class ResponseError(PyrmqError):
         error.answered = True
         if code == TopicNotExistError.code and NOT_CREATED in remark:
             error.hint = "create it yourself: the broker says why it does not"
+        if code == MessageIllegalError.code and WRONG_TYPE in remark:
+            error.hint = "the broker checks types: send to a topic with that message.type, or MIXED"
+        if code == MessageIllegalError.code and TOO_LATE in remark:
+            error.hint = "the longest delay is the broker's timerMaxDelaySec"
         return error
 
 

@@ -106,7 +106,7 @@ def _delay_ms(options: Options, places: Places) -> int:
 def roles(options: Options, places: Places, files: list[bytes] | None = None) -> list[Role]:
     """Of every load but `mixed`. `files`: see `producer`."""
     topics = options.topic_names()
-    if options.load in ("pull", "push"):
+    if options.reads_only:
         return [consumer(options, places, topics, options.connections)]
     found = [producer(options, places, topics, files)]
     if options.load in AT_A_RATE:

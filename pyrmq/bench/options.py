@@ -203,11 +203,11 @@ class Options:
             check_property(name, value)
         if self.duration is None and self.count is None:
             self.duration = 10.0
-        if self.load in AT_A_RATE and self.rate is None:
+        if self.load in AT_A_RATE and self.rate is None and not self.reads_only:
             self.rate = FIRST_RATE
-        if self.load in READ_ONLY and self.rate is not None:
-            raise OptionError(f"--rate is for loads that send; {self.load} takes what there is")
-        if self.verify and self.load in READ_ONLY:
+        if self.reads_only and self.rate is not None:
+            raise OptionError(f"--rate is for loads that send; {self._reader} takes what there is")
+        if self.verify and self.reads_only:
             raise OptionError("--verify needs to know what was sent: use it with a load that sends")
         if (self.load == "mixed") != (self.file is not None):
             raise OptionError("mixed needs a file that describes it, and no other load takes one")
@@ -217,6 +217,15 @@ class Options:
             )
         if self.sql and self.subscription != "*":
             raise OptionError("give --subscription or --sql, not both")
+
+    @property
+    def reads_only(self) -> bool:
+        """Whether it sends nothing: the topics exist already."""
+        return self.load in READ_ONLY or (self.load == "pop" and self.from_start)
+
+    @property
+    def _reader(self) -> str:
+        return "pop --from-start" if self.load == "pop" else self.load
 
     def check_numbers(self) -> None:
         """OptionError if one is out of its bounds."""
@@ -251,9 +260,9 @@ class Options:
             raise OptionError("give one of --namesrv, --address and --embedded")
         if not any(given):
             raise OptionError("say what to measure: --namesrv, --address or --embedded")
-        if self.embedded and self.load in READ_ONLY:
+        if self.embedded and self.reads_only:
             raise OptionError(
-                f"--embedded begins without messages, so {self.load} finds none: start "
+                f"--embedded begins without messages, so {self._reader} finds none: start "
                 "`pyrmq server`, and send to it first"
             )
         if self.embedded and self.tls is not None and not self.tls.insecure:

@@ -19,7 +19,7 @@ from pyrmq.bench.embedded import embedded
 from pyrmq.bench.environment import environment
 from pyrmq.bench.loads import Role, config, roles
 from pyrmq.bench.mixed import Mixed
-from pyrmq.bench.options import READ_ONLY, RECEIVING, OptionError, Options
+from pyrmq.bench.options import RECEIVING, OptionError, Options
 from pyrmq.bench.result import (
     BenchError,
     Connections,
@@ -62,7 +62,7 @@ def run(options: Options, progress: Progress | None = None) -> Result:
         mixed = Mixed.read(options.file, options.topic, options.topics)
         mixed.check(options)
         content["mixed"] = mixed.content()
-    if options.payload_files or options.load not in READ_ONLY:
+    if options.payload_files or not options.reads_only:
         # What is wrong is told at once. A file is read once: it may be a pipe.
         made = bodies(options.size, options.payload_files)
         if options.payload_files:
@@ -75,7 +75,8 @@ def run(options: Options, progress: Progress | None = None) -> Result:
             store = server.store
             options = replace(options, namesrv=server.namesrv, pids=[*options.pids, server.pid])
         topics = mixed.topics() if mixed else options.topic_names()
-        pops = [(options.group, topic) for topic in topics] if options.load == "pop" else []
+        at_end = options.load == "pop" and not options.from_start
+        pops = [(options.group, topic) for topic in topics] if at_end else []
         places = trio.run(find, options, topics, mixed.popped(options) if mixed else pops)
         if mixed:
             found: list[Role] = mixed.roles(options, places, made)

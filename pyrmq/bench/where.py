@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from pyrmq.bench.options import GROUP, READ_ONLY, OptionError, Options
+from pyrmq.bench.options import GROUP, OptionError, Options
 from pyrmq.bench.result import BenchError
 from pyrmq.engine import Command
 from pyrmq.errors import ConfigError, ConnectError, PyrmqError, ResponseError
@@ -266,10 +266,10 @@ async def find(
 ) -> Places:
     """Raises what servers say, ConnectError if none can be reached.
 
-    pops: group and topic of those that pop.
+    pops: group and topic of those that pop from the end on.
     """
     places = Places()
-    make = options.load not in READ_ONLY
+    make = not options.reads_only
     async with _asker(options) as asker:
         places.masters = await asker.masters()
         places.facts = await asker.facts(places.masters[0].address)

@@ -193,7 +193,10 @@ _OPTIONS: list[Row] = [
     ),
     _option("--sql", default="", show_default=False, loads={"pull", "push"}, help="SQL92 instead."),
     _option(
-        "--from-start", is_flag=True, loads={"push"}, help="Not from the end of each queue on."
+        "--from-start",
+        is_flag=True,
+        loads={"push", "pop"},
+        help="Not from the end of each queue on. With pop nothing is sent.",
     ),
     _option("--delay-level", type=int, default=1, loads={"delay"}, help="1 is 1 s, 3 is 10 s."),
     _option(

@@ -174,11 +174,17 @@ class Message:
             value = value.timestamp()
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not 0 <= cast(float, value) < 1 << 40:
-            what = "deliver_at: a datetime or seconds since 1970"
-            if self.delay is not None:
-                what = "delay: seconds or a timedelta"
-            given = self.deliver_at if self.delay is None else self.delay
-            raise UnsendableMessageError(f"{what} expected, not {given!r}")
+            raise UnsendableMessageError(self._wrong_time())
+
+    def _wrong_time(self) -> str:
+        if self.delay is not None:
+            return f"delay: seconds or a timedelta, not below 0, expected, not {self.delay!r}"
+        text = f"deliver_at: a datetime or seconds since 1970 expected, not {self.deliver_at!r}"
+        if isinstance(self.deliver_at, timedelta):
+            return f"{text}: give a timedelta as delay"
+        if isinstance(self.deliver_at, int | float) and 1 << 40 <= self.deliver_at < 1 << 50:
+            return f"{text}, which looks like milliseconds"
+        return text
 
     def _check_priority(self) -> None:
         if type(self.priority) is not int or not 0 <= self.priority < 1 << 31:

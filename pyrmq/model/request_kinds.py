@@ -71,6 +71,9 @@ _ROCKSDB = "there is no RocksDB: tables are JSON files, queues are files of Rock
 _POP_RECORDS = (
     "POP keeps its state in the log: there are no records in RocksDB to be written back there"
 )
+_TIMER_ENGINE = (
+    "timers have one engine here, the time wheel in files (F): there is no RocksDB to switch to"
+)
 _CONTAINER = "this is no broker container: start another broker instead"
 _HA = "the default HA protocol has no such request"
 _FLUSHED = (
@@ -87,6 +90,7 @@ ABSENT_REQUESTS: dict[int, str] = {
     2004: _READ_AHEAD,
     **dict.fromkeys((354, 355), _ROCKSDB),
     Code.POP_ROLLBACK: _POP_RECORDS,
+    5001: _TIMER_ENGINE,
     **dict.fromkeys((513,), _STATIC),
     **dict.fromkeys((902, 903), _CONTAINER),
     906: _HA,
@@ -156,6 +160,7 @@ ADMIN_REQUESTS: dict[int, str] = {
     3006: "AUTH_CREATE_ACL",
     3007: "AUTH_UPDATE_ACL",
     3008: "AUTH_DELETE_ACL",
+    5001: "SWITCH_TIMER_ENGINE",
     200056: "POP_ROLLBACK",
 }
 """By code."""

@@ -178,8 +178,14 @@ def bit_set(bits: Iterable[int]) -> str:
     return base64.b64encode(number.to_bytes((number.bit_length() + 7) // 8, "little")).decode()
 
 
+def real_topic(topic: str, group: str, handle: Handle) -> str:
+    """The topic that the message is in: its own, or the retry topic of the group."""
+    sign = {"0": "", "1": "_", "2": "+"}[handle.retry]
+    return f"%RETRY%{group}{sign}{topic}" if sign and not topic.startswith("%RETRY%") else topic
+
+
 def _delivery(topic: str, group: str, handle: Handle) -> dict[str, str]:
     return {
-        "consumerGroup": group, "topic": topic, "queueId": str(handle.queue_id),
-        "extraInfo": str(handle), "offset": str(handle.offset),
+        "consumerGroup": group, "topic": real_topic(topic, group, handle),
+        "queueId": str(handle.queue_id), "extraInfo": str(handle), "offset": str(handle.offset),
     }  # fmt: skip

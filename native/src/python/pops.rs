@@ -282,6 +282,21 @@ impl Pops {
         })
     }
 
+    fn done_in_order(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: u32,
+        group: &str,
+        next: i64,
+        now: i64,
+    ) -> PyResult<u64> {
+        let (topic, group) = (topic.as_bytes(), group.as_bytes());
+        self.append(py, |pops, guard| {
+            pops.done_in_order(guard, topic, group, queue_id, next, now)
+        })
+    }
+
     #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (topic, queue_id, group, offset, *, start_offset, pop_time, invisible_time,
                         revive_queue, now, new_invisible_time, suspend=false, broker_name=None))]

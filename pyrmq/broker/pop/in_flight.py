@@ -58,6 +58,19 @@ class InFlight:
             del out[visible_at]
         return self._count(key) <= self._live.now.pop_inflight_message_threshold < before
 
+    def moved(self, key: QueueOfGroup, before: int, after: int) -> None:
+        """A message becomes visible at another time. One that is not counted (its handle may be
+        forged, or late) is not counted now: so there are no more times than messages that were
+        popped."""
+        self._count(key)
+        out = self._out.get(key)
+        if out is None or before not in out:
+            return
+        out[before] -= 1
+        if out[before] <= 0:
+            del out[before]
+        out[after] = out.get(after, 0) + 1
+
     def forget(self, key: QueueOfGroup) -> None:
         self._out.pop(key, None)
 

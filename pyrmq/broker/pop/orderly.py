@@ -1,5 +1,9 @@
 """Orderly pops: what an ack or a change of the invisible time does to a queue's batch, and the task
-that wakes pops when messages become visible again. [ConsumerOrderInfoManager, QueueLockManager]"""
+that wakes pops when messages become visible again. [ConsumerOrderInfoManager, QueueLockManager]
+
+An ack that moves the committed offset leaves a record in the log, so a kill does not take it back.
+One behind a message without ack moves nothing yet.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import trio
 from pyrmq.broker.tables.consumer_order import OTHER_POP, UNKNOWN, ConsumerOrder
 from pyrmq.broker.tables.offset_file import QueueOfGroup
 from pyrmq.broker.tables.offsets import OffsetTable
+from pyrmq.engine import Pops
 from pyrmq.errors import MessageIllegalError
 from pyrmq.net.clock import now_ms
 
@@ -22,36 +27,45 @@ class OrderlyPops:
         self,
         order: ConsumerOrder,
         offsets: OffsetTable,
+        pops: Pops,
         visible: Callable[[str, str, int], None],
     ) -> None:
         self.order = order
         self._offsets = offsets
+        self._pops = pops
         self._visible = visible
         self._news = trio.Event()
+        self._end = 0
+        """Where the last record ends: an ack that comes twice waits for the first one."""
 
     def changed(self) -> None:
         """A batch was recorded or changed: a queue may become free sooner."""
         self._news.set()
 
-    def ack(self, key: QueueOfGroup, offset: int, pop_time: int) -> bool:
-        """A message is done; whether that is news. MESSAGE_ILLEGAL for one that is in no batch."""
+    def ack(self, key: QueueOfGroup, offset: int, pop_time: int) -> int:
+        """A message is done. Returns what the log has to be confirmed up to, 0 for nothing.
+        MESSAGE_ILLEGAL for a message that is in no batch."""
         committed = self._offsets.query(*key)
         if committed is None or offset < committed:
-            return False
+            return self._end
         following = self.order.ack(*key, offset, pop_time, committed)
         if following == OTHER_POP:
-            return False
+            return 0
         topic, group, queue_id = key
         if following == UNKNOWN:
             raise MessageIllegalError(
                 f"offset is illegal, key:{topic}@{group}@{queue_id}, old:{committed}, "
                 f"commit:{offset}: it was not popped in order"
             )
-        self._offsets.commit(topic, group, queue_id, following)
+        end = 0
+        if following > committed:
+            end = self._pops.done_in_order(topic, queue_id, group, following, now_ms())
+            self._end = end
+            self._offsets.commit(topic, group, queue_id, following)
         self.changed()
         if not self.order.is_blocked(*key, now_ms()):
             self._visible(*key)
-        return True
+        return end
 
     def change(self, key: QueueOfGroup, offset: int, pop_time: int, visible_at: int) -> bool:
         """A message becomes visible at another time; False if it is done, or of another pop."""

@@ -152,7 +152,7 @@ def open_pop(
         waits.visible(topic, group, queue_id)
         notices.visible(topic, group, queue_id)
 
-    orderly = OrderlyPops(order, tables.offsets, visible)
+    orderly = OrderlyPops(order, tables.offsets, engine, visible)
     popping.on_order = orderly.changed
     revive = ReviveService(live, store, engine, tables, timers, server.wake_parked)
     return PopParts(

@@ -18,6 +18,7 @@ from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.pop.in_flight import InFlight
 from pyrmq.broker.stats.broker_stats import BrokerStats
 from pyrmq.broker.tables.consumer_order import ConsumerOrder
+from pyrmq.broker.tables.group_attributes import DEFAULT, PRIORITY_FACTOR
 from pyrmq.broker.tables.groups import Group
 from pyrmq.broker.tables.offset_file import QueueOfGroup
 from pyrmq.broker.tables.offsets import OffsetTable
@@ -127,8 +128,6 @@ class Popping:
         self.in_flight = in_flight
         self.busy: set[QueueOfGroup] = set()
         """Queues of groups that a thread reads."""
-        self.log_end = 0
-        """Where the last check point ends whose offset was committed."""
         self.on_order: Callable[[], None] = lambda: None
         """Called when a batch of an orderly pop is recorded or changed."""
         self._rand = rand
@@ -206,8 +205,8 @@ def _by_priority(topic: TopicConfig, wanted: Wanted, group: Group | None, drawn:
     if topic.attributes.get("message.type") != PRIORITY or wanted.order:
         return False
     attributes = group.values.get("attributes") if group is not None else None
-    factor = attributes.get("priority.factor") if isinstance(attributes, dict) else None
-    return drawn < as_int(factor, 100)
+    factor = attributes.get(PRIORITY_FACTOR) if isinstance(attributes, dict) else None
+    return drawn < as_int(factor, DEFAULT)
 
 
 @dataclass(slots=True)
@@ -242,35 +241,37 @@ class Attempt:
         popping, wanted = self.popping, self.wanted
         while self._next < len(self.places):
             place = self.places[self._next]
-            if self._passes(place):
+            start = self._start_unless_passed(place)
+            if start is None:
                 self._next += 1
                 continue
-            if not self.read_on(place, self.start(place), wait=False):
+            if not self.read_on(place, start, wait=False):
                 if not self.slices:
                     return place
                 self.rest += popping.backlog(place, wanted.group, wanted.mode)
             self._next += 1
         return None
 
-    def _passes(self, place: Place) -> bool:
-        """Whether a queue gives nothing to this pop."""
+    def _start_unless_passed(self, place: Place) -> int | None:
+        """Where a queue is read from; None if it gives nothing to this pop."""
         popping, wanted = self.popping, self.wanted
         key = place.of(wanted.group)
         is_full = self.count >= wanted.max_count or self.nbytes >= self._most_bytes
         if is_full or key in popping.busy or popping.in_flight.is_full(key):
             if not wanted.order or is_full:
                 self.rest += popping.backlog(place, wanted.group, wanted.mode)
-            return True
+            return None
         start = self.start(place)
         if wanted.order:
             if popping.order.is_blocked(
                 *key, now_ms(), invisible_time=wanted.invisible_time, attempt_id=wanted.attempt_id
             ):
-                return True
+                return None
             popping.in_flight.forget(key)
             popping.order.check_room(*key)
         low, high = popping.store.queue_range(place.topic, place.queue_id)
-        return low <= start == high or (start == 0 and high <= 0)
+        is_empty = low <= start == high or (start == 0 and high <= 0)
+        return None if is_empty else start
 
     @property
     def _most_bytes(self) -> int:
@@ -359,7 +360,6 @@ class Attempt:
         self.nbytes += popped.nbytes
         self.rest += popped.rest
         self.log_end = max(self.log_end, popped.log_end)
-        popping.log_end = max(popping.log_end, popped.log_end)
         popping.stats.pulled(place.topic, wanted.group, 1, popped.count, popped.nbytes)
         return True
 

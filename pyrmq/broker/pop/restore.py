@@ -45,7 +45,8 @@ def restore_offsets(store: Store, pops: Pops, tables: Tables) -> None:
     if unsure is not None:
         (topic, group, queue, following), start = unsure
         known = offsets.query(topic.decode(errors="replace"), group.decode(errors="replace"), queue)
-        if known == start:
+        # A change of the invisible time follows a pop, of which something would be known.
+        if known is None or known == start:
             moved += _apply(store, tables, [(topic, group, queue, following)])
     if moved:
         log.info(
@@ -84,7 +85,7 @@ class PopsInLog:
         self._end = 0
 
     def start(self, before: int | None) -> int | None:
-        self._end = self._popping.log_end
+        self._end = int(self._store.stats()["maxPhyOffset"])
         # A thread may have set a check point whose offset is not committed yet.
         if self._popping.busy:
             return before

@@ -8,6 +8,7 @@ from typing import Any
 from pyrmq.broker.bounds import OneByOne
 from pyrmq.broker.requests import fields
 from pyrmq.broker.tables.clients import ClientTable
+from pyrmq.broker.tables.group_attributes import changed
 from pyrmq.broker.tables.groups import Group, GroupTable, is_own
 from pyrmq.broker.tables.offsets import OffsetTable
 from pyrmq.engine import Command
@@ -49,19 +50,6 @@ MAX_RETRIES = 1024
 _POLICIES = ("CUSTOMIZED", "EXPONENTIAL")
 
 
-def check_group_attributes(changes: Any) -> None:
-    """A group has none that could be set or removed. [SubscriptionGroupAttributes]"""
-    if not changes:
-        return
-    if not isinstance(changes, dict):
-        raise InvalidParameterError("attributes must be an object")
-    name = str(next(iter(changes))).lstrip("+-")
-    raise ResponseError(
-        f"group attribute {name[:64]!r} is not supported: as in RocketMQ, groups have none",
-        ResponseCode.SYSTEM_ERROR,
-    )
-
-
 class GroupProcessor:
     def __init__(self, groups: GroupTable, offsets: OffsetTable, clients: ClientTable) -> None:
         self._groups = groups
@@ -71,7 +59,7 @@ class GroupProcessor:
 
     async def update(self, connection: Connection, command: Command) -> Response:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: the whole configuration of a group, which is in its
-        file when this is answered. Its attributes stay as they are.
+        file when this is answered. Its attributes stay as they are, but for those that it names.
 
         groupRetryPolicy is checked, kept and shown. It does not choose the delay of a message that
         is sent back: RocketMQ's brokers ignore it there as well (consumerSendMsgBack: level 3 plus
@@ -92,11 +80,14 @@ class GroupProcessor:
     async def _change(self, connection: Connection, groups: list[Group]) -> None:
         async with self._updates.all_alone(group.name for group in groups):
             known = {g.name: self._groups.groups.get(g.name) for g in groups}
+            latest = dict(known)
             for group in groups:
-                before = known[group.name]
-                group.values["attributes"] = {} if before is None else before.values["attributes"]
+                before = latest[group.name]
+                has = None if before is None else before.values["attributes"]
+                group.values["attributes"] = changed(has, group.values["attributes"])
                 if before is not None:
                     group.keep_others(before)
+                latest[group.name] = group
             try:
                 new = await self._groups.change_all(groups)
             except OSError as e:
@@ -187,7 +178,6 @@ def _check(values: dict[Any, Any]) -> None:
     for key in _FLAGS:
         if type(values.get(key, True)) is not bool:
             raise InvalidParameterError(f"{key} must be true or false")
-    check_group_attributes(values.get("attributes"))
     _check_policy(values.get("groupRetryPolicy"))
 
 

@@ -14,11 +14,10 @@ from pyrmq.broker.bounds import LoopTime
 from pyrmq.broker.pop.popping import Attempt, Place, Popping, Wanted
 from pyrmq.broker.pop.waits import Done, Key, Waits
 from pyrmq.broker.requests import fields
-from pyrmq.broker.requests.pop_checks import PopChecks, Reader, born_and_poll_time
+from pyrmq.broker.requests.pop_checks import PopChecks, Reader, attempt_of, born_and_poll_time
 from pyrmq.broker.requests.pull import DISK_READERS
 from pyrmq.broker.tables.clients import ClientTable
 from pyrmq.broker.tables.consumer_filters import ConsumerFilters
-from pyrmq.broker.tables.order_batch import MAX_ATTEMPT_ID
 from pyrmq.engine import Command, PullGrants, SqlFilter
 from pyrmq.errors import InvalidParameterError, ResponseError, SystemBusyError
 from pyrmq.model import pop
@@ -72,11 +71,6 @@ def filter_of(command: Command, topic: str) -> Subscription:
             ResponseCode.SUBSCRIPTION_PARSE_FAILED,
         )
     return Subscription.parse(topic, text, 0, kind)
-
-
-def attempt_of(command: Command) -> str | None:
-    """The attempt id that an orderly pop states, as much of it as is kept."""
-    return command.ext.get("attemptId", "")[:MAX_ATTEMPT_ID] or None
 
 
 class PopProcessor:

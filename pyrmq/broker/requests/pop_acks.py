@@ -23,6 +23,8 @@ from pyrmq.net.server.connection import Connection
 
 MAX_ACKS = 4096
 """Most entries of a batch."""
+MAX_MESSAGES = MAX_ACKS * pop.MAX_POP
+"""Most messages that a batch acknowledges: those of a check point for each entry."""
 
 
 class AckProcessor:
@@ -47,8 +49,7 @@ class AckProcessor:
         group, topic, queue_id, offset, handle = self._checks.handle(command, end=1)
         key = topic, group, queue_id
         if handle.orderly:
-            self._orderly.ack(key, offset, handle.pop_time)
-            return Response()
+            return WhenConfirmed(Response(), self._orderly.ack(key, offset, handle.pop_time))
         end = self._pops.ack(
             topic,
             queue_id,
@@ -73,10 +74,7 @@ class AckProcessor:
             raise ResponseError("the body has no acks", ResponseCode.NO_MESSAGE)
         if len(rows) > MAX_ACKS:
             raise InvalidParameterError(f"the body has {len(rows)} acks: at most {MAX_ACKS}")
-        try:
-            acks = [BatchAck.of_json(row) for row in rows]
-        except ProtocolError as e:
-            raise MessageIllegalError(f"acks of the body: {e}") from None
+        acks = _acks(rows)
         name = self._checks.live.now.broker_name if broker is None else str(broker)
         for ack in acks:
             self._checks.check_given(name, ack.pop_time, ack.revive_queue)
@@ -93,9 +91,7 @@ class AckProcessor:
             return 0
         key = topic, ack.group, ack.queue_id
         if ack.revive_queue == pop.ORDERLY:
-            for offset in offsets:
-                self._orderly.ack(key, offset, ack.pop_time)
-            return 0
+            return max(self._orderly.ack(key, offset, ack.pop_time) for offset in offsets)
         end = 0
         for at in range(0, len(offsets), pop.MAX_POP):
             end = self._pops.ack(
@@ -145,8 +141,8 @@ class AckProcessor:
             broker_name=handle.broker_name,
         )
         key = topic, group, queue_id
-        self._done(key, 1, handle.pop_time + handle.invisible_time)
-        self._in_flight.popped(key, 1, pop_time + invisible)
+        visible_at = handle.pop_time + handle.invisible_time
+        self._in_flight.moved(key, visible_at, pop_time + invisible)
         return WhenConfirmed(
             Response(
                 ext={
@@ -161,3 +157,21 @@ class AckProcessor:
     def _done(self, key: QueueOfGroup, messages: int, visible_at: int) -> None:
         if self._in_flight.done(key, messages, visible_at):
             self._waits.visible(*key)
+
+
+def _acks(rows: list[object]) -> list[BatchAck]:
+    """The entries of a batch. The sets of bits of a small body may name millions of messages."""
+    found: list[BatchAck] = []
+    messages = 0
+    for row in rows:
+        try:
+            ack = BatchAck.of_json(row)
+        except ProtocolError as e:
+            raise MessageIllegalError(f"acks of the body: {e}") from None
+        messages += len(ack.offsets)
+        if messages > MAX_MESSAGES:
+            raise InvalidParameterError(
+                f"the acks of the body are of more than {MAX_MESSAGES} messages: send several"
+            )
+        found.append(ack)
+    return found

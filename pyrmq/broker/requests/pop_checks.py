@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.requests import fields
 from pyrmq.broker.tables.groups import Group, GroupTable
+from pyrmq.broker.tables.order_batch import MAX_ATTEMPT_ID
 from pyrmq.broker.tables.topics import TopicTable, no_topic
 from pyrmq.engine import Command, Store
 from pyrmq.errors import (
@@ -177,3 +178,8 @@ def born_and_poll_time(command: Command) -> tuple[int, int]:
     if abs(born) >= MOST_TIME or abs(poll) >= MOST_TIME:
         raise InvalidParameterError(f"pollTime {poll} and bornTime {born} are illegal: ms expected")
     return born, poll
+
+
+def attempt_of(command: Command) -> str | None:
+    """The attempt id, as much of it as is kept: a request that waits takes no more memory."""
+    return command.ext.get("attemptId", "")[:MAX_ATTEMPT_ID] or None

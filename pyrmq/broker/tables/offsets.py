@@ -405,7 +405,7 @@ class OffsetTable(PersistentTable):
             "dataVersion": self.version.to_json(),
             "groupTopicMap": self._topic_rows.freeze(),
             "offsetTable": self._offset_rows.freeze(),
-            **({"popStart": self.pop_start} if self.pop_start or self.pops else {}),
+            **({} if self.pop_start is None else {"popStart": self.pop_start}),
             **({"resetTable": by_group(self.resets)} if self.resets else {}),
             **({"hereTable": by_group(dict.fromkeys(self.here, 1))} if self.here else {}),
         }

@@ -9,6 +9,7 @@ import click
 
 from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import Session, session, where
+from pyrmq.model.names import REVIVE_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +59,8 @@ def show(session: Session, broker: str | None, cluster: str | None, bounds: str 
             Column("", lambda r: bar_text(r[1], most)),
         )
         total = sum(f.total for f in masters.values())
-        notes = [f"{total} messages wait in {len(masters)} brokers" if answered else ""]
+        brokers = "1 broker" if len(masters) == 1 else f"{len(masters)} brokers"
+        notes = [f"{total} messages wait in {brokers}" if answered else ""]
         notes += [_state(address, f) for address, (_, f) in answered.items()]
         failed = [of.outcome.problem for of in found if of.outcome.error]
         return View(
@@ -114,8 +116,10 @@ def _answered(
 
 
 def _state(address: str, figures: TimerFigures) -> str:
+    of_pops = sum(t.count for t in figures.topics if t.topic.startswith(REVIVE_PREFIX))
+    pops = f" ({of_pops} of them are records of POP consumers)" if of_pops else ""
     text = (
-        f"{address}: {figures.total} wait, delivered up to {figures.read_behind} s ago, "
+        f"{address}: {figures.total} wait{pops}, delivered up to {figures.read_behind} s ago, "
         f"{figures.offset_behind} not in the wheel yet"
     )
     return text if figures.bars else f"{text}; it does not say when they are due"

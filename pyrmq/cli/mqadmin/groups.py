@@ -216,7 +216,8 @@ async def update_sub_group_list(admin: Admin, values: Values, out: Output) -> No
 
 
 async def read_groups(path: str) -> list[GroupConfig]:
-    """The groups in a file with a JSON array. UsageError for what is none."""
+    """The groups in a file with a JSON array. Attributes may be named without a sign, as exports
+    have them: `+`. UsageError for what is none."""
     try:
         async with await trio.open_file(path, "rb") as file:
             raw = await file.read(MAX_FILE + 1)
@@ -232,9 +233,13 @@ async def read_groups(path: str) -> list[GroupConfig]:
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         raise UsageError(f"{path} is no JSON array of groups")
     try:
-        return [GroupConfig.from_json(one) for one in found]
+        configs = [GroupConfig.from_json(one) for one in found]
     except (ConfigError, UnusableNameError) as e:
         raise UsageError(f"{path}: {e}") from None
+    for config in configs:
+        named = config.attributes.items()
+        config.attributes = {k if k[:1] in ("+", "-") else f"+{k}": v for k, v in named}
+    return configs
 
 
 async def delete_sub_group(admin: Admin, values: Values, out: Output) -> None:

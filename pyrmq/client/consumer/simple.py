@@ -278,7 +278,8 @@ class SimpleConsumer:
     async def change_invisible(self, message: ReceivedMessage, duration: float) -> None:
         """The message becomes visible `duration` seconds from now, for more time to work on it, or
         to have it again sooner. From now on only this object can be acknowledged, no copy that was
-        made of it before. Raises as `ack` does."""
+        made of it before. After `ack`, or beside it, it may make the message come again. Raises as
+        `ack` does."""
         check_seconds("duration", duration, 1, MAX_INVISIBLE)
         self.check_entered()
         topic, handle = self._place(message)

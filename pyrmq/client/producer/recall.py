@@ -31,7 +31,9 @@ def handle_for(topic: str, wire_topic: str, handle: str) -> RecallHandle:
     try:
         found = RecallHandle.parse(handle)
     except IllegalOperationError as e:
-        raise UnusableHandleError(*e.args) from None
+        raise UnusableHandleError(
+            f"{e.args[0]}: SendResult.recall_handle of a delayed message is needed"
+        ) from None
     if found.topic != wire_topic:
         raise UnusableHandleError(f"the recall handle is of topic {found.topic}, not {wire_topic}")
     return found

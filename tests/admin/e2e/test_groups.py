@@ -120,6 +120,34 @@ async def test_members_and_how_far_they_are(
         assert "%RETRY%cg" not in await tools.topics.list()
 
 
+async def test_attributes(embedded: Running, tmp_path: Path) -> None:
+    """What is set is shown, and what an export has can be made of a file."""
+    name, key = "Ranked", "priority.factor"
+
+    async def attributes() -> dict[str, str]:
+        async with Admin(embedded.namesrv) as tools:
+            configs = (await tools.groups.configs(name)).check()
+        (found,) = configs.values
+        assert found is not None
+        return found.config.attributes
+
+    words = ("group", "create", name, "-c", "DefaultCluster")
+    assert (await admin(embedded.namesrv, *words, "--attributes", f"+{key}=30")).code == 0
+    assert (await admin(embedded.namesrv, *words, "--retries", "3")).code == 0
+    assert await attributes() == {key: "30"}
+    shown = await admin(embedded.namesrv, "group", "config", name)
+    assert (key in shown.out, "30" in shown.out) == (True, True), shown.out
+    wrong = await admin(embedded.namesrv, *words, "--attributes", f"+{key}=300")
+    assert (wrong.code, "from 0 to 100" in wrong.out + wrong.err) == (2, True), wrong
+    file = tmp_path / "groups.json"
+    file.write_text(json.dumps([{"groupName": name, "attributes": {key: "40"}}]))
+    many = ("group", "create-batch", str(file), "-c", "DefaultCluster")
+    assert (await admin(embedded.namesrv, *many)).code == 0
+    assert await attributes() == {key: "40"}
+    assert (await admin(embedded.namesrv, *words, "--attributes", f"-{key}")).code == 0
+    assert await attributes() == {}
+
+
 async def test_making_and_deleting(embedded: Running, tmp_path: Path) -> None:
     where = ("-c", "DefaultCluster")
     policy = '{"type":"CUSTOMIZED","customizedRetryPolicy":{"next":[5,6]}}'

@@ -135,7 +135,7 @@ def test_the_histogram_is_of_the_masters(asked: list[Any]) -> None:
         ["10s", "to", "1h", "8", "#" * 40],
         ["after", "1h", "1", "#" * 5],
     ]
-    assert lines[4] == "11 messages wait in 1 brokers"
+    assert lines[4] == "11 messages wait in 1 broker"
     assert lines[5] == ("10.0.0.1:10911: 11 wait, delivered up to 2 s ago, 4 not in the wheel yet")
     metrics = [ext for _, code, ext in asked if code == 61]
     assert metrics == [{"bounds": "10,3600"}] * 2

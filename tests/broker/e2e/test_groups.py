@@ -13,7 +13,7 @@ import pyrmq.testing
 from tests.support.client import Client
 from tests.support.server import ServerProcess
 
-UPDATE, GET = 200, 352
+UPDATE, UPDATE_LIST, GET = 200, 225, 352
 NO_GROUP, INVALID_PARAMETER, PULL_FORBIDDEN = 26, 29, 16
 
 
@@ -101,12 +101,50 @@ def test_refusals(server: ServerProcess, client: Client, values: dict[str, Any])
 
 
 @pytest.mark.parametrize("sign", ["+", "-", ""])
-def test_groups_have_no_attributes(client: Client, sign: str) -> None:
-    """As in RocketMQ: there are none that could be set or removed."""
+def test_unknown_attributes(client: Client, sign: str) -> None:
     code, remark = update(client, groupName="G", attributes={f"{sign}a": "b"})
     assert code == 1
     assert "'a'" in (remark or "")
     assert client.call(GET, group="G").code == NO_GROUP
+
+
+def test_priority_factor(server: ServerProcess, client: Client) -> None:
+    """It is set, kept by changes that do not name it, changed and removed; the file has it."""
+    name, key = "Factored", "priority.factor"
+    assert update(client, groupName=name, attributes={f"+{key}": "0"}) == (0, None)
+    assert update(client, groupName=name, retryMaxTimes=3) == (0, None)
+    for table in (shown(client, name), saved(server)[name]):
+        assert (table["attributes"], table["retryMaxTimes"]) == ({key: "0"}, 3)
+    assert update(client, groupName=name, attributes={f"+{key}": "100"}) == (0, None)
+    assert shown(client, name)["attributes"] == {key: "100"}
+    for changes in (
+        {key: "5"},
+        {f"+{key}": "101"},
+        {f"+{key}": "-1"},
+        {f"+{key}": "half"},
+        {f"+{key}": 5},
+        {f"+{key}": ""},
+        {f"+{key}": "5", f"-{key}": ""},
+    ):
+        code, remark = update(client, groupName=name, attributes=changes)
+        assert (code, key in (remark or "")) == (1, True), changes
+    assert shown(client, name)["attributes"] == {key: "100"}
+    assert update(client, groupName=name, attributes={f"-{key}": ""}) == (0, None)
+    assert shown(client, name)["attributes"] == saved(server)[name]["attributes"] == {}
+    code, remark = update(client, groupName=name, attributes={f"-{key}": ""})
+    assert (code, "nothing to remove" in (remark or "")) == (1, True)
+
+
+def test_attributes_of_a_list(client: Client) -> None:
+    """What is refused of one group changes none; two changes of one group count both."""
+    rows = [{"groupName": "L", "attributes": {"+priority.factor": "7"}}, {"groupName": "M"}]
+    wrong = [*rows, {"groupName": "N", "attributes": {"-priority.factor": ""}}]
+    assert client.call(UPDATE_LIST, json.dumps({"groupConfigList": wrong}).encode()).code == 1
+    assert client.call(GET, group="L").code == NO_GROUP
+    rows.append({"groupName": "L", "retryMaxTimes": 2})
+    assert client.call(UPDATE_LIST, json.dumps({"groupConfigList": rows}).encode()).code == 0
+    group = shown(client, "L")
+    assert (group["attributes"], group["retryMaxTimes"]) == ({"priority.factor": "7"}, 2)
 
 
 def test_attributes_of_a_file_stay(tmp_path: Path) -> None:

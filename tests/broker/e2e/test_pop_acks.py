@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from pyrmq.model.pop import BatchAck
+from pyrmq.model.pop import MAX_BITS, BatchAck
 from tests.broker.e2e.test_requests import create_topic
 from tests.support.client import Client
 from tests.support.popping import (
@@ -117,6 +117,16 @@ def test_bits_behind_the_queue_are_left_out(client: Client, topic: str) -> None:
 )
 def test_batches_that_are_none(client: Client, body: bytes, code: int) -> None:
     assert client.request(Command(BATCH_ACK, {}, body)).code == code
+
+
+def test_a_batch_of_millions_of_messages(
+    client: Client, topic: str, message: PoppedMessage
+) -> None:
+    all_bits = replace(batch_of([message], topic), offsets=tuple(range(MAX_BITS)))
+    assert client.request(batch_command(all_bits, all_bits)).code == 0
+    answer = client.request(batch_command(*3 * [all_bits]))
+    assert answer.code == 29
+    assert "131072 messages" in (answer.remark or "")
 
 
 def test_a_batch_of_another_broker(client: Client, topic: str, message: PoppedMessage) -> None:

@@ -25,6 +25,7 @@ from tests.support.records import decode_records
 from tests.support.server import ServerProcess
 from tests.support.wire import Command
 
+POLLING_TIMEOUT = 210
 GROUP = "CG_pop"
 LONG = 30_000
 _numbers = count()
@@ -49,6 +50,12 @@ def waiting(client: Client, topic: str, queue_id: int = -1, group: str = GROUP) 
     return int(answer.ext["pollingNum"])
 
 
+def with_group(client: Client, topic: str, group: str = GROUP) -> str:
+    """The group is there: the first pop of a new one begins once it is in its file."""
+    assert client.request(pop_command(topic, group)).code == POLLING_TIMEOUT
+    return group
+
+
 def look_command(topic: str, poll: int, **change: object) -> Command:
     ext = {
         "consumerGroup": GROUP, "topic": topic, "queueId": -1, "pollTime": poll,
@@ -61,6 +68,7 @@ def look_command(topic: str, poll: int, **change: object) -> Command:
 def test_a_pop_that_waits_gets_the_message_that_comes(
     client: Client, other: Client, topic: str, queue_id: int
 ) -> None:
+    with_group(client, topic)
     client.post(pop_command(topic, pollTime=LONG, queueId=queue_id))
     assert waiting(client, topic, queue_id) == 1
     other.send(topic, b"come", queue_id=2)
@@ -100,7 +108,7 @@ def test_what_one_pop_leaves_the_next_one_gets(client: Client, other: Client, to
 
 def test_each_group_has_its_own_line(client: Client, other: Client, topic: str) -> None:
     for group in ("CG_one", "CG_two"):
-        client.post(pop_command(topic, group, pollTime=LONG))
+        client.post(pop_command(topic, with_group(client, topic, group), pollTime=LONG))
     assert waiting(client, topic, group="CG_one") == 1
     other.send(topic, b"come")
     assert [[m.body for m in popped(client.receive())] for _ in range(2)] == [[b"come"], [b"come"]]
@@ -160,7 +168,7 @@ def test_a_topic_that_is_deleted_is_waited_for_no_more(
 
 def test_a_group_that_may_consume_no_more(client: Client, other: Client, topic: str) -> None:
     group = f"CG_{topic}"
-    client.post(pop_command(topic, group, pollTime=LONG))
+    client.post(pop_command(topic, with_group(client, topic, group), pollTime=LONG))
     assert waiting(client, topic, group=group) == 1
     body = b'{"groupName":"%s","consumeEnable":false}' % group.encode()
     assert other.call(200, body).code == 0
@@ -205,6 +213,18 @@ def test_notifications(client: Client, other: Client, topic: str) -> None:
     assert client.request(look_command(topic, LONG)).ext["hasMsg"] == "true"
     ack(client, pop(client, topic)[0])
     assert client.request(look_command(topic, 0)).ext["hasMsg"] == "false"
+
+
+def test_of_a_long_attempt_id_the_same_is_kept_of_pops_and_notifications(
+    client: Client, topic: str
+) -> None:
+    client.send(topic, b"m")
+    attempt = "a" * 100_000
+    assert len(pop(client, topic, order="true", attemptId=attempt)) == 1
+    look = look_command(topic, 0, order="true", attemptId=attempt)
+    assert client.request(look).ext["hasMsg"] == "true"
+    look = look_command(topic, 0, order="true", attemptId="a")
+    assert client.request(look).ext["hasMsg"] == "false"
 
 
 def test_as_many_are_notified_as_there_are_messages(

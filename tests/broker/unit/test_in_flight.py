@@ -69,3 +69,23 @@ def test_what_is_gone_is_forgotten(config: BrokerConfig) -> None:
     counts.forget_all(lambda topic, group: topic == "T")
     assert not counts.is_full(KEY)
     assert counts.is_full(("U", "G", 0))
+
+
+def test_a_new_time_moves_what_is_counted_and_adds_nothing(config: BrokerConfig) -> None:
+    times = [0]
+    counts = counting(config, lambda: times[0])
+    counts.moved(KEY, SOON, LATE)
+    counts.popped(KEY, 11, SOON)
+    for _ in range(1000):
+        counts.moved(KEY, LATE + 1, LATE)
+    counts.moved(KEY, SOON, LATE)
+    assert counts.is_full(KEY)
+    assert counts.done(KEY, 1, LATE)
+    assert not counts.done(KEY, 1, LATE), "forged handles have added to it"
+    counts.popped(KEY, 12, LATE)
+    for _ in range(1000):
+        counts.moved(KEY, SOON, LATE)
+    times[0] = SOON
+    assert counts.is_full(KEY)
+    times[0] = LATE
+    assert not counts.is_full(KEY)

@@ -149,8 +149,20 @@ def test_written_form() -> None:
         '{\n\t"dataVersion":{\n\t\t"counter":0,\n\t\t"stateVersion":0,\n\t\t"timestamp":0\n\t},'
         '\n\t"groupTopicMap":{\n\t\t"G":[\n\t\t\t"T",\n\t\t\t"U"\n\t\t],\n\t\t"H":[\n\t\t\t"T"\n\t\t]'
         '\n\t},\n\t"offsetTable":{\n\t\t"T@G":{\n\t\t\t0:12\n\t\t},\n\t\t"U@G":{\n\t\t\t0:12\n\t\t},'
-        '\n\t\t"T@H":{\n\t\t\t3:1\n\t\t}\n\t}\n}'
+        '\n\t\t"T@H":{\n\t\t\t3:1\n\t\t}\n\t},\n\t"popStart":0\n}'
     )
+
+
+async def test_a_file_without_pops_says_so(tmp_path: Path) -> None:
+    """A slave's file may be written before the first pop; once promoted it has to know which check
+    points are newer than the file. RocketMQ's file says nothing of them."""
+    file = tmp_path / "consumerOffset.json"
+    table = OffsetTable(file, 1)
+    table.commit("T", "G", 0, 1)
+    await table.save_if_changed()
+    assert OffsetTable(file, 1).pop_start == 0
+    file.write_text('{"offsetTable":{}}')
+    assert OffsetTable(file, 1).pop_start is None
 
 
 def test_going_back_is_allowed() -> None:

@@ -74,6 +74,12 @@ def test_a_single_message_counts_where_the_group_stood(rig: Rig) -> None:
     assert restored(rig) == 7
 
 
+def test_what_was_acknowledged_in_order(rig: Rig) -> None:
+    rig.pops.done_in_order("T", 0, "G", 1, NOW)
+    rig.pops.done_in_order("T", 0, "G", 4, NOW)
+    assert restored(rig) == 4
+
+
 def test_nothing_of_what_was_deleted(rig: Rig) -> None:
     rig.tables.topics.creation.update(TopicConfig("U", 2, 2))
     rig.store.put("U", 1, b"x")
@@ -94,7 +100,7 @@ def test_a_reset_that_the_group_has_not_heard_of_stays(rig: Rig) -> None:
 
 
 def popping(**values: Any) -> Any:
-    return cast(Any, SimpleNamespace(**{"busy": set(), "log_end": 0} | values))
+    return cast(Any, SimpleNamespace(**{"busy": set()} | values))
 
 
 async def test_what_the_file_says(rig: Rig, tmp_path: Path) -> None:
@@ -131,11 +137,11 @@ async def test_a_file_of_offsets_waits_for_their_check_points(
     monkeypatch.setattr(restore, "FLUSH_WAIT", 0.05)
     disk = Disk(rig.store)
     offsets = rig.tables.offsets
-    offsets.pops = PopsInLog(cast(Any, disk), popping(log_end=100))
+    offsets.pops = PopsInLog(cast(Any, disk), popping())
     offsets.commit("T", "G", 0, 3)
     with pytest.raises(OSError, match="not on disk"):
         await offsets.save_if_changed()
     assert not await trio.Path(offsets.path).exists()
-    disk.end = 100
+    disk.end = int(rig.store.stats()["maxPhyOffset"])
     await offsets.save_if_changed()
     assert OffsetTable(offsets.path, 1).query("T", "G", 0) == 3

@@ -209,7 +209,7 @@ async def test_a_recall_in_a_namespace(cluster: StreamCluster, clock: MockClock)
     ("topic", "handle", "twin", "words"),
     [
         ("T", "", IllegalOperationError, "recall handle is invalid"),
-        ("T", "not base64!", IllegalOperationError, "recall handle is invalid"),
+        ("T", "not base64!", IllegalOperationError, "SendResult.recall_handle of a delayed"),
         ("U", HANDLE.encode(), IllegalOperationError, "is of topic T, not U"),
         ("%RETRY%pg", HANDLE.encode(), InvalidParameterError, "have no handle"),
         ("%DLQ%pg", HANDLE.encode(), InvalidParameterError, "have no handle"),

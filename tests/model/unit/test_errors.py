@@ -56,6 +56,13 @@ def test_text_has_the_hint() -> None:
     assert str(errors.ConfigError("x")) == "x"
     why = str(ResponseError.of(17, "topic[T] not exist, and is not created: there are 7 already"))
     assert "autoCreateTopicEnable" not in why, "it is set already"
+    far = (
+        "timer message illegal, the delay time should not be bigger than the max delay 1000ms; ..."
+    )
+    assert "timerMaxDelaySec" in str(ResponseError.of(13, far))
+    other = "TopicMessageType validate failed, the expected type is NORMAL, but actual type is FIFO"
+    assert "message.type" in str(ResponseError.of(13, other))
+    assert "break a limit" in str(ResponseError.of(13, "the message is illegal"))
 
 
 def test_what_can_be_tried_again() -> None:

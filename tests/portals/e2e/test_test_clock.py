@@ -17,7 +17,9 @@ from pyrmq import (
     ClientError,
     ConsumeFrom,
     IllegalOperationError,
+    InvalidHandleError,
     Message,
+    ReceivedMessage,
     TransactionState,
     aio,
     sync,
@@ -104,6 +106,52 @@ async def test_timers_and_their_recall() -> None:
         server.clock.advance(2 * 86_400)
         with pytest.raises(IllegalOperationError):
             await producer.recall("Timers", later.recall_handle)
+
+
+async def test_popped_messages_follow_it_too() -> None:
+    """Received, acknowledged and visible again, on a clock that has moved before and meanwhile."""
+    async with (
+        pyrmq.testing.broker() as server,
+        pyrmq.Producer("pg", namesrv=server.namesrv) as producer,
+    ):
+        server.clock.advance(timedelta(days=1))
+        for body in (b"a", b"b"):
+            await producer.send(Message("Popped", body))
+        async with pyrmq.SimpleConsumer(
+            "g", {"Popped": "*"}, namesrv=server.namesrv, **FROM_FIRST
+        ) as consumer:
+
+            async def receive() -> ReceivedMessage:
+                [message] = await consumer.receive(1, 600, timeout=30)
+                return message
+
+            with trio.fail_after(60):
+                late, first = await receive(), await receive()
+                await consumer.ack(first)
+                server.clock.advance(300)
+                await consumer.change_invisible(late, 600)
+                server.clock.advance(599)
+                assert await consumer.receive(timeout=0) == []
+                server.clock.advance(2)
+                again = await receive()
+                assert (again.body, again.reconsume_times) == (late.body, 1)
+                with pytest.raises(InvalidHandleError):
+                    await consumer.ack(late)
+                await consumer.ack(again)
+                server.clock.advance(timedelta(days=1))
+                assert await consumer.receive(timeout=0) == []
+
+
+def test_popped_messages_in_plain_code() -> None:
+    with pyrmq.testing.broker() as server, sync.Producer("pg", namesrv=server.namesrv) as producer:
+        producer.send(Message("Popped", b"x", delay=HOURS))
+        server.clock.advance(HOURS)
+        with sync.SimpleConsumer(
+            "g", {"Popped": "*"}, namesrv=server.namesrv, **FROM_FIRST
+        ) as consumer:
+            [message] = consumer.receive(timeout=30)
+            consumer.ack_all([message])
+            assert message.body == b"x"
 
 
 async def test_a_transaction_is_checked_at_once() -> None:

@@ -3,6 +3,8 @@ point, and Apache's reads ours. What is due comes once, whoever set it."""
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -107,3 +109,46 @@ def test_we_go_on_with_apaches_timers(
         all_came(client)
     ours.terminate()
     assert not (store / "timerwheel").read_bytes().strip(b"\0"), "nothing waits"
+
+
+ROLLED = CONF + "timerRollWindowSlot=8\n"
+"""A timer that is further away is written again when 8 s are over, or 4 s."""
+
+
+@HOW
+@pytest.mark.parametrize("first", ["apache", "pyrmq"])
+def test_the_other_one_goes_on_with_timers_that_roll(
+    first: str, how: str, store: Path, tmp_path: Path, namesrv: str
+) -> None:
+    """Some have been rolled already, and all will be by the other one, before they come."""
+    apache = peer.RealBroker(store, namesrv, ROLLED, home=tmp_path / "apache")
+    ours = Ours(store, conf=ROLLED)
+    one, other = (apache, ours) if first == "apache" else (ours, apache)
+    due: dict[bytes, int] = {}
+    try:
+        one.start()
+        with Client(one.address) as client:
+            assert client.send(TOPIC, b"first", queue_id=1).code == 0
+            for n in range(10):
+                body = b"%d" % n
+                due[body] = int(time.time() * 1000) + 30_000 + 500 * n
+                answer = client.send(TOPIC, body, properties={"TIMER_DELIVER_MS": str(due[body])})
+                assert answer.code == 0, answer.remark
+            eventually(
+                lambda: check_point(store),
+                "some have been rolled, and the check point says so",
+                until=lambda found: found[2] >= 15,
+            )
+            assert not came(client)
+        getattr(one, how)()
+        other.start()
+        with Client(other.address) as client:
+            eventually(
+                lambda: came(client), "all of them", 90, until=lambda found: len(set(found)) == 10
+            )
+            records = client.pull_all(TOPIC, 0, 0, client.max_offset(TOPIC, 0))
+        assert all(record.store_timestamp >= due[record.body] for record in records)
+        assert Counter(record.body for record in records) == dict.fromkeys(due, 1)
+    finally:
+        apache.kill()
+        ours.kill()

@@ -32,8 +32,9 @@ class Chance:
     def note(self, who: str, what: str) -> None:
         self.trace.append(f"{trio.current_time():10.3f} {who:<9} {what}")
 
-    def count(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1
+    def count(self, what: str, times: int = 1) -> None:
+        if times:
+            self.counts[what] = self.counts.get(what, 0) + times
 
     def chance(self, share: float) -> bool:
         return not self.calm and self.random.random() < share

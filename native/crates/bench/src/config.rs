@@ -92,7 +92,7 @@ pub struct Role {
     /// What a consumer subscribes to, and in which language: TAG or SQL92.
     pub subscription: String,
     pub expression: String,
-    /// A push consumer that begins with the first message of its queues.
+    /// A push or pop consumer that begins with the first message of its queues.
     pub from_start: bool,
     /// A push or pop consumer that begins when the producers have ended: it reads back.
     pub held: bool,

@@ -266,7 +266,8 @@ fn pop(signer: Option<&Credentials>, role: &Role, target: &Target, opaque: i32, 
         ("invisibleTime", Int(invisible)),
         ("pollTime", Int(POLL_MS)),
         ("bornTime", Int(clock::wall_ms() as i64)),
-        ("initMode", Int(1)), // from the end, where the group has no progress
+        // Where the group has no progress: from the first message, or from the last one.
+        ("initMode", Int((!role.from_start).into())),
         ("expType", Text(&role.expression)),
         ("exp", Text(&role.subscription)),
         ("order", Text("false")),

@@ -193,6 +193,12 @@ impl CheckPoint<'_> {
         self.revive_time().saturating_sub(CHECK_POINT_AHEAD)
     }
 
+    /// Whether all of its messages are acknowledged already.
+    pub fn is_done(&self) -> bool {
+        let all = ((1u64 << self.diffs.len()) - 1) as u32;
+        self.bits & all == all
+    }
+
     /// The number of the message at a queue offset; None: it has none there.
     pub fn index_of(&self, offset: i64) -> Option<usize> {
         let diff = i32::try_from(offset.checked_sub(self.popped.start_offset)?).ok()?;

@@ -135,7 +135,7 @@ class Handles:
                 return await channel.request(code, fields, body, timeout=TIMEOUT)
             except PyrmqError as e:
                 if refused(e) and e.code in _STALE:
-                    raise InvalidHandleError(str(e)) from e
+                    raise InvalidHandleError(f"CODE {e.code}: {e.args[0]}") from e
                 if refused(e) or not left:
                     raise
             await trio.sleep(backoff.next())

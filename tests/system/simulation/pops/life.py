@@ -18,7 +18,7 @@ from pyrmq.broker.requests.pop_processors import pop_processors
 from pyrmq.broker.requests.recall import RecallProcessor
 from pyrmq.broker.stats.broker_stats import BrokerStats
 from pyrmq.broker.tables.clients import ClientTable
-from pyrmq.broker.tables.config_file import PersistentTable, save
+from pyrmq.broker.tables.config_file import PersistentTable
 from pyrmq.broker.tables.consumer_filters import ConsumerFilters
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.offsets import OffsetTable
@@ -110,6 +110,7 @@ class PopLife:
         self._set_clock()
         try:
             self._open()
+            sim.fault.breaks(self)
         except BaseException:
             self.dead = True
             sim.bury(self.store, folder)
@@ -255,7 +256,7 @@ class PopLife:
     async def _tick(self) -> None:
         """The engine's own clock follows the simulation's."""
         while True:
-            await trio.sleep(0.05)
+            await trio.sleep(0.5)
             self._set_clock()
 
     def _set_clock(self) -> None:
@@ -265,16 +266,20 @@ class PopLife:
     async def _save_tables(self) -> None:
         while True:
             await trio.sleep(self.sim.save_pause())
-            self.save()
+            await self.save()
 
-    def save(self) -> None:
+    async def save(self) -> None:
+        """As the broker does: the file of offsets waits for the disk."""
         self.alive()
         tables = self.tables
         found: list[PersistentTable] = [
             tables.topics.table, tables.groups, tables.offsets, self.pop.order
         ]  # fmt: skip
         for table in found:
-            save(table.path, table.to_json())
+            try:
+                await table.save_if_changed()
+            except OSError:
+                self.sim.count("not saved")
 
     def on_sent(self, data: bytes) -> None:
         pass

@@ -134,6 +134,7 @@ class Sender(Peer):
             in_time = message.due is not None and sim.latest() < message.due - 2000
             if answer is not None and answer.code == 0 and in_time:
                 message.recalled_end = sim.answered_end()
+                sim.count("recalled")
                 sim.note(self.name, f"recalled {message.key}")
 
 
@@ -146,6 +147,11 @@ class Member(Peer):
         self.ordered = ordered
 
     async def work(self) -> None:
+        async with trio.open_nursery() as nursery:
+            for _ in range(self.sim.settings.pops):
+                nursery.start_soon(self._keep_popping)
+
+    async def _keep_popping(self) -> None:
         while True:
             await trio.sleep(self.sim.random.uniform(0, 2 * self.sim.settings.pause))
             await self._pop()
@@ -161,7 +167,7 @@ class Member(Peer):
             poll=sim.random.choice((0, 1000, 4000)),
             order=self.ordered,
         )
-        command.ext["bornTime"] = str(sim.now())
+        command.ext["bornTime"] = "0"  # from when it comes
         answer = await self.request(command)
         if answer is None or answer.code in NOTHING:
             return
@@ -170,6 +176,7 @@ class Member(Peer):
         sim.popped(self, got)
         forgets = sim.settings.forget
         keep = [each for each in got if not sim.chance(forgets)]
+        sim.count("holes", 0 < len(keep) < len(got) and keep[-1] is got[-1])
         if self.ordered:
             await self._acknowledge_each(keep)
         else:
@@ -179,9 +186,13 @@ class Member(Peer):
         sim = self.sim
         sim.random.shuffle(keep)
         if sim.chance(0.15):  # as slow consumers do
+            sim.count("slow")
             await trio.sleep(sim.random.uniform(0, 2 * sim.settings.invisible / 1000))
         if keep and sim.random.random() < 0.4:
+            sim.count("batches")
             known = sim.latest()
+            for each in keep:
+                sim.model.asked(self.group, each)
             command = batch_ack_command(sim.settings.topic, self.group, [e.handle for e in keep])
             answer = await self.request(command)
             for each in keep:
@@ -195,18 +206,23 @@ class Member(Peer):
             if sim.chance(sim.settings.renew):
                 change = change_command(topic, self.group, each.handle, sim.settings.invisible)
                 answer = await self.request(change)
-                if answer is None or answer.code != 0:
+                if answer is not None and answer.code != 0:
+                    sim.refused(self, each, answer)
+                if answer is None or "popTime" not in answer.ext:
+                    sim.model.asked(self.group, each)
                     continue
+                sim.count("renewed")
                 each = Delivery(each.record, changed(each.handle, answer))
-            for _ in range(2 if sim.chance(0.1) else 1):
+            twice = sim.chance(0.1)
+            sim.count("acks twice", twice)
+            for _ in range(1 + twice):
                 known = sim.latest()
+                sim.model.asked(self.group, each)
                 answer = await self.request(ack_command(topic, self.group, each.handle))
                 self._acknowledged(each, answer, known)
 
     def _acknowledged(self, each: Delivery, answer: Command | None, known: int) -> None:
-        if answer is None:
-            self.sim.model.asked(self.group, each)
-        elif answer.code == 0:
+        if answer is not None and answer.code == 0:
             self.sim.acknowledged(self, each, known)
-        else:
+        elif answer is not None:
             self.sim.refused(self, each, answer)

@@ -30,6 +30,7 @@ import trio.testing
 
 from pyrmq.net.clock import go_by
 from tests.system.simulation.model import Broken
+from tests.system.simulation.pops.faults import Fault
 from tests.system.simulation.pops.simulation import PopSimulation
 from tests.system.simulation.runs import flat
 
@@ -86,11 +87,11 @@ def _stage(sim: PopSimulation) -> Iterator[None]:
         logger.propagate = True
 
 
-def run_seed(seed: int) -> PopSimulation:
+def run_seed(seed: int, fault: Fault | None = None) -> PopSimulation:
     """Runs one seed; `Failed`, with its trace, if something does not hold."""
     memory = Path("/dev/shm")
     root = Path(tempfile.mkdtemp(prefix="pyrmq-pops-", dir=memory if memory.is_dir() else None))
-    sim = PopSimulation(seed, root)
+    sim = PopSimulation(seed, root, fault or Fault())
 
     async def run() -> None:
         with go_by(sim.clock):
@@ -137,8 +138,8 @@ def run_seeds(first: int, count: int) -> tuple[Counter[str], list[tuple[int, str
 def main(first: int, count: int) -> int:
     begin = time.monotonic()
     counts, failed = run_seeds(first, count)
-    for _, text in failed[:5]:
-        print(text)
+    for seed, text in failed:
+        print(text if seed in [s for s, _ in failed[:5]] else text.partition("\n")[0])
     what = ", ".join(f"{name} {n}" for name, n in sorted(counts.items()))
     print(f"{count} seeds from {first} in {time.monotonic() - begin:.0f} s: {what}")
     if failed:

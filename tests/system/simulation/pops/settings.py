@@ -20,6 +20,8 @@ class PopSettings:
     """Mean seconds between two sends of a sender."""
     senders: int
     members: int
+    pops: int
+    """How many pops of a member wait or are dealt with at the same time."""
     invisible: int
     """ms for which a popped message is invisible."""
     timers: float
@@ -53,6 +55,7 @@ def draw_pops(random: Random) -> PopSettings:
         pause=pick((0.1, 0.5, 2.0)),
         senders=random.randint(1, 3),
         members=random.randint(1, 3),
+        pops=pick((1, 1, 2)),
         invisible=pick((1000, 3000, 10_000)),
         timers=pick((0.0, 0.3, 1.0)),
         farthest=pick((3000, 20_000, 60_000)),

@@ -16,6 +16,7 @@ from tests.support.wire import Command
 from tests.system.simulation import images
 from tests.system.simulation.chance import Chance
 from tests.system.simulation.model import Broken
+from tests.system.simulation.pops.faults import Fault
 from tests.system.simulation.pops.life import PopLife
 from tests.system.simulation.pops.members import Member, Sender
 from tests.system.simulation.pops.model import Message, Model
@@ -24,7 +25,12 @@ from tests.system.simulation.stand_ins import Killed
 
 UNDERTAKER = ThreadPoolExecutor(1)
 """Closes engines that nothing uses any more, which takes milliseconds."""
-HOUR = 3_600_000
+BEGIN = 1_790_000_000_000
+"""ms; what the broker's clock shows at first: timers count in whole seconds."""
+FARTHEST = 1_200_000
+"""ms by which the clock is set, at most."""
+CLOCK_SLACK = 600_000
+"""ms; a broker takes acks of pops that its clock puts so far ahead."""
 PATIENCE = 600.0
 """Seconds after which what is not acknowledged never comes."""
 
@@ -52,10 +58,12 @@ class PopSimulation(Chance):
 
     settings: PopSettings  # type: ignore[assignment]
 
-    def __init__(self, seed: int, root: Path) -> None:
+    def __init__(self, seed: int, root: Path, fault: Fault) -> None:
         super().__init__(seed)
         self.settings = draw_pops(self.random)
+        self._begin = BEGIN
         self.root = root
+        self.fault = fault
         self.clock = SimClock(self)
         self.model = Model(self.settings.sync, self.settings.groups)
         self.life: PopLife | None = None
@@ -109,7 +117,8 @@ class PopSimulation(Chance):
         self.latest()
         for each in got:
             self.note(member.name, f"got {each.record.body.decode()}: {each.handle}")
-            self.model.popped(member.group, each)
+        self.model.popped(member.group, got, ordered=member.ordered)
+        for each in got:
             if each.record.reconsume_times:
                 self.count("again")
         self.count("pops")
@@ -117,12 +126,16 @@ class PopSimulation(Chance):
     def acknowledged(self, member: Member, each: Delivery, known: int) -> None:
         self.note(member.name, f"acknowledged {each.record.body.decode()}: {each.handle}")
         self.latest()
-        self.model.acknowledged(member.group, each, self.answered_end(), first_known=known)
+        if member.ordered:
+            self.model.acknowledged_in_order(member.group, each, self.answered_end())
+        else:
+            self.model.acknowledged(member.group, each, self.answered_end(), first_known=known)
         self.count("acks")
 
     def refused(self, member: Member, each: Delivery, answer: Command) -> None:
-        """An orderly pop that is over may be refused."""
-        if not member.ordered:
+        """An orderly pop that is over may be refused, and one from before the clock was set far
+        back."""
+        if not member.ordered and each.handle.pop_time <= self.now() + CLOCK_SLACK - 1000:
             raise Broken(f"ack {each.handle}: {answer.code} {answer.remark}")
         self.count("refused")
 
@@ -151,6 +164,7 @@ class PopSimulation(Chance):
                 folder = self._next_folder
                 continue
             self.life = life
+            self.model.starts(self.now())
             self.note("broker", f"starts, log end {life.log_end()}")
             await life.run()
             self.life = None
@@ -218,9 +232,10 @@ class PopSimulation(Chance):
         peer.scope.cancel()
 
     def _jump_clock(self) -> None:
-        by = self.random.choice((-1, 1)) * int(self.random.uniform(0, HOUR**0.5) ** 2)
+        by = self.random.choice((-1, 1)) * int(self.random.uniform(0, FARTHEST**0.5) ** 2)
         self.jumped += by
         self.latest()
+        self.model.jumps()
         self.note("clock", f"jumps by {by} ms")
 
     async def _live(self, peer: Sender | Member) -> None:
@@ -260,7 +275,7 @@ class PopSimulation(Chance):
     async def _settled(self) -> None:
         end = trio.current_time() + self.settings.length + PATIENCE
         if self.settings.jumps:
-            end += HOUR / 1000 * 2 * self.settings.jumps
+            end += FARTHEST / 1000 * 2 * self.settings.jumps
         while self.model.open():
             if trio.current_time() > end:
                 raise Broken(f"these never came until they were acknowledged: {self.model.open()}")

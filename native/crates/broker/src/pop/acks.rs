@@ -2,7 +2,7 @@
 
 use super::{Claim, Pops};
 use pyrmq_format::pop::{Ack, CheckPoint, Popped};
-use pyrmq_store::{PutGuard, Result};
+use pyrmq_store::{PutGuard, Result, StoreError};
 use std::borrow::Cow;
 
 /// What a change led to.
@@ -45,6 +45,44 @@ impl Pops {
         };
         let done = self.append_ack(guard, &ack, claim.revive_time(), revive_queue)?;
         Ok(done.end())
+    }
+
+    /// Notes that an orderly group is done with everything of a queue before `next`. RocketMQ keeps that in
+    /// the file of offsets alone, which is older than the log after a kill. The record is a check point
+    /// of the last message, acknowledged already: nobody revives it, and `popped_to` finds the offset in
+    /// it. Returns what the log has to be confirmed up to.
+    pub fn done_in_order(
+        &self,
+        guard: &mut PutGuard<'_>,
+        topic: &[u8],
+        group: &[u8],
+        queue_id: u32,
+        next: i64,
+        now: i64,
+    ) -> Result<u64> {
+        if next <= 0 {
+            return Err(StoreError::Illegal(format!(
+                "no message lies before {next}"
+            )));
+        }
+        let ck = CheckPoint {
+            popped: Popped {
+                topic: Cow::Borrowed(topic),
+                group: Cow::Borrowed(group),
+                broker_name: Cow::Borrowed(self.settings.broker_name.as_bytes()),
+                queue_id: queue_id as i32,
+                start_offset: next - 1,
+                pop_time: now,
+            },
+            invisible_time: 0,
+            diffs: &[0],
+            bits: 1,
+            revive_offset: 0,
+            put_again: None,
+            suspend: false,
+        };
+        let revive_queue = queue_id % self.settings.revive_queues;
+        Ok(self.append_check_point(guard, &ck, revive_queue)?.end())
     }
 
     /// Sets a check point for one message, and acknowledges it for the old one: both are stored, the

@@ -51,7 +51,8 @@ impl Pops {
     /// Adds when and where it is delivered. (Apache's reviver goes by TIMER_DELIVER_MS.)
     fn set_timer(&self, scratch: &mut Scratch, due: i64, revive_queue: u32) {
         properties::push_number(&mut scratch.props, timer::DELIVER_MS, due);
-        let out = timer::out_time(due, self.settings.precision);
+        // A forged handle may be of 1970: the timers take no time before that.
+        let out = timer::out_time(due, self.settings.precision).max(0);
         timer::push_place(&mut scratch.props, out, &self.revive_topic, revive_queue);
     }
 

@@ -3,7 +3,8 @@
 //!
 //! Check points are timer messages, so all of them are in one queue, in the order of the pops. A pop
 //! ends behind its last message. Check points that a change of the invisible time has set are no pops:
-//! the acknowledgement of the older check point stands right behind them.
+//! the acknowledgement of the older check point stands right behind them. Orderly groups set check points
+//! that are acknowledged already: such a one says how far they have acknowledged (`Pops::done_in_order`).
 
 use super::Pops;
 use pyrmq_format::pop::{Ack, CheckPoint, Kind};
@@ -23,6 +24,8 @@ struct Found {
     pop_time: i64,
     /// Whether it has one message: a change of the invisible time sets such a one.
     single: bool,
+    /// Whether it says what an orderly group has acknowledged.
+    in_order: bool,
 }
 
 /// What check points say of offsets.
@@ -83,6 +86,9 @@ impl Pops {
                         .and_then(|record| CheckPoint::read(record.body(), &mut diffs).ok());
                     last = ck.and_then(|ck| Found::of(&ck));
                     result.check_points += last.is_some() as u64;
+                    if let Some(found) = last.take_if(|found| found.in_order) {
+                        result.apply(found);
+                    }
                 }
             }
         }
@@ -116,6 +122,7 @@ impl Found {
             next: p.start_offset.saturating_add(last as i64 + 1),
             pop_time: p.pop_time,
             single: ck.diffs == [0],
+            in_order: ck.is_done(),
         })
     }
 

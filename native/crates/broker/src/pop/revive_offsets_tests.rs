@@ -177,3 +177,25 @@ fn other_timer_messages_say_nothing() {
     assert!(result.offsets.is_empty() && result.unsure.is_none());
     assert_eq!(result.check_points, 0);
 }
+
+fn done_in_order(pops: &Pops, queue_id: u32, next: i64) {
+    let mut guard = pops.store().put().unwrap();
+    pops.done_in_order(&mut guard, b"T", b"G", queue_id, next, NOW)
+        .unwrap();
+}
+
+#[test]
+fn what_was_acknowledged_in_order_counts_at_once() {
+    let (pops, _dir) = pops();
+    done_in_order(&pops, 0, 1);
+    done_in_order(&pops, 0, 4);
+    // Neither a record behind it nor the group's old offset makes it doubtful.
+    ack(&pops, 0, 3, 3, NOW + 1);
+    done_in_order(&pops, 1, 7);
+    let result = pops.popped_to(0).unwrap();
+    assert_eq!((of(&result, 0), of(&result, 1)), (Some(4), Some(7)));
+    assert_eq!(result.unsure, None);
+    let mut guard = pops.store().put().unwrap();
+    let refused = pops.done_in_order(&mut guard, b"T", b"G", 0, 0, NOW);
+    assert!(refused.is_err(), "no message lies before 0");
+}

@@ -149,6 +149,9 @@ impl Window {
         if self.ahead.is_some() {
             return;
         }
+        if ck.is_done() {
+            return; // of an orderly group
+        }
         let key = self.key(&ck.popped);
         if ck.diffs.is_empty() || self.by_key.contains_key(&key) {
             return;

@@ -12,6 +12,10 @@ use std::borrow::Cow;
 /// Times that a pop starts again where the store says that the queue goes on.
 const STARTS: usize = 3;
 
+/// Bytes of records that are copied where they lie in several places of the log: the answer to a pop waits
+/// for its check point and is copied anyway, and one piece costs less there than one for each record.
+const MAX_COPY: usize = 64 << 10;
+
 /// What is asked of a queue.
 #[derive(Clone, Copy)]
 pub struct Ask<'a> {
@@ -48,7 +52,7 @@ pub struct Taken {
     pub start: i64,
     /// Queue offset of each record.
     pub offsets: Vec<i64>,
-    /// The records under their original topic.
+    /// A copy of the records, under their original topic if one was given.
     pub recoded: Option<Vec<u8>>,
     /// What has to be confirmed before it counts; 0: nothing was appended.
     pub log_end: u64,
@@ -94,6 +98,8 @@ impl Pops {
         };
         if let Some(topic) = of.original_topic {
             taken.recoded = Some(self.recode(ask, of, topic, &taken));
+        } else if taken.got.chunks.len() > 1 && taken.got.bytes <= MAX_COPY {
+            taken.recoded = Some(copied(&taken.got));
         }
         let mut guard = self.store.put()?;
         let done = self.append_check_point(&mut guard, &ck, revive_queue)?;
@@ -169,6 +175,12 @@ impl Pops {
         });
         out
     }
+}
+
+fn copied(got: &GetResult) -> Vec<u8> {
+    let mut out = Vec::with_capacity(got.bytes);
+    for_each_record(got, |r| out.extend_from_slice(r));
+    out
 }
 
 /// Calls for each record of a read, which checked them.

@@ -164,6 +164,21 @@ fn messages_of_a_retry_topic_are_given_under_their_own() {
 }
 
 #[test]
+fn an_ack_of_1970_is_no_timer_without_time() {
+    let rig = PopRig::new();
+    rig.put(TOPIC, &["a"]);
+    let mut of = claim(TOPIC, 0, 0);
+    of.invisible_time = 0;
+    let mut guard = rig.pops.store().put().unwrap();
+    rig.pops.ack(&mut guard, &of, &[0], NOW).unwrap();
+    drop(guard);
+    let [Logged::Ack { due, .. }] = rig.logged()[..] else {
+        panic!("no ack")
+    };
+    assert_eq!(due, 0);
+}
+
+#[test]
 fn acks() {
     let rig = PopRig::new();
     let (pops, store) = (&rig.pops, rig.pops.store());

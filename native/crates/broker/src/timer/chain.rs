@@ -47,10 +47,12 @@ impl Chain {
             broken: false,
         };
         let mut position = slot.last;
+        let mut oldest = position;
         for count in 0.. {
             let Some(unit) = chain.unit(log, position)? else {
                 break;
             };
+            oldest = position;
             if count % PART == 0 {
                 chain.marks.push(position);
             }
@@ -59,6 +61,9 @@ impl Chain {
             }
             position = unit.previous;
         }
+        // It has to reach the unit that the slot began with, if that is there.
+        let begins = slot.first > dealt_with && slot.first >= log.min() as i64;
+        chain.broken |= begins && oldest > slot.first;
         if chain.broken {
             chain.find_all(log, &mut deletes)?;
         }
@@ -254,5 +259,24 @@ mod tests {
         log.cut(log1.end()).unwrap();
         let (found, _) = all(&mut log, &slot, NOWHERE);
         assert_eq!(found, [0, 2, 4, 6, 10, 12, 14, 16, 18]);
+    }
+
+    #[test]
+    fn a_chain_that_ends_too_early_is_found_in_the_log() {
+        use std::os::unix::fs::FileExt;
+        for previous in [NOWHERE, -7, i64::MIN] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut log1 = log(&dir);
+            let slot = slots(&mut log1, 10);
+            let path = dir.path().join("timerlog/00000000000000000000");
+            let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+            let at = 52 * 8 + 4;
+            file.write_all_at(&previous.to_be_bytes(), at).unwrap();
+            let mut log = log(&dir);
+            log.cut(log1.end()).unwrap();
+            let (found, _) = all(&mut log, &slot, NOWHERE);
+            let whole: Vec<_> = (0..10).map(|n| 2 * n).collect();
+            assert_eq!(found, whole, "{previous}");
+        }
     }
 }

@@ -179,7 +179,12 @@ impl Timers {
         if wheel.is_empty() && work.queue_offset >= self.queue.max_offset() {
             self.topics.lock().nothing_waits();
         }
+        drop(wheel);
         work.current = None;
+        // A clock that is set back is before it again: nothing waits in it all the same.
+        if work.read <= time {
+            self.set_read(work, time + 1);
+        }
         Ok(())
     }
 

@@ -70,13 +70,13 @@ impl Timers {
                 break;
             };
             if entry.cq.is_blank() || !entry.cq.is_valid() {
-                skip(offset, "its queue entry is none");
+                self.skip(offset, "its queue entry is none");
                 work.queue_offset += 1;
                 continue;
             }
             let phys = entry.cq.phys as u64;
             let Some((segment, at)) = self.store.log().locate(phys) else {
-                skip(offset, "its record is not in the log");
+                self.skip(offset, "its record is not in the log");
                 work.queue_offset += 1;
                 continue;
             };
@@ -93,7 +93,7 @@ impl Timers {
                         };
                         self.take_one(work, now, offset, &incoming)?;
                     }
-                    _ => skip(
+                    _ => self.skip(
                         offset,
                         "no record of a timer message stands where it should",
                     ),
@@ -103,7 +103,7 @@ impl Timers {
                     if work.failures < MAX_FAILURES {
                         return Err(e);
                     }
-                    skip(offset, &e.to_string());
+                    self.skip(offset, &e.to_string());
                 }
             }
             work.failures = 0;
@@ -142,7 +142,7 @@ impl Timers {
     ) -> Result<()> {
         let fields = &incoming.fields;
         let Some(out_ms) = fields.out_ms.filter(|&out| out >= 0) else {
-            skip(offset, "its TIMER_OUT_MS is no time");
+            self.skip(offset, "its TIMER_OUT_MS is no time");
             return Ok(());
         };
         if let Some(rebuild) = &work.rebuild
@@ -208,10 +208,12 @@ impl Timers {
         self.seen.enqueued_at.store(now, Ordering::Relaxed);
         Ok(())
     }
-}
 
-fn skip(offset: i64, why: &str) {
-    ::log::error!(
-        "timers: the message at queue offset {offset} of rmq_sys_wheel_timer is left out: {why}"
-    );
+    /// A message that cannot be set is counted, and those behind it go on.
+    fn skip(&self, offset: i64, why: &str) {
+        self.seen.lost.fetch_add(1, Ordering::Relaxed);
+        ::log::error!(
+            "timers: the message at queue offset {offset} of rmq_sys_wheel_timer is left out: {why}"
+        );
+    }
 }

@@ -185,7 +185,7 @@ struct Seen {
     queue_offset: AtomicI64,
     enqueued: AtomicU64,
     dequeued: AtomicU64,
-    /// Messages that could not be read when their time came.
+    /// Messages that could not be set, or not be read when their time came.
     lost: AtomicU64,
     /// Store time of the message that was enqueued last, and when that was.
     stored_at: AtomicI64,

@@ -54,7 +54,7 @@ impl Timers {
             log: root.join("timerlog"),
             check: root.join("config").join("timercheck"),
         };
-        let check = Check::load(&paths.check)?;
+        let check = Check::load(&paths.check)?.map(|check| check.believed(now));
         let mut restored = Restored::default();
         let has_history = queue.max_offset() > 0;
         let tried = match check {
@@ -255,7 +255,16 @@ fn found(
     };
     forget_behind(&mut wheel, &mut log, end).map_err(text)?;
     log.cut(end).map_err(text)?;
-    if why.is_empty() && !has_all(&wheel, &mut log, settings, start, now).map_err(text)? {
+    if why.is_empty()
+        && !has_all(
+            &wheel,
+            &mut log,
+            settings,
+            start,
+            settings.slot(now).max(read),
+        )
+        .map_err(text)?
+    {
         *why = "the wheel is older than the timer log".into();
     }
     let from = match why.is_empty() {
@@ -296,6 +305,7 @@ fn found(
     }
     let queue_offset = match last_offset(store, &mut log).map_err(text)? {
         Some(offset) => offset + 1,
+        None if !is_ours => return Err("the timer log has nothing".into()),
         None => check.map_or(0, |check| check.fields.queue_offset),
     };
     Ok(Found {
@@ -363,13 +373,14 @@ fn forget_behind(wheel: &mut Wheel, log: &mut TimerLog, end: u64) -> Result<()> 
     Ok(())
 }
 
-/// Whether the wheel has what was enqueued last before `start` and waits still.
+/// Whether the wheel has what was enqueued last before `start` and waits still: slots from `first` on
+/// are not delivered.
 fn has_all(
     wheel: &Wheel,
     log: &mut TimerLog,
     settings: &Settings,
     start: u64,
-    now: i64,
+    first: i64,
 ) -> Result<bool> {
     let mut position = start;
     for _ in 0..COMPARED {
@@ -381,9 +392,7 @@ fn has_all(
             break;
         };
         let time = settings.slot(unit.time_ms());
-        // It cannot have been delivered.
-        let waits = time >= settings.slot(now);
-        if waits
+        if time >= first
             && wheel
                 .any(time)
                 .is_none_or(|slot| slot.time == time && slot.last < before as i64)

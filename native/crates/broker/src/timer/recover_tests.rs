@@ -57,6 +57,26 @@ fn what_was_late_or_rolled_is_found_after_a_kill() {
 }
 
 #[test]
+fn what_a_clock_ahead_delivered_is_not_delivered_again() {
+    let rig = Rig::new();
+    rig.park(T + 4000, "early");
+    rig.deliver(T + 5000);
+    rig.park(T + 6000, "next");
+    rig.enqueue(T + 4000);
+    rig.keep();
+    for damage in [false, true] {
+        let again = rig.killed_with(T + 4000, settings(), |root| {
+            if damage {
+                std::fs::remove_file(root.join("timerwheel")).unwrap();
+            }
+        });
+        assert_eq!(again.restored.why.is_empty(), !damage);
+        again.deliver(T + HOUR);
+        assert_eq!(again.got(), ["early", "next"]);
+    }
+}
+
+#[test]
 fn damaged_files_are_made_again() {
     let write = |path: PathBuf, bytes: &[u8]| std::fs::write(path, bytes).unwrap();
     let cut = |path: PathBuf, len: u64| {
@@ -181,6 +201,48 @@ fn damaged_files_are_made_again() {
             ("", 0),
             "{name}"
         );
+    }
+}
+
+#[test]
+fn a_check_point_that_says_too_much_loses_nothing() {
+    let rig = Rig::new();
+    for n in 0..200 {
+        rig.park(T + 1000 * n, &format!("{n}"));
+    }
+    rig.deliver(T + 20_000);
+    rig.keep();
+    let expected: Vec<_> = (0..200).map(|n| n.to_string()).collect();
+    let field = |root: &Path, at: usize, value: i64| {
+        let path = root.join("config/timercheck");
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[8 * at..8 * at + 8].copy_from_slice(&value.to_be_bytes());
+        std::fs::write(path, bytes).unwrap();
+    };
+    let far = T + 1000 * HOUR;
+    let wheel = |root: &Path| std::fs::remove_file(root.join("timerwheel")).unwrap();
+    let log = |root: &Path| std::fs::remove_dir_all(root.join("timerlog")).unwrap();
+    let empty_log = |root: &Path| {
+        log(root);
+        std::fs::create_dir(root.join("timerlog")).unwrap();
+        let first = root.join("timerlog/00000000000000000000");
+        std::fs::write(first, [0; 4096]).unwrap();
+        field(root, 1, 0);
+    };
+    type Damage<'a> = Box<dyn Fn(&Path) + 'a>;
+    let damages: [Damage<'_>; 7] = [
+        Box::new(|r| field(r, 0, far)),
+        Box::new(|r| field(r, 0, i64::MAX)),
+        Box::new(|r| (field(r, 0, far), wheel(r)).1),
+        Box::new(|r| (field(r, 0, far), log(r)).1),
+        Box::new(|r| field(r, 1, i64::MAX)),
+        Box::new(|r| field(r, 2, i64::MAX)),
+        Box::new(|r| (field(r, 2, i64::MAX), empty_log(r)).1),
+    ];
+    for (i, damage) in damages.iter().enumerate() {
+        let again = rig.killed_with(T + 20_000, settings(), |root| damage(root));
+        assert_eq!(again.deliver(T + HOUR), 180, "damage {i}");
+        assert_eq!(again.got(), expected, "damage {i}");
     }
 }
 

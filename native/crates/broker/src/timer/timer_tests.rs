@@ -146,6 +146,7 @@ fn what_goes_nowhere_is_left_out() {
     rig.store().topics().topic(b"gone").unwrap().set_deleted();
     assert_eq!(rig.deliver(T + 1000), 1);
     assert_eq!(rig.got(), ["d"]);
+    assert_eq!(rig.timers.figures(T).lost, 1, "what has no time");
     assert_eq!(rig.in_topic(b"gone").len(), 0);
 }
 

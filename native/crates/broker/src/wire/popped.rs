@@ -67,8 +67,10 @@ impl Session {
             let is_good = self.may_say(pops, &claim)
                 && pops.check_offsets(&claim, &offsets[..1]).is_ok()
                 && !acks.is_full();
+            // A queue that is not known here may be new: the broker knows.
+            let (min, end) = range(pops, &claim)?;
             for offset in &offsets {
-                if has(pops, &claim, *offset, true) {
+                if (min..=end).contains(offset) {
                     acks.add(&claim, *offset);
                 }
             }
@@ -204,19 +206,17 @@ fn to(feed: &Feed<'_, '_>, parts: Parts) -> To {
 
 /// Whether the queue is one that is read and has a message at the offset; `or_end`: or ends there.
 fn has(pops: &Pops, claim: &Claim<'_>, offset: i64, or_end: bool) -> bool {
+    range(pops, claim).is_some_and(|(min, end)| (min..end + or_end as i64).contains(&offset))
+}
+
+/// Where the queue of a claim begins and ends, if it is one that is read.
+fn range(pops: &Pops, claim: &Claim<'_>) -> Option<(i64, i64)> {
     let p = &claim.popped;
-    let Some(topic) = pops.store().topics().get(&p.topic) else {
-        return false;
-    };
-    let Ok(id) = u32::try_from(p.queue_id) else {
-        return false;
-    };
+    let topic = pops.store().topics().get(&p.topic)?;
+    let id = u32::try_from(p.queue_id).ok()?;
     let is_read = topic.settings().is_some_and(|s| id < s.read_queues);
-    let Some(queue) = topic.existing_queue(id).filter(|_| is_read) else {
-        return false;
-    };
-    let (min, max) = (queue.min_offset(), queue.max_offset());
-    (min..max + or_end as i64).contains(&offset)
+    let queue = topic.existing_queue(id).filter(|_| is_read)?;
+    Some((queue.min_offset(), queue.max_offset()))
 }
 
 /// Returns what the log has to be confirmed up to; 0 if there was nothing to append.
