@@ -112,6 +112,7 @@ class TimerService:
         self._dirty = False
         self._durable: int | None = None
         """A check point is kept once the log is on disk up to here."""
+        self._keeping = trio.Lock()
         self._kept_end = 0
         """The end of the log when one was kept last."""
         self._rates = (0.0, 0.0)
@@ -194,6 +195,11 @@ class TimerService:
     async def _keep(self) -> bool:
         """Keeps how far timers are, as far as that is on disk: what a machine that loses its power
         may take back was not delivered. Returns whether a check point was written."""
+        # One at a time: what one has found on disk must not be said of what another prepares.
+        async with self._keeping:
+            return await self._keep_alone()
+
+    async def _keep_alone(self) -> bool:
         now = now_ms()
         figures = self.engine.figures(now)
         done = figures["enqueued"], figures["dequeued"]

@@ -276,12 +276,14 @@ class ClientInstance:
                 await self.register(channel)
 
     async def version_of(self, channel: Channel) -> int:
-        """The MQVersion of a broker; 0 if it refuses heartbeats. Raises ConnectError and
-        RequestTimeoutError."""
-        try:
-            await self.greet(channel)
-        except ResponseError as e:
-            log.info("version of broker %s: %s", escape(channel.address), escape(e))
+        """The MQVersion of a broker; 0 if it states none, -1 if it refuses heartbeats, which is
+        asked once. Raises ConnectError and RequestTimeoutError."""
+        if not channel.version:
+            try:
+                await self.greet(channel)
+            except ResponseError as e:
+                channel.version = -1
+                log.info("version of broker %s: %s", escape(channel.address), escape(e))
         return channel.version
 
     def is_greeted(self, address: str) -> bool:

@@ -28,7 +28,7 @@ class TimerConfig(ServiceConfig):
     timer_wheel_enable: bool = key(
         True,
         "Whether the broker takes timer messages. Those that wait are kept while it does not.",
-        section="Timer messages ([delay.md](delay.md))",
+        section="Timer messages ([timers.md](timers.md))",
     )
     timer_precision_ms: int = key(
         1000,

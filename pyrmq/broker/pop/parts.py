@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -18,6 +19,7 @@ from pyrmq.broker.pop.waits import Waits
 from pyrmq.broker.stats.broker_stats import BrokerStats
 from pyrmq.broker.tables.consumer_order import ConsumerOrder
 from pyrmq.broker.tables.tables import Tables
+from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Pops, Store
 from pyrmq.net.clock import now_ms
 from pyrmq.net.command import Response
@@ -70,20 +72,24 @@ class PopParts:
     async def _run_cleaning(self) -> None:
         topics, groups = self.tables.topics.table, self.tables.groups
 
-        def queues(topic: str) -> int | None:
-            known = topics.get(topic)
-            return None if known is None else known.read_queue_nums
-
         def is_gone(topic: str, group: str) -> bool:
             return topics.get(topic) is None or group not in groups.groups
 
         while True:
             await trio.sleep(CLEAN)
-            await self.order.clean(queues, groups.groups.__contains__, now_ms())
+            await self.order.clean(
+                partial(_queue_count, topics), groups.groups.__contains__, now_ms()
+            )
             self.in_flight.forget_all(is_gone)
             offsets = self.tables.offsets
             if offsets.pops is not None and self.in_log.is_far(offsets.pop_start):
                 offsets.changed()
+
+
+def _queue_count(topics: TopicTable, topic: str) -> int | None:
+    """How many queues a topic is read from; None if it is not there."""
+    known = topics.get(topic)
+    return None if known is None else known.read_queue_nums
 
 
 def pop_engine(live: LiveConfig, store: Store) -> Pops:
@@ -123,10 +129,6 @@ def open_pop(
     in_flight = InFlight(live)
     popping = Popping(live, store, engine, topics, tables.offsets, order, stats, in_flight)
 
-    def queues(topic: str) -> int | None:
-        known = topics.get(topic)
-        return None if known is None else known.read_queue_nums
-
     def limits() -> tuple[int, int]:
         now = live.now
         return now.pop_polling_size, now.max_pop_polling_size
@@ -138,7 +140,9 @@ def open_pop(
         for key in order.queues():
             order.settle(*key, tables.offsets.query(*key) or 0)
 
-    waits, notices = (Waits(store, queues, server.answer, limits) for _ in range(2))
+    waits, notices = (
+        Waits(store, partial(_queue_count, topics), server.answer, limits) for _ in range(2)
+    )
     for one in (waits, notices):
         server.watch_arrivals(one.arrived)
         server.at_drain(one.stop)

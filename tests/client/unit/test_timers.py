@@ -131,7 +131,9 @@ async def test_other_brokers_get_timers(
     broker.change[HEART_BEAT] = lambda c: replace(c.reply(code), version=version)
     async with producer() as sender:
         await sender.send(Message("T", b"x", delay=10))
-    assert timers(broker) == [{"TIMER_DELAY_MS": "10000"}]
+        await sender.send(Message("T", b"x", delay=10))
+        assert len(broker.requests(HEART_BEAT)) == 1, "each broker is asked once"
+    assert timers(broker) == [{"TIMER_DELAY_MS": "10000"}] * 2
 
 
 async def test_a_delay_of_nothing_is_none(
