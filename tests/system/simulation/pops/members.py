@@ -208,7 +208,7 @@ class Member(Peer):
                 answer = await self.request(change)
                 if answer is not None and answer.code != 0:
                     sim.refused(self, each, answer)
-                if answer is None or "popTime" not in answer.ext:
+                if answer is None or answer.ext.get("popTime", "0") == "0":  # nothing was changed
                     sim.model.asked(self.group, each)
                     continue
                 sim.count("renewed")

@@ -51,6 +51,8 @@ class Given:
     """An acknowledgement was sent that got no answer: it may have counted."""
     late: bool = False
     """It was acknowledged when it might come again anyway."""
+    popped_at: int = 0
+    """The pop time of what was acknowledged. An answer to an earlier pop may be slow."""
     counts: set[int] = field(default_factory=set)
     """The retry counts with which it came since the log lost something last."""
 
@@ -101,7 +103,7 @@ class Model:
         if message.recalled_end >= 0:
             raise Broken(f"{group} got {key}, which was recalled")
         given = self.of(group, key)
-        if given.done and not given.late:
+        if given.done and not given.late and delivery.handle.pop_time > given.popped_at:
             raise Broken(
                 f"{group} got {key} again, which it has acknowledged (handle {delivery.handle})"
             )
@@ -142,6 +144,7 @@ class Model:
             given.late = False
         given.done = True
         given.acknowledged_end = log_end
+        given.popped_at = max(given.popped_at, delivery.handle.pop_time)
 
     def acknowledged_in_order(self, group: str, delivery: Delivery, log_end: int) -> None:
         """The answer came to an acknowledgement of an orderly pop. It counts for good once those of
@@ -152,6 +155,7 @@ class Model:
             given = self.of(group, key)
             if not given.done:
                 given.done, given.acknowledged_end = True, log_end
+                given.popped_at = delivery.handle.pop_time
 
     def asked(self, group: str, delivery: Delivery) -> None:
         """An acknowledgement was sent, and nobody knows whether it came."""
