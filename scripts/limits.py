@@ -95,10 +95,8 @@ def limits() -> dict[str, list[Limit]]:
 
 NO_LIMITS = {
     "pyrmq.broker.tables.order_batch:MAX_MESSAGES": "bits of a number of RocketMQ's file",
-    "pyrmq.broker.tables.order_batch:MAX_ATTEMPT_ID": "what is kept of a text",
     "pyrmq.broker.tables.order_batch:MAX_COUNT": "a count that stays there",
-    "pyrmq.broker.replication.slave_sync:MAX_TRIES": "how long a slave waits for its log",
-    "pyrmq.broker.timer:MAX_TOPIC": "a file of the broker's own",
+    "pyrmq.broker.replication.slave_sync:MAX_CHECK_POINT": "what a slave believes of its master",
     "pyrmq.namesrv.route_texts:MAX_QUEUES": "what is encoded already",
     "pyrmq.broker.tables.subscriptions:MAX_TAGS": "what is shown",
     "pyrmq.broker.requests.runtime:MAX_NAMED": "what is shown",

@@ -209,9 +209,11 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
     )
 
     def ended(deleted: Set[str]) -> None:
-        """Who waits for topics that are deleted is told so."""
+        """Who waits for topics that are deleted is told so; their timers are not counted."""
         server.end_parked(deleted, pull_of_no_topic)
         pop.end(deleted, pull_of_no_topic)
+        for topic in deleted:
+            timers.engine.forget_topic(topic)
 
     deletion = TopicDeletion(
         live,

@@ -67,10 +67,12 @@ class Key:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FixedKey:
-    """A key of a feature that is not there: only values that do not ask for it are accepted."""
+    """A key of a feature that is not there: only values that do not ask for it are accepted.
+    `why`: what is not there."""
 
     name: str
     accepted: tuple[str, ...]
+    why: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -221,7 +223,8 @@ def parsed(cls: Any, values: Mapping[str, str], others: OtherKeys) -> dict[str, 
             raise ConfigError(f"{name} is now called {other.now}")
         if isinstance(other, FixedKey) and text not in other.accepted:
             raise ConfigError(
-                f"{name}={text} is not supported by this version: use {' or '.join(other.accepted)}"
+                f"{name}={text} is not supported by this version: use "
+                f"{' or '.join(other.accepted)} ({other.why})"
             )
     return chosen
 
@@ -269,9 +272,15 @@ def markdown(cls: Any, others: OtherKeys, update: str = "updateBrokerConfig") ->
     if live:
         lines += ["", f"### Keys that {update} changes", ""]
         lines += textwrap.wrap(", ".join(live) + ".", 110)
-    lines += ["", "### Features that are not there", "", "| Key | Accepted |", "|---|---|"]
+    lines += [
+        "",
+        "### Features that are not there",
+        "",
+        "| Key | Accepted | Why |",
+        "|---|---|---|",
+    ]
     fixed = [other for other in others if isinstance(other, FixedKey)]
-    lines += [f"| {other.name} | {', '.join(other.accepted)} |" for other in fixed]
+    lines += [f"| {other.name} | {', '.join(other.accepted)} | {other.why} |" for other in fixed]
     unused: dict[str, list[str]] = {}
     for other in others:
         if isinstance(other, UnusedKey):

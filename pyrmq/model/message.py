@@ -74,7 +74,8 @@ class Message:
     delay: seconds or a timedelta, from when the broker gets the message.
     deliver_at: a datetime with a timezone, or seconds since 1970. A time that is over is no delay.
     Both make a timer message: any time up to the broker's timerMaxDelaySec (3 days) ahead. The
-    result of the send has a handle for `recall`. Apache RocketMQ 4.x delivers them at once.
+    result of the send has a handle for `recall`. A broker older than RocketMQ 5.0 would deliver
+    them at once: the send raises UnsendableMessageError.
     delay_time_level: the delay of this level, by default 1 to 18 for 1s 5s 10s 30s 1m to 10m 20m
     30m 1h 2h (messageDelayLevel of the broker). A higher level counts as the highest, up to 2^31-1;
     0: no delay.

@@ -22,9 +22,9 @@ _SOCKETS = "the system sizes the buffers of sockets"
 _QUEUES = "requests wait in sockets here, not in queues of thread pools"
 
 OTHER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
-    FixedKey("enableControllerInNamesrv", ("false",)),
-    FixedKey("clusterTest", ("false",)),
-    FixedKey("migrateAuthFromV1Enabled", ("false",)),
+    FixedKey("enableControllerInNamesrv", ("false",), "there is no controller"),
+    FixedKey("clusterTest", ("false",), "it is for tests of RocketMQ itself"),
+    FixedKey("migrateAuthFromV1Enabled", ("false",), "a name server has no accounts of ACL 1.0"),
     *OTHER_ACCESS_KEYS,
     UnusedKey("rocketmqHome", "nothing is read from there"),
     UnusedKey("configStorePath", "the file given with -c is the only one, and is never written"),

@@ -113,8 +113,12 @@ _STRAY = "an ack without a check point is passed at once"
 _WAITS = "pops that wait are kept as long as they wait"
 
 OTHER_POP_KEYS: tuple[FixedKey | UnusedKey, ...] = (
-    FixedKey("popConsumerKVServiceInit", ("false",)),
-    FixedKey("popConsumerKVServiceEnable", ("false",)),
+    FixedKey(
+        "popConsumerKVServiceInit", ("false",), "POP's state is in the log, there is no RocksDB"
+    ),
+    FixedKey(
+        "popConsumerKVServiceEnable", ("false",), "POP's state is in the log, there is no RocksDB"
+    ),
     UnusedKey("popConsumerKVServiceLog", _KV),
     UnusedKey("popConsumerFSServiceInit", "the file form of POP's state is the only one"),
     UnusedKey("enablePopBufferMerge", _AT_ONCE),
@@ -132,7 +136,7 @@ OTHER_POP_KEYS: tuple[FixedKey | UnusedKey, ...] = (
     UnusedKey("popReviveConcurrency", _KV),
     UnusedKey("popReviveMaxAttemptTimes", _KV),
     UnusedKey("popReviveMaxReturnSizePerRead", _KV),
-    FixedKey("useSeparateRetryQueue", ("false",)),
+    FixedKey("useSeparateRetryQueue", ("false",), "a retry topic of POP has one queue"),
     UnusedKey("popPollingMapSize", _WAITS),
     UnusedKey("popPollingMapExpireTimeSeconds", _WAITS),
     UnusedKey("popLongPollingForceNotifyInterval", "a pop that waits reads whatever has come"),

@@ -92,10 +92,22 @@ _METRICS = "`pyrmq admin timer` counts what waits whenever it is asked"
 _ROCKSDB = "it belongs to timerRocksDBEnable, which is not there"
 
 OTHER_TIMER_KEYS: tuple[FixedKey | UnusedKey, ...] = (
-    FixedKey("timerRocksDBEnable", ("false",)),
-    FixedKey("timerWheelSnapshotFlush", ("false",)),
-    FixedKey("timerInterceptDelayLevel", ("false",)),
-    FixedKey("timerSkipUnknownError", ("false",)),
+    FixedKey(
+        "timerRocksDBEnable",
+        ("false",),
+        "timers are in timerwheel and timerlog, there is no RocksDB",
+    ),
+    FixedKey(
+        "timerWheelSnapshotFlush",
+        ("false",),
+        "pages of timerwheel are written in place, as RocketMQ does by default",
+    ),
+    FixedKey("timerInterceptDelayLevel", ("false",), "delay levels have a service of their own"),
+    FixedKey(
+        "timerSkipUnknownError",
+        ("false",),
+        "a delivery that fails is tried again until it succeeds",
+    ),
     UnusedKey(
         "timerEnableRetryUntilSuccess", "a delivery that fails is tried again until it succeeds"
     ),

@@ -19,7 +19,6 @@ from pyrmq.broker.stats.broker_stats import BrokerStats
 from pyrmq.broker.tables.consumer_order import ConsumerOrder
 from pyrmq.broker.tables.tables import Tables
 from pyrmq.engine import Pops, Store
-from pyrmq.model import pop
 from pyrmq.net.clock import now_ms
 from pyrmq.net.command import Response
 from pyrmq.net.server.server import RemotingServer
@@ -42,11 +41,6 @@ class PopParts:
     tables: Tables
     revive: ReviveService
     in_log: PopsInLog
-
-    def visible(self, topic: str, group: str, queue_id: int) -> None:
-        """Messages of a queue may be popped again."""
-        self.waits.visible(topic, group, queue_id)
-        self.notices.visible(topic, group, queue_id)
 
     def release_all(self) -> None:
         """Whoever waits is answered, and asks again."""
@@ -151,7 +145,6 @@ def open_pop(
         topics.watch(one)
 
     def visible(topic: str, group: str, queue_id: int) -> None:
-        topic = pop.normal_topic(topic, group)
         waits.visible(topic, group, queue_id)
         notices.visible(topic, group, queue_id)
 

@@ -74,6 +74,11 @@ def filter_of(command: Command, topic: str) -> Subscription:
     return Subscription.parse(topic, text, 0, kind)
 
 
+def attempt_of(command: Command) -> str | None:
+    """The attempt id that an orderly pop states, as much of it as is kept."""
+    return command.ext.get("attemptId", "")[:MAX_ATTEMPT_ID] or None
+
+
 class PopProcessor:
     """`waits`: where pops wait that found nothing."""
 
@@ -121,7 +126,7 @@ class PopProcessor:
         attempt = self._popping.begin(asked.wanted, asked.reader.group)
         place = attempt.run()
         if place is not None:
-            return Elsewhere(self._from_disk(asked, attempt, place, seen))
+            return Elsewhere(self._from_disk(asked, attempt, seen))
         return self._answered(asked, attempt, seen)
 
     def _checked(self, connection: Connection, command: Command) -> _Asked:
@@ -156,7 +161,6 @@ class PopProcessor:
         known = self._checks.topic_of(topic, queue_id)
         of = self._checks.group_of(group, connection)
         tags, sql, length = self._filter(command, group, topic)
-        attempt_id = command.ext.get("attemptId")
         wanted = Wanted(
             of.name,
             topic,
@@ -165,7 +169,7 @@ class PopProcessor:
             invisible,
             mode,
             fields.flag(command, "order"),
-            attempt_id[:MAX_ATTEMPT_ID] if attempt_id else None,
+            attempt_of(command),
             tags,
             sql,
         )
@@ -184,11 +188,12 @@ class PopProcessor:
         return (sub.tag_codes, None, 0) if sql is None else (array("i"), sql, len(text))
 
     async def _from_disk(
-        self, asked: _Asked, attempt: Attempt, place: Place | None, seen: int
+        self, asked: _Asked, attempt: Attempt, seen: int
     ) -> Response | WhenConfirmed | Keep:
-        """Goes on in a thread. The queue is the pop's alone meanwhile."""
+        """Goes on in a thread. The queue is the pop's alone meanwhile. Other pops may have taken
+        it since it was looked at, so the pop looks again."""
         busy = self._popping.busy
-        while place is not None:
+        while (place := attempt.run()) is not None:
             key = place.of(asked.wanted.group)
             busy.add(key)
             try:
@@ -196,7 +201,6 @@ class PopProcessor:
             finally:
                 busy.discard(key)
                 self._waits.visible(*key)  # pops that passed it by meanwhile
-            place = attempt.run()
         return self._answered(asked, attempt, seen)
 
     async def _read_disk(self, attempt: Attempt, place: Place) -> None:

@@ -12,7 +12,7 @@ import trio
 from pyrmq.broker.pop.popping import MIN, Place, Popping
 from pyrmq.broker.pop.waits import Done, Key, Waits
 from pyrmq.broker.requests import fields
-from pyrmq.broker.requests.pop import EARLY, filter_of
+from pyrmq.broker.requests.pop import EARLY, attempt_of, filter_of
 from pyrmq.broker.requests.pop_checks import PopChecks, Reader, born_and_poll_time
 from pyrmq.broker.tables.filter_data import sql_filter
 from pyrmq.engine import Command, Popped, PullGrants, Slice
@@ -104,7 +104,7 @@ class Looks:
             self,
             reader,
             fields.flag(command, "order"),
-            command.ext.get("attemptId") or None,
+            attempt_of(command),
             tags_of(command, reader.topic.topic_name),
             self._grants.generation(),
         )

@@ -360,13 +360,13 @@ class Producer(ProducerBase):
         instead of `send_timeout`.
 
         The broker that has the message answers when it has stored the recall; it does not say
-        whether the message is still there. A recall that comes within the last seconds may be too
-        late. Sending it again does no harm.
+        whether the message was still there. It refuses recalls that come in the last second before
+        the message's time. Sending one again does no harm.
 
         Raises NotSentError if it is not a handle of this topic; NoPermissionError if the broker
         does not permit recalls (recallMessageEnable), IllegalOperationError if the time of the
-        message is over, TopicNotExistError and other ResponseErrors; and RequestTimeoutError or
-        ConnectError if it is unknown whether the broker has the recall.
+        message is over or comes in a second, TopicNotExistError and other ResponseErrors; and
+        RequestTimeoutError or ConnectError if it is unknown whether the broker has the recall.
         """
         limit = self._delivery.timeout if timeout is None else timeout
         return await self._recall(topic, handle, limit)

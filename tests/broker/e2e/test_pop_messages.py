@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import pytest
 
+import pyrmq.testing
 from tests.broker.e2e.test_requests import create_topic
 from tests.support.client import Client
 from tests.support.popping import TIMEOUT, pop, pop_command, popped
+from tests.support.wire import encode
 
 _numbers = count()
 
@@ -133,3 +137,32 @@ def test_what_a_group_without_members_pops_is_shown(client: Client, topic: str) 
     pop(client, topic, exp="A || B")
     body = json.loads(client.call(345, group="CG_pop", topic=topic).body)
     assert body["subscriptionData"]["subString"] == "A || B"
+
+
+class Cold:
+    """The engine of pops, as if nothing were in memory."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+
+    def pop(self, *args: Any, wait: bool, **more: Any) -> Any:
+        return self._engine.pop(*args, wait=True, **more) if wait else None
+
+    def read(self, *args: Any, wait: bool, **more: Any) -> Any:
+        return self._engine.read(*args, wait=True, **more) if wait else None
+
+
+@pytest.mark.parametrize("order", ["true", "false"])
+def test_pops_that_come_together_do_not_share_what_is_on_the_disk(order: str) -> None:
+    with pyrmq.testing.broker() as running, Client(running.broker_address) as client:
+        create_topic(client, "Cold", 1)
+        for n in range(4):
+            client.send("Cold", b"%d" % n, queue_id=0)
+        popping = running.broker.parts.pop.popping
+        popping.engine = Cold(popping.engine)
+        commands = [replace(pop_command("Cold", order=order), opaque=n) for n in range(4)]
+        client.send_raw(b"".join(encode(command) for command in commands))
+        answers = [client.receive() for _ in commands]
+        found = [m.body for a in answers if a.code == 0 for m in popped(a)]
+        assert found == [b"0", b"1", b"2", b"3"]
+        assert sorted(a.code for a in answers) == [0, TIMEOUT, TIMEOUT, TIMEOUT]

@@ -56,6 +56,24 @@ def test_an_attempt_may_be_repeated(client: Client, topic: str) -> None:
     assert [m.body for m in orderly(client, topic, attemptId="a")] == [b"2", b"3"]
 
 
+def test_a_long_attempt_id_is_cut(client: Client, topic: str) -> None:
+    """Of a longer one the first 255 characters count, and they are in the file."""
+    orderly(client, topic, maxMsgNums=2, attemptId="a" * 255 + "b")
+    again = orderly(client, topic, maxMsgNums=2, attemptId="a" * 255 + "c")
+    assert [m.body for m in again] == [b"0", b"1"]
+    assert orderly(client, topic, maxMsgNums=2, attemptId="a" * 254) == []
+
+
+def test_a_change_of_what_is_done_has_the_fields_that_clients_read(
+    client: Client, topic: str
+) -> None:
+    first = orderly(client, topic, maxMsgNums=1)[0]
+    ack(client, first)
+    answer = client.request(ack_command(first, code=CHANGE, invisibleTime=1000))
+    assert answer.code == 0
+    assert answer.ext == {"popTime": "0", "invisibleTime": "0", "reviveQid": "0"}
+
+
 def test_what_is_not_acknowledged_comes_again_and_is_counted(client: Client, topic: str) -> None:
     first = orderly(client, topic, maxMsgNums=2)
     ack(client, first[0])

@@ -132,6 +132,16 @@ def test_figures_and_check_point(
     await_records(client, topic, 3)
 
 
+def test_a_topic_that_is_deleted_is_counted_no_more(client: Client, topic: str) -> None:
+    def counted() -> set[str]:
+        return set(json.loads(client.call(Code.GET_TIMER_METRICS).body)["timingCount"])
+
+    client.send(topic, b"x", properties=in_seconds(HOUR))
+    eventually(counted, "the topic is counted", until=lambda topics: topic in topics)
+    assert client.call(Code.DELETE_TOPIC_IN_BROKER, topic=topic).code == 0
+    assert topic not in counted()
+
+
 # Restarts and kills.
 
 

@@ -7,6 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from pyrmq.client import ConsumeFrom, MessageModel, PushConsumer, ReconsumeLater
+from pyrmq.client.consumer.pop import pop_queues
 from pyrmq.client.consumer.pop.pop_back import STEPS
 from pyrmq.client.hooks import ConsumeContext, ConsumeMessageHook, ConsumeOutcome
 from pyrmq.errors import ClientError
@@ -77,6 +78,27 @@ async def test_a_pop_says_what_is_wanted(popped: PopBroker, clock: MockClock) ->
         "order": "false",
         "bname": "broker-a",
     }
+
+
+async def test_what_is_settled_behind_a_slow_message_is_forgotten(
+    popped: PopBroker, clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slow one stays what its consumer has: it is acknowledged in the end."""
+    monkeypatch.setattr(pop_queues, "PRUNE", 8)
+
+    async def listener(message: ReceivedMessage) -> None:
+        await trio.sleep(100 if message.body == b"slow" else 0)
+
+    async with popping(listener=listener, invisible_time=300) as member:
+        popped.put(b"slow")
+        await after(1)
+        for n in range(40):
+            popped.put(b"%d" % n)
+            await after(0.1)
+        assert member._member.pops is not None
+        assert len(member._member.pops._points) < 20
+        await after(110)
+    assert len(popped.acked) == 41
 
 
 async def test_a_failed_message_comes_again_in_steps(popped: PopBroker, clock: MockClock) -> None:

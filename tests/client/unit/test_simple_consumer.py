@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from pyrmq.errors import (
     ResponseError,
     TopicNotExistError,
 )
+from pyrmq.model.pop import POP_CK, ExtraInfo
 from tests.client.members import after
 from tests.support.scripted.groups import HEART_BEAT
 from tests.support.scripted.pops import (
@@ -221,6 +223,11 @@ async def test_a_message_that_was_not_popped(popped: PopBroker, clock: MockClock
     popped.put(b"m")
     async with simple() as consumer:
         (message,) = await consumer.receive()
+        handle = ExtraInfo.parse(message.properties[POP_CK])
+        message.properties[POP_CK] = replace(handle, start=handle.offset + 1).encode()
+        for call in (consumer.ack(message), consumer.ack_all([message])):
+            with pytest.raises(InvalidHandleError, match="is of another"):
+                await call
         message.properties = {}
         with pytest.raises(InvalidHandleError, match="was not popped"):
             await consumer.ack(message)

@@ -24,10 +24,12 @@ from pyrmq import (
     ServiceNotAvailableError,
     TopicNotExistError,
 )
+from pyrmq.model.codes import V5_0_0
 from pyrmq.model.names import TRACE_TOPIC
 from pyrmq.model.recall import RecallHandle
 from tests.support.scripted.script import SILENCE, times
 from tests.support.scripted.streams import (
+    HEART_BEAT,
     SEND,
     StreamBroker,
     StreamCluster,
@@ -89,6 +91,47 @@ async def test_what_is_sent(
         await (await sender.send_soon(message))
     assert timers(broker) == [{property: value}] * 4
     assert not broker.requests(BATCH)
+
+
+@pytest.mark.parametrize("way", ["send", "oneway", "soon"])
+async def test_a_broker_older_than_timers_gets_none(
+    cluster: StreamCluster, broker: StreamBroker, clock: MockClock, way: str
+) -> None:
+    """It would deliver them at once. Levels it knows."""
+    del cluster.brokers["broker-b"]
+    broker.change[HEART_BEAT] = lambda c: replace(c.reply(0), version=V5_0_0 - 1)
+    timer = Message("T", b"x", delay=10)
+
+    async def send_it(sender: Producer) -> None:
+        if way == "send":
+            await sender.send(timer)
+        elif way == "oneway":
+            await sender.send_oneway(timer)
+        else:
+            await (await sender.send_soon(timer))
+
+    async with producer(auto_batch=True) as sender:
+        with pytest.raises(NotSentError, match=r"older than RocketMQ 5\.0.*delay_time_level"):
+            await send_it(sender)
+        assert not broker.requests(SEND)
+        await sender.send(Message("T", b"x", delay_time_level=3))
+        await sender.send(Message("T", b"x", delay=0), timeout=3)
+    assert timers(broker) == [{"DELAY": "3"}, {}]
+
+
+@pytest.mark.parametrize("answer", ["a later version", "no version", "refused"])
+async def test_other_brokers_get_timers(
+    cluster: StreamCluster, broker: StreamBroker, clock: MockClock, answer: str
+) -> None:
+    """One that refuses heartbeats does not say how old it is."""
+    del cluster.brokers["broker-b"]
+    code, version = {"a later version": (0, V5_0_0), "no version": (0, 0), "refused": (16, 400)}[
+        answer
+    ]
+    broker.change[HEART_BEAT] = lambda c: replace(c.reply(code), version=version)
+    async with producer() as sender:
+        await sender.send(Message("T", b"x", delay=10))
+    assert timers(broker) == [{"TIMER_DELAY_MS": "10000"}]
 
 
 async def test_a_delay_of_nothing_is_none(

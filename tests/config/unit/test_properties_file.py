@@ -26,8 +26,8 @@ class Sample:
 
 
 OTHERS = (
-    FixedKey("brokerRole", ("ASYNC_MASTER", "SYNC_MASTER")),
-    FixedKey("aclEnable", ("false",)),
+    FixedKey("brokerRole", ("ASYNC_MASTER", "SYNC_MASTER"), "it is a test"),
+    FixedKey("aclEnable", ("false",), "it is a test"),
     UnusedKey("deleteWhen", "nothing is deleted"),
     UnusedKey("deleteHow", "nothing is deleted"),
     RenamedKey("oldSize", "maxSize"),
@@ -224,10 +224,10 @@ def test_the_documentation_of_a_table() -> None:
 
 ### Features that are not there
 
-| Key | Accepted |
-|---|---|
-| brokerRole | ASYNC_MASTER, SYNC_MASTER |
-| aclEnable | false |
+| Key | Accepted | Why |
+|---|---|---|
+| brokerRole | ASYNC_MASTER, SYNC_MASTER | it is a test |
+| aclEnable | false | it is a test |
 
 ### Keys without effect
 

@@ -64,6 +64,8 @@ class Handles:
             handle = ExtraInfo.parse(message.properties.get(POP_CK, ""))
         except ProtocolError as e:
             raise InvalidHandleError(f"message {message.msg_id:.100} was not popped: {e}") from None
+        if handle.start > handle.offset:
+            raise InvalidHandleError(f"the handle of message {message.msg_id:.100} is of another")
         left = handle.pop_time + handle.invisible_time - self._clocks.now(handle.broker_name)
         if left <= 0:
             raise InvalidHandleError(

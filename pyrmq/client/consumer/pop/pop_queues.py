@@ -37,6 +37,8 @@ BUSY_DELAY = 0.02
 START_PAUSE, LONGEST_START_PAUSE = 0.05, 5.0
 """Seconds until it is asked again where queues begin."""
 REPORT_AFTER = 0.4
+PRUNE = 1024
+"""Settled check points that are kept at least before one looks for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,8 @@ class PopQueues:
         self._events = events
         self._points: dict[Point, Popped] = {}
         """What this member has of check points, the oldest first."""
+        self._unsettled = 0
+        """How many of these were not settled as it was counted last."""
         self._stopped = False
 
     def assigned(self) -> list[MessageQueue]:
@@ -229,9 +233,17 @@ class PopQueues:
                 self._events.deliver(popped, wanted)
 
     def _forget_expired(self) -> None:
-        for point, popped in list(self._points.items()):
+        """Forgets what is settled or over its time. Points are in the order of their ends."""
+        if len(self._points) > 2 * self._unsettled + PRUNE:
+            # Behind a message that takes long many may be settled.
+            kept = {point: p for point, p in self._points.items() if not p.is_settled}
+            self._points, self._unsettled = kept, len(kept)
+        gone = []
+        for point, popped in self._points.items():
             if not popped.is_settled:
                 if not popped.expired:
-                    return
+                    break
                 popped.forget()
+            gone.append(point)
+        for point in gone:
             del self._points[point]

@@ -36,3 +36,22 @@ impl Topics {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_topics_than_may_be() {
+        let mut topics = Topics::default();
+        for n in 0..MAX_TOPICS as u32 + 1 {
+            topics.add(&n.to_be_bytes(), 1, 1);
+        }
+        assert_eq!(topics.rows().len(), MAX_TOPICS);
+        topics.remove(&0u32.to_be_bytes());
+        topics.add(b"another", 1, 1);
+        topics.add(b"one too many", 1, 1);
+        assert!(topics.rows().iter().any(|row| *row.0 == *b"another"));
+        assert_eq!(topics.rows().len(), MAX_TOPICS);
+    }
+}
