@@ -51,6 +51,9 @@ class Given:
     """An acknowledgement was sent that got no answer: it may have counted."""
     late: bool = False
     """It was acknowledged when it might come again anyway."""
+    twice: bool = False
+    """A change of its invisible time got no answer: a kill may have cut it between its two records,
+    so that the message is in both check points."""
     popped_at: int = 0
     """The pop time of what was acknowledged. An answer to an earlier pop may be slow."""
     counts: set[int] = field(default_factory=set)
@@ -103,6 +106,8 @@ class Model:
         if message.recalled_end >= 0:
             raise Broken(f"{group} got {key}, which was recalled")
         given = self.of(group, key)
+        if given.twice:
+            return
         if given.done and not given.late and delivery.handle.pop_time > given.popped_at:
             raise Broken(
                 f"{group} got {key} again, which it has acknowledged (handle {delivery.handle})"
