@@ -204,7 +204,8 @@ class Member(Peer):
         sim, topic = self.sim, self.sim.settings.topic
         for each in keep:
             if sim.chance(sim.settings.renew):
-                sim.model.of(self.group, each.record.body.decode()).twice = True
+                given = sim.model.of(self.group, each.record.body.decode())
+                before, given.twice = given.twice, True
                 change = change_command(topic, self.group, each.handle, sim.settings.invisible)
                 answer = await self.request(change)
                 if answer is not None and answer.code != 0:
@@ -213,7 +214,7 @@ class Member(Peer):
                     sim.model.asked(self.group, each)
                     continue
                 sim.count("renewed")
-                sim.model.of(self.group, each.record.body.decode()).twice = False
+                given.twice = before
                 each = Delivery(each.record, changed(each.handle, answer))
             twice = sim.chance(0.1)
             sim.count("acks twice", twice)

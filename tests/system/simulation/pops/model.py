@@ -74,8 +74,8 @@ class Model:
     """When the broker started."""
     _jumped: bool = False
     _behind: bool = False
-    """The broker started when its clock was behind what it had shown: what came in that time may come
-    again."""
+    """The broker started when its clock was behind what it had shown: what came in that time may
+    come again."""
 
     def of(self, group: str, key: str) -> Given:
         return self.given.setdefault((group, key), Given())
