@@ -204,14 +204,17 @@ class Member(Peer):
         sim, topic = self.sim, self.sim.settings.topic
         for each in keep:
             if sim.chance(sim.settings.renew):
+                given = sim.model.of(self.group, each.record.body.decode())
+                before, given.twice = given.twice, True
                 change = change_command(topic, self.group, each.handle, sim.settings.invisible)
                 answer = await self.request(change)
                 if answer is not None and answer.code != 0:
                     sim.refused(self, each, answer)
-                if answer is None or "popTime" not in answer.ext:
+                if answer is None or answer.ext.get("popTime", "0") == "0":  # nothing was changed
                     sim.model.asked(self.group, each)
                     continue
                 sim.count("renewed")
+                given.twice = before
                 each = Delivery(each.record, changed(each.handle, answer))
             twice = sim.chance(0.1)
             sim.count("acks twice", twice)
