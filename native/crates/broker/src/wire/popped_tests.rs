@@ -182,7 +182,7 @@ fn handles_are_compared_with_the_clock_of_the_store() {
     let ahead = 100_000_000;
     rig.pops.pops.store().advance_clock(ahead);
     let pop_time = now_ms() + ahead;
-    let handle = format!("0 {pop_time} {INVISIBLE} 3 0 b 0 2");
+    let handle = format!("0 {pop_time} {INVISIBLE} 3 0 broker-a 1 2");
     let mut asked = fields("2", &handle);
     rig.feed(&[frame(ACK_MESSAGE, 0, &asked, b"")]);
     asked.push(("invisibleTime", "30000"));
