@@ -70,6 +70,8 @@ class Outcome:
     """By key: when the answer to an acknowledgement in time came, ms."""
     late: set[str] = field(default_factory=set)
     """Acknowledged, maybe too late."""
+    asked: set[str] = field(default_factory=set)
+    """An acknowledgement was sent and not answered: it counts or not, nobody knows."""
     done: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
 
@@ -186,6 +188,7 @@ class Member(threading.Thread):
         if how == "batch" and keep:
             self._acknowledge(batch_ack_command(TOPIC, GROUP, [e.handle for e in keep]), keep)
         elif how == "at once":
+            self._ask(keep)
             posted = {self._client.post(self._ack(each.handle)): each for each in keep}
             while posted:
                 answer = self._client.receive()
@@ -215,12 +218,17 @@ class Member(threading.Thread):
         return Delivery(delivery.record, changed(delivery.handle, answer))
 
     def _acknowledge(self, command: Command, which: list[Delivery]) -> None:
+        self._ask(which)
         self._account(self._client.request(command), which)
+
+    def _ask(self, which: list[Delivery]) -> None:
+        self.outcome.asked |= {each.record.properties["UNIQ_KEY"] for each in which}
 
     def _account(self, answer: Command, which: list[Delivery]) -> None:
         now = now_ms()
         for each in which:
             key = each.record.properties["UNIQ_KEY"]
+            self.outcome.asked.discard(key)
             if answer.code != 0:
                 self.outcome.problems.append(f"ack {each.handle}: {answer.code} {answer.remark}")
             elif now < each.handle.deadline - MARGIN:
@@ -241,6 +249,7 @@ class PopVerifier:
         self.ledger = Ledger("popped", once=False)
         self.acked: dict[str, int] = {}
         self.late: set[str] = set()
+        self.asked: set[str] = set()
         self.popped: list[Popped] = []
         self.stored: set[str] = set()
         self.done: Counter[str] = Counter()
@@ -256,6 +265,7 @@ class PopVerifier:
             for key, when in outcome.acked.items():
                 self.acked[key] = min(when, self.acked.get(key, when))
             self.late |= outcome.late
+            self.asked |= outcome.asked
             self.popped += outcome.popped
             self.done += outcome.done
             for popped in outcome.popped:
@@ -272,13 +282,14 @@ class PopVerifier:
         assert not again, f"{where}: {len(again)} came after they were acknowledged: {again[:5]}"
         self.ledger.check(where, settled=False)
 
-    def open(self) -> int:
-        """How many stored messages nobody has acknowledged yet."""
-        return len(self.stored - self.acked.keys() - self.late)
+    def open(self) -> set[str]:
+        """Stored messages that nobody can have acknowledged yet."""
+        return self.stored - self.acked.keys() - self.late - self.asked
 
     def check_all(self) -> None:
         self.check("all is popped")
-        assert not self.open(), f"{self.open()} never came until they were acknowledged"
+        open_ = self.open()
+        assert not open_, f"{len(open_)} never came until they were acknowledged: {open_}"
         self.ledger.check("all is popped")
 
     def summary(self) -> str:
