@@ -214,7 +214,8 @@ class Member(Peer):
                     sim.model.asked(self.group, each)
                     continue
                 sim.count("renewed")
-                given.twice = before
+                # One that comes too late renews what has come again, or will.
+                given.twice = before or sim.model.is_late(each)
                 each = Delivery(each.record, changed(each.handle, answer))
             twice = sim.chance(0.1)
             sim.count("acks twice", twice)

@@ -53,7 +53,7 @@ class Given:
     """It was acknowledged when it might come again anyway."""
     twice: bool = False
     """A change of its invisible time got no answer: a kill may have cut it between its two records,
-    so that the message is in both check points."""
+    so that the message is in both check points. Or the change came too late."""
     popped_at: int = 0
     """The pop time of what was acknowledged. An answer to an earlier pop may be slow."""
     counts: set[int] = field(default_factory=set)
@@ -146,7 +146,7 @@ class Model:
     ) -> None:
         """The answer came. `first_known`: the latest time when the acknowledgement was sent."""
         given = self.of(group, delivery.record.body.decode())
-        late = max(self.latest, first_known) >= delivery.handle.deadline - REVIVE_MARGIN
+        late = first_known >= self._judged_at(delivery) or self.is_late(delivery)
         if late and not given.done:
             given.late = True
         elif not late:
@@ -154,6 +154,13 @@ class Model:
         given.done = True
         given.acknowledged_end = log_end
         given.popped_at = max(given.popped_at, delivery.handle.pop_time)
+
+    def _judged_at(self, delivery: Delivery) -> int:
+        return delivery.handle.deadline - REVIVE_MARGIN
+
+    def is_late(self, delivery: Delivery) -> bool:
+        """Whether the message may come again, whatever is said of this delivery."""
+        return self.latest >= self._judged_at(delivery)
 
     def acknowledged_in_order(self, group: str, delivery: Delivery, log_end: int) -> None:
         """The answer came to an acknowledgement of an orderly pop. It counts for good once those of
