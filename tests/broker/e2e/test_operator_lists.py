@@ -129,7 +129,7 @@ def _documented() -> list[tuple[int, int]]:
 
 def test_the_table_of_refused_commands(client: Client) -> None:
     documented = dict(_documented())
-    assert len(documented) == 28
+    assert len(documented) == 29
     assert {code: client.call(code).code for code in documented} == documented
 
 

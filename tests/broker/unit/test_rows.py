@@ -203,6 +203,7 @@ class Watched(OffsetTable):
             "dataVersion": self.version.to_json(),
             "groupTopicMap": topics,
             "offsetTable": {f"{t}@{g}": dict(q) for (t, g), q in self.offsets.items()},
+            "popStart": self.pop_start,
         }
 
     def to_json(self) -> dict[str, Any]:

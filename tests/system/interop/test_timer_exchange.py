@@ -21,6 +21,7 @@ NEAR = [b"near %d" % n for n in range(10)]
 FAR = [b"far %d" % n for n in range(10)]
 CONF = cargo.CONF + "timerWheelEnable=true\n"
 HOW = pytest.mark.parametrize("how", ["terminate", "kill"])
+CLEAN = pytest.param("terminate", marks=pytest.mark.thorough("what a kill leaves has all of it"))
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +116,7 @@ ROLLED = CONF + "timerRollWindowSlot=8\n"
 """A timer that is further away is written again when 8 s are over, or 4 s."""
 
 
-@HOW
+@pytest.mark.parametrize("how", [CLEAN, "kill"])
 @pytest.mark.parametrize("first", ["apache", "pyrmq"])
 def test_the_other_one_goes_on_with_timers_that_roll(
     first: str, how: str, store: Path, tmp_path: Path, namesrv: str
