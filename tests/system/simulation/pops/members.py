@@ -214,6 +214,7 @@ class Member(Peer):
                     sim.model.asked(self.group, each)
                     continue
                 sim.count("renewed")
+                given.changed_end = sim.answered_end()
                 # One that comes too late renews what has come again, or will.
                 given.twice = before or sim.model.is_late(each)
                 each = Delivery(each.record, changed(each.handle, answer))

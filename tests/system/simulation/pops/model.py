@@ -54,6 +54,8 @@ class Given:
     twice: bool = False
     """A change of its invisible time got no answer: a kill may have cut it between its two records,
     so that the message is in both check points. Or the change came too late."""
+    changed_end: int = -1
+    """As `acknowledged_end`, for the last change of the invisible time."""
     popped_at: int = 0
     """The pop time of what was acknowledged. An answer to an earlier pop may be slow."""
     counts: set[int] = field(default_factory=set)
@@ -192,6 +194,7 @@ class Model:
         for (group, key), given in self.given.items():
             if not self.sync:
                 given.counts.clear()
+                given.twice |= given.changed_end > at  # the cut may lie between its two records
             if given.acknowledged_end > at:
                 self._check_async(f"the acknowledgement of {key} by {group}")
                 given.done, given.acknowledged_end = False, -1
