@@ -51,7 +51,7 @@ from pyrmq.broker.tables.tables import Saving, Tables
 from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.broker.tables.topic_removal import TopicDeletion
 from pyrmq.broker.timer import TimerCounts, TimerService
-from pyrmq.engine import Listener, Pops, PullGrants, Store, Timers, Transactions
+from pyrmq.engine import Listener, Pops, PullGrants, Store, Transactions
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.address import Address, message_id
 from pyrmq.net.client.server_access import channels_of
@@ -192,9 +192,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
     server = _server(
         config, start.sockets, store, grants, engine, timers, pops, questions, access, tls
     )
-    pop = open_pop(
-        folder, live, store, pops, tables, stats, server, partial(_delivered, timers.engine)
-    )
+    pop = open_pop(folder, live, store, pops, tables, stats, server, timers.delivered)
     handover = Handover(
         store, pops, tables, pop.popping.busy, request_modes.pulling, server.wake_parked
     )
@@ -310,12 +308,6 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         server=server,
         access_control=access,
     )
-
-
-def _delivered(timers: Timers, now: int) -> int | None:
-    """The time before which all timers that were due have been delivered, if that is known."""
-    # What is in the log first: it may be due as it comes to the wheel.
-    return now if not timers.behind() and timers.due_in(now) != 0 else None
 
 
 def _ha_address(config: BrokerConfig, address: Address, ha_sockets: list[socket.socket]) -> Address:

@@ -123,6 +123,12 @@ class TimerService:
         if delivered:
             log.info("timers: %d found delivered in %d bytes of log", delivered, read)
 
+    def delivered(self, now: int) -> int | None:
+        """The time, ms, before which all timers that were due at `now` have been delivered; None if
+        that is not known."""
+        # What is in the log first: it may be due as it comes to the wheel.
+        return now if not self.engine.behind() and self.engine.due_in(now) != 0 else None
+
     def stop(self) -> None:
         """Nothing is enqueued or delivered any more."""
         self._stopping = True

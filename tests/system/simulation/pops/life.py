@@ -139,13 +139,10 @@ class PopLife:
         )  # fmt: skip
         pops = pop_engine(live, self.store)
 
-        def delivered(now: int) -> int | None:
-            engine = self.timers.engine
-            return now if engine.due_in(now) != 0 and not engine.behind() else None
-
         self.pop = self.call(
-            open_pop, where, live, disk, pops, self.tables, stats, self.server, delivered
-        )
+            open_pop, where, live, disk, pops, self.tables, stats, self.server,
+            self.timers.delivered,
+        )  # fmt: skip
         processors = pop_processors(live, disk, self.tables, grants, self.pop)
         recall = RecallProcessor(live, disk, topics.table)
         self.dispatcher = Dispatcher(
@@ -304,7 +301,6 @@ class PopLife:
             self._grown.set()
             if self.config.sync_flush:
                 self._settle_flush()
-                self.flushed = self.flushed or 0
             if self.sim.dies_in_call():
                 self.sim.killed_in_call(self, before, after)
                 raise Killed
