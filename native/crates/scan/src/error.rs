@@ -94,10 +94,10 @@ pub struct SegmentError {
 }
 
 impl SegmentError {
-    pub fn new(kind: Kind, text: impl IntoParts) -> Self {
+    pub fn new(kind: Kind, text: impl Into<Parts>) -> Self {
         SegmentError {
             kind,
-            text: text.into_parts(),
+            text: text.into().0,
             hint: None,
             next_record: None,
             source: None,
@@ -107,8 +107,8 @@ impl SegmentError {
     }
 
     #[must_use]
-    pub fn hint(mut self, hint: impl IntoParts) -> Self {
-        self.hint = Some(hint.into_parts());
+    pub fn hint(mut self, hint: impl Into<Parts>) -> Self {
+        self.hint = Some(hint.into().0);
         self
     }
 
@@ -168,31 +168,29 @@ impl From<ScanError> for SegmentError {
     }
 }
 
-/// What a text may be made of.
-pub trait IntoParts {
-    fn into_parts(self) -> Vec<Part>;
-}
+/// A text as it is made: of one piece, or of parts.
+pub struct Parts(Vec<Part>);
 
-impl IntoParts for &str {
-    fn into_parts(self) -> Vec<Part> {
-        vec![self.into()]
+impl From<&str> for Parts {
+    fn from(text: &str) -> Self {
+        Parts(vec![text.into()])
     }
 }
 
-impl IntoParts for String {
-    fn into_parts(self) -> Vec<Part> {
-        vec![self.into()]
+impl From<String> for Parts {
+    fn from(text: String) -> Self {
+        Parts(vec![text.into()])
     }
 }
 
-impl<const N: usize> IntoParts for [Part; N] {
-    fn into_parts(self) -> Vec<Part> {
-        self.into()
+impl<const N: usize> From<[Part; N]> for Parts {
+    fn from(parts: [Part; N]) -> Self {
+        Parts(parts.into())
     }
 }
 
-impl IntoParts for Vec<Part> {
-    fn into_parts(self) -> Vec<Part> {
-        self
+impl From<Vec<Part>> for Parts {
+    fn from(parts: Vec<Part>) -> Self {
+        Parts(parts)
     }
 }

@@ -14,7 +14,7 @@ mod selection;
 mod store;
 mod task;
 
-pub use error::{Kind, Part, Result, SegmentError};
+pub use error::{Kind, Part, Parts, Result, SegmentError};
 pub use notes::{Level, Notes};
 pub use place::{Found, LOCAL, Local, Place, Places, Shape};
 pub use read_options::{OnCorruption, ReadOptions};
