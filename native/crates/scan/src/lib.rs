@@ -6,9 +6,12 @@
 //! tasks, `task` reads one. A stream goes by positions: `stream`.
 
 mod error;
+mod near;
 mod notes;
+pub mod options;
 mod place;
 mod read_options;
+mod repr;
 mod request;
 mod selection;
 mod store;
