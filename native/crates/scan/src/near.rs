@@ -164,8 +164,10 @@ mod tests {
 
     #[test]
     fn common_characters_of_a_long_word_begin_no_match() {
-        // difflib.SequenceMatcher(None, "b" * 210, "b" * 200).ratio() is 0 for the same reason.
-        let long = "b".repeat(LONG);
-        assert_eq!(Matcher::new(&long).matched(&['b'; 210]), 0);
+        // difflib.SequenceMatcher(None, "x" + "b" * 210, "b" * 200).ratio() is 0 for the same reason.
+        let long = Matcher::new(&"b".repeat(LONG));
+        assert_eq!(long.matched(&['b'; 210]), 200);
+        let other: Vec<char> = format!("x{}", "b".repeat(210)).chars().collect();
+        assert_eq!(long.matched(&other), 0);
     }
 }

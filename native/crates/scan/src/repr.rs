@@ -55,7 +55,7 @@ pub fn is_printable(c: char) -> bool {
 }
 
 /// A value of JSON.
-pub fn value(value: &Value) -> String {
+pub fn repr_json(value: &Value) -> String {
     match value {
         Value::Null => "None".to_owned(),
         Value::Bool(true) => "True".to_owned(),
@@ -63,11 +63,11 @@ pub fn value(value: &Value) -> String {
         Value::Number(number) => number.to_string(),
         Value::String(string) => text(string),
         Value::Array(all) => {
-            let all: Vec<_> = all.iter().map(self::value).collect();
+            let all: Vec<_> = all.iter().map(repr_json).collect();
             format!("[{}]", all.join(", "))
         }
         Value::Object(all) => {
-            let pair = |(k, v): (&String, &Value)| format!("{}: {}", text(k), self::value(v));
+            let pair = |(k, v): (&String, &Value)| format!("{}: {}", text(k), repr_json(v));
             let all: Vec<_> = all.iter().map(pair).collect();
             format!("{{{}}}", all.join(", "))
         }
@@ -76,7 +76,7 @@ pub fn value(value: &Value) -> String {
 
 /// The same, cut where it is long.
 pub fn shown(value: &Value) -> String {
-    cut(self::value(value))
+    cut(repr_json(value))
 }
 
 pub fn cut(shown: String) -> String {
@@ -109,7 +109,10 @@ mod tests {
     #[test]
     fn values_as_python_shows_them() {
         let all = json!({"a": [1, -2, true, null], "b": {"c": "d"}});
-        assert_eq!(value(&all), "{'a': [1, -2, True, None], 'b': {'c': 'd'}}");
+        assert_eq!(
+            repr_json(&all),
+            "{'a': [1, -2, True, None], 'b': {'c': 'd'}}"
+        );
         let long = json!("x".repeat(100));
         assert_eq!(shown(&long), format!("'{}...", "x".repeat(76)));
     }

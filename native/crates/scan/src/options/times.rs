@@ -174,7 +174,7 @@ fn leaf(value: &Value, place: &str) -> Told<Value> {
         Value::String(text) => text.clone(),
         Value::Number(number) if !number.is_f64() => number.to_string(),
         other => {
-            let shown = repr::value(other);
+            let shown = repr::repr_json(other);
             let shown: String = shown.chars().take(MAX_SHOWN).collect();
             return Err(format!(
                 "has {} for {place}; expected {TIMES_FORM}",
