@@ -27,7 +27,7 @@ mod values;
 pub use checked::{Checked, check, check_cases, value_of};
 pub use columns::{COLUMNS, Columns, WITH_PROPERTIES, columns};
 pub use names::{Shown, as_option, shown};
-pub use parsed::{Parsed, Route, StreamLimits, parse, route};
+pub use parsed::{Parsed, Route, StreamLimits, answer, parse, route};
 pub use row::{Form, Queries, Query, Row};
 pub use table::{groups, row, rows};
 pub use values::{Value, Wrong};

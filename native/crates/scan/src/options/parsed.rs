@@ -184,3 +184,23 @@ fn read_options(checked: &Checked, columns: &Columns) -> ReadOptions {
         ..usual
     }
 }
+
+/// The operation `options` of a border: options, query and schema in JSON, and what they parse to.
+pub fn answer(asked: &Json) -> Result<Json> {
+    let Some(options) = asked["options"].as_object() else {
+        return Err(wrong("there are no options to parse"));
+    };
+    let pair = |(name, value): (&String, &Json)| match value {
+        Json::String(text) => Ok((name.clone(), text.clone())),
+        _ => Err(wrong(format!("option {name} is no text"))),
+    };
+    let given = options.iter().map(pair).collect::<Result<Vec<_>>>()?;
+    let query = match &asked["query"] {
+        Json::Null => None,
+        Json::String(name) if Query::named(name).is_some() => Query::named(name),
+        other => return Err(wrong(format!("there is no query {other}"))),
+    };
+    let schema = Some(&asked["schema"]).filter(|schema| !schema.is_null());
+    serde_json::to_value(parse(&given, query, schema)?)
+        .map_err(|error| wrong(format!("options cannot be shown: {error}")))
+}
