@@ -57,6 +57,7 @@ FOLDERS: dict[str, list[set[str]]] = {
     "format": [{ROOT}, {"filter"}],
     "store": [{ROOT}, {"ha"}],
     "broker": [{"txn"}, {"delay"}, {"timer"}, {"pop"}, {ROOT}, {"wire"}],
+    "scan": [{ROOT}, {"options"}],
     "native": [{ROOT}, {"python"}],
 }
 # Crates that know another language's runtime: only the border (native/src) may have them.

@@ -90,7 +90,6 @@ pub fn parse(text: &str) -> Option<Local> {
     let mut rest = text[end..].chars();
     let (time, microseconds, offset) = match rest.next() {
         None => (Time::midnight(), 0, None),
-        Some(_) if rest.as_str().is_empty() => (Time::midnight(), 0, None),
         Some(_) => time(rest.as_str())?,
     };
     Some(Local {
