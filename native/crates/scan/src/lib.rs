@@ -5,12 +5,16 @@
 //! The way of a read: `store` finds the files, `selection` says what is asked for, `plan` makes
 //! tasks, `task` reads one. A stream goes by positions: `stream`.
 
+pub mod entries;
 mod error;
+pub mod index_plan;
 mod notes;
 mod place;
+pub mod queues;
 mod read_options;
 mod request;
 mod selection;
+mod shim;
 mod store;
 mod task;
 
