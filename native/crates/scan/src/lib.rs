@@ -6,12 +6,14 @@
 //! tasks, `task` reads one. A stream goes by positions: `stream`.
 
 mod against;
+mod bounds;
 mod checks;
 mod config_folder;
 pub mod entries;
 mod error;
 pub mod index_plan;
 mod left_out;
+mod log_ranges;
 mod near;
 mod notes;
 mod offsets;
@@ -29,6 +31,7 @@ mod selection;
 mod store;
 mod stores;
 mod task;
+mod walk_log;
 
 pub use error::{Kind, Part, Parts, Result, SegmentError};
 pub use notes::{Level, Notes};
