@@ -11,10 +11,7 @@ use std::ops::ControlFlow;
 
 /// What to do where entries are deleted.
 pub fn read_log_hint() -> [Part; 2] {
-    [
-        Part::Value("plan", "scan"),
-        " reads the log itself".into(),
-    ]
+    [Part::Value("plan", "scan"), " reads the log itself".into()]
 }
 
 /// Physical offset and size (0: not known) of the records that a task's places and entries lead to,

@@ -141,10 +141,7 @@ pub fn by_queues(
     let behind = behind.max(low);
     Ok(IndexPlan {
         tasks,
-        scans: [(behind, high)]
-            .into_iter()
-            .filter(|r| r.0 < r.1)
-            .collect(),
+        scans: [(behind, high)].into_iter().filter(|r| r.0 < r.1).collect(),
         messages: Some(bins.messages),
         bytes: Some(bins.total),
     })
