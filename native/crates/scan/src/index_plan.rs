@@ -5,6 +5,7 @@
 
 use super::entries::{entry_size, is_damaged};
 use super::error::{Kind, Part, SegmentError};
+use super::notes::Notes;
 use super::place::{LOCAL, Place, Shape};
 use super::queues::{
     Queue, Reach, dispatched, is_blank, list_queues, place_behind, place_of, reach,
@@ -82,6 +83,7 @@ pub fn by_queues(
     log_end: u64,
     size_for: impl FnOnce(u64) -> u64,
     share: Option<f64>,
+    notes: &Notes,
 ) -> Result<IndexPlan, NoIndex> {
     if store.queues.is_none() {
         return unusable(store.no_queues.clone());
@@ -97,7 +99,7 @@ pub fn by_queues(
         })
         .collect();
     if share.is_some() {
-        check_complete(store, rule, &chosen)?;
+        check_complete(store, rule, &chosen, notes)?;
     }
     let mut work = Vec::with_capacity(chosen.len());
     for (queue, range) in &chosen {
@@ -162,17 +164,18 @@ fn check_complete(
     store: &SegmentStore,
     rule: &Rule,
     queues: &[(Queue, (i64, i64))],
+    notes: &Notes,
 ) -> Result<(), NoIndex> {
-    let known = store.topics()?.unwrap_or_default();
+    let known = store.topics(notes)?.unwrap_or_default();
     let mut asked: BTreeSet<String> = match rule.selection.named_topics() {
         Some(named) if !named.is_empty() => named.into_iter().collect(),
         _ => known.clone(),
     };
-    if store.configured_topics()?.is_some() {
+    if store.configured_topics(notes).is_some() {
         asked.retain(|topic| known.contains(topic)); // the broker has no others
     }
     let missing = asked.iter().find(|topic| {
-        rule.answer(topic) != TopicRule::Nothing && queues.iter().all(|(q, _)| q.topic != **topic)
+        rule.answer(topic) != TopicRule::Nothing && queues.iter().all(|(q, _)| &q.topic != *topic)
     });
     match missing {
         Some(topic) => unusable(format!("topic {topic} has no queue folder")),

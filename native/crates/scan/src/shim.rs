@@ -1,8 +1,5 @@
 use super::*;
-use crate::error::Result;
-use crate::place::*;
 use pyrmq_arrow::TopicRule;
-use std::collections::BTreeSet;
 impl Selection {
     pub fn named_topics(&self) -> Option<Vec<String>> {
         match &self.assign {
@@ -55,21 +52,6 @@ impl Rule {
                 .collect(),
             other: named.is_none().then_some((0, i64::MAX)),
         }
-    }
-}
-impl SegmentStore {
-    pub fn topics(&self) -> Result<Option<BTreeSet<String>>> {
-        let mut out = BTreeSet::new();
-        for f in ["consumequeue", "batchconsumequeue"] {
-            let p = format!("{}/{f}", self.base);
-            if LOCAL.shape(&p)? == Shape::Folder {
-                out.extend(LOCAL.list(&p)?.into_iter().map(|f| f.name));
-            }
-        }
-        Ok(Some(out))
-    }
-    pub fn configured_topics(&self) -> Result<Option<BTreeSet<String>>> {
-        Ok(None)
     }
 }
 impl Task {
