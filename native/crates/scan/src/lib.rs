@@ -10,6 +10,8 @@ pub mod entries;
 mod error;
 pub mod index_plan;
 mod left_out;
+#[cfg(test)]
+mod made;
 mod near;
 mod notes;
 mod path;
