@@ -35,7 +35,10 @@ fn rule(selection: Selection) -> Rule {
 }
 
 fn selects(rule: &Rule, row: &Row) -> bool {
-    let range = offsets_of(&rule.answer(row.topic), row.queue);
+    let range = offsets_of(
+        &Asker::new(rule).unwrap().answer(row.topic).unwrap(),
+        row.queue,
+    );
     let by_tag = |tags: &Vec<String>| row.tag.is_some_and(|tag| tags.iter().any(|t| t == tag));
     range.is_some_and(|(from, before)| from <= row.offset && row.offset < before)
         && rule.selection.tags.as_ref().is_none_or(by_tag)
