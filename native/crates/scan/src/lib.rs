@@ -6,6 +6,7 @@
 //! tasks, `task` reads one. A stream goes by positions: `stream`.
 
 mod against;
+pub mod at_times;
 mod bounds;
 mod checks;
 mod config_folder;
@@ -23,6 +24,7 @@ mod once;
 mod path;
 mod pattern;
 mod place;
+pub mod queue_times;
 pub mod queues;
 mod read_options;
 mod repr;
