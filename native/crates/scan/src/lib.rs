@@ -10,6 +10,7 @@ pub mod at_times;
 pub mod bounds;
 pub mod checks;
 mod config_folder;
+mod coverage;
 pub mod entries;
 mod error;
 pub mod index_plan;
