@@ -87,6 +87,7 @@ impl TaskReader {
     ///
     /// SegmentDamagedError and errors of the system name the file; DataLossError if a file was deleted.
     /// SegmentPathError, whatever `fail_on_data_loss` says, if the log cannot be seen from here.
+    #[allow(clippy::should_implement_trait)] // an iterator would go on behind an error
     pub fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             match self.step() {
@@ -286,3 +287,7 @@ pub fn schema(how: &ReadOptions) -> Result<SchemaRef> {
     let reader = Reader::new(range(files, (0, 0), 0), nothing, how.settings("")?)?;
     Ok(reader.schema())
 }
+
+#[cfg(test)]
+#[path = "read_tests.rs"]
+mod tests;
