@@ -219,6 +219,79 @@ def segment_times(
 ) -> list[tuple[int, int] | None]:
     """Of each file store time (ms) and physical offset of its first record; None if it has none."""
 
+@final
+class SegmentStore:
+    """One broker's log. Can be sent to another process."""
+
+    def __new__(cls, json: bytes, filesystem: object | None) -> Self: ...
+    @property
+    def name(self) -> str:
+        """Name of the broker."""
+
+    @property
+    def root(self) -> str:
+        """Path or URI as it was given, for messages."""
+
+    @property
+    def files(self) -> tuple[File, ...]:
+        """Sorted; none is empty, no two overlap. There may be holes between them."""
+
+    @property
+    def queues(self) -> str | None:
+        """The consumequeue folder; None if there is none that can be read here."""
+
+    @property
+    def index(self) -> str | None:
+        """The index folder, likewise."""
+
+    @property
+    def filesystem(self) -> Any | None:
+        """How to open the files (`pyrmq.segments.filesystem`); None: they are local."""
+
+    @property
+    def folder(self) -> str:
+        """The commit-log folder; "" for single files."""
+
+    @property
+    def base(self) -> str:
+        """The store folder; "" where the log alone was given."""
+
+    @property
+    def no_queues(self) -> str:
+        """Why there are no queues."""
+
+    @property
+    def folder_name(self) -> str:
+        """Name of its folder, where `name` is what the store itself says."""
+
+    @property
+    def first(self) -> int:
+        """Physical offset of the first byte that is there."""
+
+    @property
+    def last(self) -> int:
+        """Physical offset behind the last file, which may be room not yet written."""
+
+    @property
+    def place(self) -> Any: ...
+    def opener(self) -> Opener | None: ...
+    def holes(self) -> list[tuple[int, int]]:
+        """Ranges of physical offsets between the files that no file holds."""
+
+    def relisted(self) -> SegmentStore:
+        """The same place listed again: files come at the end and go at the start."""
+
+    def topics(self) -> frozenset[str] | None:
+        """Topics that the store knows, by its queue folders and config/topics.json; None if it has
+        neither, so that nothing can be said."""
+
+    def configured_topics(self) -> frozenset[str] | None: ...
+
+def open_segment_stores(
+    paths: Sequence[str], broker_names: Sequence[str], storage_options: dict[str, Any] | None
+) -> list[SegmentStore]:
+    """See `pyrmq.segments.store.open_stores`."""
+
 class Batch:
     """A batch of rows: `pyarrow.record_batch(batch)`."""
 

@@ -4,13 +4,18 @@ The engine finds them; files that are not local come by `pyrmq.segments.filesyst
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pyrmq.engine import File, SegmentStore, open_segment_stores
+from pyrmq.engine import SegmentStore, open_segment_stores
 from pyrmq.errors import Parameter, SegmentOptionError, SegmentPathError
+from pyrmq.segments.filesystem import Found
 
 __all__ = ["File", "SegmentStore", "open_stores"]
+
+File = tuple[int, int, str]
+"""Physical offset of the first byte, length in bytes, path on its file system."""
 
 
 def open_stores(
@@ -41,3 +46,9 @@ def _is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def segments_of(found: Iterable[Found]) -> tuple[File, ...]:
+    """The files of a folder that are named by an offset, in order; others are passed over."""
+    named = [f for f in found if f.is_file and f.size and re.fullmatch("[0-9]{20}", f.name)]
+    return tuple(sorted((int(f.name), f.size, f.path) for f in named))

@@ -3,22 +3,13 @@
 
 mod error;
 mod places;
-mod reader;
-mod selection;
-mod split;
 mod stores;
 
 use pyo3::prelude::*;
 
 /// Adds the classes and functions to the module.
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_class::<selection::SegmentSelection>()?;
     m.add_class::<stores::SegmentStore>()?;
-    m.add_class::<split::Split>()?;
-    m.add_class::<reader::SplitReader>()?;
-    m.add_class::<reader::SplitBatches>()?;
     m.add_function(wrap_pyfunction!(stores::open_segment_stores, m)?)?;
-    m.add_function(wrap_pyfunction!(split::plan_segments, m)?)?;
-    m.add_function(wrap_pyfunction!(split::splits_of_at_most, m)?)?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyrmq_arrow::{Open, ReadAt};
-use pyrmq_scan::{Found, Kind, Local, Place, Places, Result, SegmentError, Shape};
+use pyrmq_scan::{Found, Kind, Local, LocalPlaces, Place, Places, Result, SegmentError, Shape};
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -53,8 +53,8 @@ impl PyPlaces {
 
 impl Places for PyPlaces {
     fn place(&self, path: &str) -> Result<(Option<String>, Arc<dyn Place>, String)> {
-        if !path.contains("://") && !path.starts_with("file:") {
-            return Ok((None, Arc::new(Local), path.to_owned()));
+        if !path.contains("://") || path.starts_with("file:") {
+            return LocalPlaces.place(path);
         }
         let found = Python::attach(|py| {
             let found = || -> PyResult<(Option<Py<PyAny>>, String)> {

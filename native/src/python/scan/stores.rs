@@ -4,7 +4,7 @@ use super::error::{run, to_py};
 use super::places::{PyPlaces, parsed};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFrozenSet, PyTuple, PyType};
-use pyrmq_scan::{Places, SegmentStore as Store, open_stores};
+use pyrmq_scan::{SegmentStore as Store, open_stores};
 
 /// One broker's log: see engine.pyi.
 #[pyclass(frozen, eq, module = "pyrmq._native")]
@@ -26,11 +26,13 @@ impl SegmentStore {
         let of = stores.iter().map(|s| (s.store.place.as_deref(), &s.system));
         PyPlaces::with(py, of)
     }
-
-    fn own_places(&self, py: Python<'_>) -> PyPlaces {
-        PyPlaces::with(py, [(self.store.place.as_deref(), &self.system)].into_iter())
-    }
 }
+
+/// What makes a store or a split anew: its class, its JSON, its file system.
+pub type Reduced<'py> = (
+    Bound<'py, PyType>,
+    (Bound<'py, PyBytes>, Option<Py<PyAny>>),
+);
 
 /// The stores at paths: see engine.pyi.
 #[pyfunction]
@@ -52,14 +54,17 @@ pub fn open_segment_stores(
 #[pymethods]
 impl SegmentStore {
     #[new]
-    fn new(json: &[u8], filesystem: Option<Py<PyAny>>) -> PyResult<Self> {
+    fn new(py: Python<'_>, json: &[u8], filesystem: Option<Py<PyAny>>) -> PyResult<Self> {
+        let store: Store = parsed(json, "a store")?;
+        let places = PyPlaces::with(py, [(store.place.as_deref(), &filesystem)].into_iter());
+        let store = store.placed(&places).map_err(|error| to_py(py, error))?;
         Ok(SegmentStore {
-            store: parsed(json, "a store")?,
+            store,
             system: filesystem,
         })
     }
 
-    fn __reduce__<'py>(own: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyType>, (Bound<'py, PyBytes>, Option<Py<PyAny>>))> {
+    fn __reduce__<'py>(own: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
         let (py, this) = (own.py(), own.get());
         let json = serde_json::to_vec(&this.store).expect("a store is JSON");
         let system = this.system.as_ref().map(|system| system.clone_ref(py));
@@ -126,22 +131,41 @@ impl SegmentStore {
         self.store.last()
     }
 
+    /// Its file system, or the local one.
+    #[getter]
+    fn place<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match &self.system {
+            Some(system) => Ok(system.bind(py).clone()),
+            None => py.import("pyrmq.segments.filesystem")?.getattr("LOCAL"),
+        }
+    }
+
+    /// What opens its files; None for local ones.
+    fn opener<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let system = self.system.as_ref();
+        system.map(|system| system.bind(py).call_method0("opener")).transpose()
+    }
+
+    /// Topics of config/topics.json; None if it cannot be read.
+    fn configured_topics<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyFrozenSet>>> {
+        let found = run(py, |notes| Ok(self.store.configured_topics(notes)))?;
+        found.map(|topics| PyFrozenSet::new(py, topics)).transpose()
+    }
+
     fn holes(&self) -> Vec<(u64, u64)> {
         self.store.holes()
     }
 
     /// The same place listed again: files come at the end and go at the start.
     fn relisted(&self, py: Python<'_>) -> PyResult<SegmentStore> {
-        let places = self.own_places(py);
-        let store = run(py, |_| self.store.relisted(&places))?;
+        let store = run(py, |_| self.store.relisted())?;
         let system = self.system.as_ref().map(|system| system.clone_ref(py));
         Ok(SegmentStore { store, system })
     }
 
     /// Topics that the store knows; None if nothing can be said.
     fn topics<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyFrozenSet>>> {
-        let places = self.own_places(py);
-        let found = run(py, |notes| self.store.topics(&places, notes))?;
+        let found = run(py, |notes| self.store.topics(notes))?;
         found.map(|topics| PyFrozenSet::new(py, topics)).transpose()
     }
 }
