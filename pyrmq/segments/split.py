@@ -14,7 +14,7 @@ import socket
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyrmq.engine import LogPlaces, LogRange, SegmentReader, segment_advance
 from pyrmq.errors import (
@@ -112,6 +112,8 @@ class Split:
     """Whether a file that is deleted before it is opened is an error."""
     span: tuple[int, int] | None = None
     """Physical offsets of all that is read of this log; None: of this task."""
+
+    by_entries: ClassVar[bool] = False
 
     def describe(self) -> str:
         """What this is, for messages."""
@@ -221,6 +223,7 @@ class Split:
 class IndexSplit(Split):
     """Records that queue entries or the index name."""
 
+    by_entries: ClassVar[bool] = True
     queues: tuple[tuple[Queue, int, int], ...] = ()
     """(queue, first place, place behind the last)."""
     places: tuple[int, ...] = ()

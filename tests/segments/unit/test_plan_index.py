@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,6 @@ from pyrmq.errors import (
 )
 from pyrmq.model.subscription import java_hash
 from pyrmq.segments import index_plan
-from pyrmq.segments.selection import Selection
-from pyrmq.segments.split import IndexSplit
 from tests.segments.making import BROKER, SCHEDULE, Made, put, read, small
 from tests.segments.planning import copied, planned
 from tests.store.tools import image, queue_files
@@ -46,32 +45,40 @@ from tests.store.tools import image, queue_files
     ids=str,
 )
 def test_by_queues_as_by_scan(made: Made, options: dict[str, Any], split_bytes: int) -> None:
-    def wanted(row: tuple[Any, ...]) -> bool:
-        rule = Selection(**options).rule(BROKER, *bounds)(row[0])
-        if isinstance(rule, dict):
-            low, high = rule.get(row[1], rule.get(-1, (0, 0)))
-            rule = low <= row[2] < high
-        tags, key = options.get("tags"), options.get("key")
-        return rule and (not tags or row[4] in tags) and (not key or key in row[5].split(" "))
+    def of_queue(name: str, topic: str, queue: int, default: int) -> int:
+        offset: int = options.get(name, {}).get(topic, {}).get(BROKER, {}).get(queue, default)
+        return default if offset < 0 else offset
 
-    bounds = [
-        {topic: {q: n for q, n in of[BROKER].items() if n >= 0} for topic, of in given.items()}
-        for given in (options.get("starting_offsets", {}), options.get("ending_offsets", {}))
-    ]
+    def wanted(row: tuple[Any, ...]) -> bool:
+        topic, queue, offset = row[:3]
+        if "assign" in options:
+            chosen = queue in options["assign"].get(topic, {BROKER: ()})[BROKER]
+        else:
+            pattern = options.get("pattern", "|".join(options.get("topics", ())))
+            chosen = re.fullmatch(pattern, topic) and queue in options.get("queues", (queue,))
+        tags, key = options.get("tags"), options.get("key")
+        return bool(
+            chosen
+            and of_queue("starting_offsets", topic, queue, 0) <= offset
+            and offset < of_queue("ending_offsets", topic, queue, 1 << 62)
+            and (not tags or row[4] in tags)
+            and (not key or key in row[5].split(" "))
+        )
+
     expected = [row for row in made.rows if wanted(row)]
     assert expected
     assert read(planned(made, mode="scan", split_bytes=split_bytes, **options)) == expected
     splits = planned(made, mode="index", split_bytes=split_bytes, **options)
-    assert isinstance(splits[0], IndexSplit)
+    assert splits[0].by_entries
     assert sorted(read(splits), key=lambda row: row[3]) == expected
     assert read(planned(made, split_bytes=split_bytes, **options)) == expected
 
 
 def test_auto_takes_the_index_for_little(made: Made) -> None:
-    assert isinstance(planned(made, topics=("C",))[0], IndexSplit)
-    assert isinstance(planned(made, topics=("A",), queues=(1,))[0], IndexSplit)
-    assert not isinstance(planned(made, topics=("A",))[0], IndexSplit)
-    assert not isinstance(planned(made)[0], IndexSplit)
+    assert planned(made, topics=("C",))[0].by_entries
+    assert planned(made, topics=("A",), queues=(1,))[0].by_entries
+    assert not planned(made, topics=("A",))[0].by_entries
+    assert not planned(made)[0].by_entries
 
 
 def test_index_splits_are_small_and_cross_processes(made: Made) -> None:
@@ -101,7 +108,7 @@ def test_what_has_no_entry_yet_is_scanned(made: Made, tmp_path: Path) -> None:
         path.write_bytes(raw)
     for mode in ("index", "auto"):
         splits = planned(root, topics=("C",), mode=mode)
-        assert isinstance(splits[0], IndexSplit)
+        assert splits[0].by_entries
         assert read(splits) == made.of("C")
 
 
@@ -120,9 +127,9 @@ def test_after_a_crash_auto_scans(made: Made, tmp_path: Path) -> None:
     with small(root) as store:
         for number in range(100):
             put(store, "A", number % 4, b"x" * 100, key="k")
-        assert isinstance(planned(root, topics=("A",), queues=(0,))[0], IndexSplit)
+        assert planned(root, topics=("A",), queues=(0,))[0].by_entries
         killed = image(root, tmp_path / "killed" / BROKER)
-    assert not isinstance(planned(killed, topics=("A",), queues=(0,))[0], IndexSplit)
+    assert not planned(killed, topics=("A",), queues=(0,))[0].by_entries
     assert len(read(planned(killed, topics=("A",), queues=(0,)))) == 25
 
 
@@ -144,7 +151,7 @@ def test_missing_head_of_a_queue(made: Made, tmp_path: Path) -> None:
     assert read(planned(root, topics=("C",), mode="index")) == left  # as it was told
     later = {"starting_offsets": {"C": {BROKER: {0: kept + 1}}}}
     splits = planned(root, topics=("C",), **later)
-    assert isinstance(splits[0], IndexSplit)
+    assert splits[0].by_entries
     assert read(splits) == left[1:]
 
 

@@ -89,7 +89,8 @@ fn parts<'py>(py: Python<'py>, parts: &[Part]) -> PyResult<Bound<'py, PyList>> {
             Part::Text(text) => list.append(text)?,
             Part::Name(name) => list.append(parameter.call1((*name,))?)?,
             Part::Value(name, value) => {
-                let flag = match AsRef::<str>::as_ref(value) {
+                let value: &str = value.as_ref();
+                let flag = match value {
                     "true" | "True" => Some(true),
                     "false" | "False" => Some(false),
                     _ => None,
@@ -110,14 +111,18 @@ pub fn from_py(py: Python<'_>, raised: PyErr) -> SegmentError {
     let text = value.to_string();
     let mut out = SegmentError::new(kind_of(py, &raised), text);
     if out.kind == Kind::Io {
-        out.path = value.getattr("filename").and_then(|name| name.extract()).ok();
+        out.path = value
+            .getattr("filename")
+            .and_then(|name| name.extract())
+            .ok();
     }
     out.callers = Some(Box::new(raised));
     out
 }
 
 fn kind_of(py: Python<'_>, raised: &PyErr) -> Kind {
-    if raised.is_instance_of::<PyOSError>(py) || raised.is_instance_of::<PyNotImplementedError>(py) {
+    if raised.is_instance_of::<PyOSError>(py) || raised.is_instance_of::<PyNotImplementedError>(py)
+    {
         return Kind::Io;
     }
     let errors = py.import("pyrmq.errors");

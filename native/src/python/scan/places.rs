@@ -29,7 +29,10 @@ impl PyPlaces {
     }
 
     /// With the file systems of stores or tasks: what names them there, and the object.
-    pub fn with<'a>(py: Python<'_>, systems: impl Iterator<Item = (Option<&'a str>, &'a Option<Py<PyAny>>)>) -> Self {
+    pub fn with<'a>(
+        py: Python<'_>,
+        systems: impl Iterator<Item = (Option<&'a str>, &'a Option<Py<PyAny>>)>,
+    ) -> Self {
         let out = PyPlaces::default();
         for (name, system) in systems {
             if let (Some(name), Some(system)) = (name, system) {

@@ -29,10 +29,7 @@ impl SegmentStore {
 }
 
 /// What makes a store or a split anew: its class, its JSON, its file system.
-pub type Reduced<'py> = (
-    Bound<'py, PyType>,
-    (Bound<'py, PyBytes>, Option<Py<PyAny>>),
-);
+pub type Reduced<'py> = (Bound<'py, PyType>, (Bound<'py, PyBytes>, Option<Py<PyAny>>));
 
 /// The stores at paths: see engine.pyi.
 #[pyfunction]
@@ -43,7 +40,9 @@ pub fn open_segment_stores(
     storage_options: Option<Py<PyAny>>,
 ) -> PyResult<Vec<SegmentStore>> {
     let places = PyPlaces::new(storage_options);
-    let stores = run(py, |notes| open_stores(&paths, &broker_names, &places, notes))?;
+    let stores = run(py, |notes| {
+        open_stores(&paths, &broker_names, &places, notes)
+    })?;
     let stores = stores.into_iter().map(|store| SegmentStore {
         system: places.system(py, store.place.as_deref()),
         store,
@@ -143,7 +142,9 @@ impl SegmentStore {
     /// What opens its files; None for local ones.
     fn opener<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let system = self.system.as_ref();
-        system.map(|system| system.bind(py).call_method0("opener")).transpose()
+        system
+            .map(|system| system.bind(py).call_method0("opener"))
+            .transpose()
     }
 
     /// Topics of config/topics.json; None if it cannot be read.
