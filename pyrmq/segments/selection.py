@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from pyrmq import engine
 from pyrmq.errors import Parameter, SegmentOptionError, UnknownTopicError
 from pyrmq.model.names import MAX_LONG_TOPIC, TRACE_TOPIC, is_system_topic
 from pyrmq.segments.offsets import (
@@ -30,9 +30,7 @@ Bounds = Mapping[str, Mapping[int, int]]
 
 ANY_QUEUE = -1
 """Key of a rule's answer that stands for every queue not named."""
-MAX_TAGS = 1000
 _MAX_TIME = 2**53
-_SHOWN_TOPICS = 3
 
 
 def is_reserved(topic: str) -> bool:
@@ -43,32 +41,13 @@ def is_reserved(topic: str) -> bool:
 
 def parse_topics(text: str) -> tuple[str, ...]:
     """The topics of a comma list."""
-    topics = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
-    if not all(topics):
-        raise SegmentOptionError(
-            (Parameter("topics"), f": {text!r} names an empty topic"), "expected A,B"
-        )
-    return topics
+    return tuple(engine.parse_topics(text))
 
 
 def parse_tags(expression: str) -> tuple[str, ...] | None:
     """The tags of an expression: `*` is None, all; else tags joined by two bars."""
-    text = expression.strip()
-    if text == "*":
-        return None
-    tags = tuple(dict.fromkeys(part.strip() for part in text.split("||")))
-    hint = "expected * or tags joined by two bars, like A || B"
-    if not all(tags):
-        raise SegmentOptionError((Parameter("tags"), f": {expression!r} has an empty tag"), hint)
-    if len(tags) > MAX_TAGS:
-        raise SegmentOptionError((Parameter("tags"), f": there are more than {MAX_TAGS}"), hint)
-    for tag in tags:
-        if re.search(r"[\s|=<>'*]", tag):
-            raise SegmentOptionError(
-                (Parameter("tags"), f": {tag!r} is no tag"),
-                hint + "; SQL92 expressions are not supported: filter the rows that are read",
-            )
-    return tags
+    tags = engine.parse_tags(expression)
+    return None if tags is None else tuple(tags)
 
 
 @dataclass(frozen=True)
@@ -361,18 +340,8 @@ def _folder_of(stores: Sequence[SegmentStore], name: str) -> str:
 
 def unknown_topic(topic: str, known: Iterable[str], where: str = "the store") -> UnknownTopicError:
     """Says which names are near."""
-    names = sorted(known)
-    by_fold = {name.lower(): name for name in names}
-    near = difflib.get_close_matches(topic.lower(), list(by_fold), _SHOWN_TOPICS, 0.6)
-    if near:
-        hint = "did you mean " + " or ".join(by_fold[name] for name in near) + "?"
-    elif names:
-        own = [name for name in names if not is_reserved(name)] or names
-        shown = ", ".join(own[:_SHOWN_TOPICS]) + (", …" if len(own) > _SHOWN_TOPICS else "")
-        hint = f"there are {len(own)} topics: {shown}"
-    else:
-        hint = f"{where} has no topic yet"
-    return UnknownTopicError(f"topic {topic!r} is not in {where}", hint)
+    found: UnknownTopicError = engine.unknown_topic(topic, set(known), where)
+    return found
 
 
 def names_offset(offsets: str | QueueOffsets, wanted: int) -> bool:

@@ -33,11 +33,15 @@ mod stores;
 mod task;
 mod walk_log;
 
+pub use against::unknown_topic;
+pub use checks::{parse_tags, parse_topics};
 pub use error::{Kind, Part, Parts, Result, SegmentError};
 pub use notes::{Level, Notes};
+pub use offsets::{parse_assign, parse_offsets};
 pub use place::{Found, LOCAL, Local, LocalPlaces, Place, PlaceRef, Places, Shape};
 pub use read_options::{OnCorruption, ReadOptions};
 pub use request::{Request, SPLIT_BYTES};
+pub use rule::Chooser;
 pub use selection::{
     ANY_QUEUE, Bounds, Filters, Offsets, QueueOffsets, QueueTimes, Rule, Selection,
 };

@@ -3,6 +3,7 @@
 
 mod error;
 mod places;
+mod selection;
 mod stores;
 
 use pyo3::prelude::*;
@@ -10,6 +11,13 @@ use pyo3::prelude::*;
 /// Adds the classes and functions to the module.
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<stores::SegmentStore>()?;
+    m.add_class::<selection::SegmentSelection>()?;
+    m.add_class::<selection::SegmentForm>()?;
+    m.add_function(wrap_pyfunction!(selection::parse_offsets, m)?)?;
+    m.add_function(wrap_pyfunction!(selection::parse_assign, m)?)?;
+    m.add_function(wrap_pyfunction!(selection::parse_tags, m)?)?;
+    m.add_function(wrap_pyfunction!(selection::parse_topics, m)?)?;
+    m.add_function(wrap_pyfunction!(selection::unknown_topic, m)?)?;
     m.add_function(wrap_pyfunction!(stores::open_segment_stores, m)?)?;
     Ok(())
 }
