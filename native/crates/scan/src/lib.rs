@@ -14,6 +14,8 @@ mod error;
 pub mod index_plan;
 mod left_out;
 mod log_ranges;
+#[cfg(test)]
+mod made;
 mod near;
 mod notes;
 mod offsets;

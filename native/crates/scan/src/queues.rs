@@ -6,8 +6,9 @@
 //! positioned reads: a file that is cut meanwhile gives fewer entries, and no signal.
 
 use super::error::{Kind, Result, SegmentError};
-use super::place::{Found, LOCAL, Place, Shape};
-use super::store::{File, SegmentStore};
+use super::path::{folder_of, join};
+use super::place::{LOCAL, Place, Shape};
+use super::store::{File, SegmentStore, end_of, segments_of};
 use super::task::QueuePart;
 use pyrmq_arrow::{Open, OpenLocal, ReadAt};
 use pyrmq_format::cq_entry::{BATCH_SIZE, CqEntry, Layout, SIZE};
@@ -156,10 +157,6 @@ impl From<&QueuePart> for Queue {
     }
 }
 
-fn end_of(file: &File) -> u64 {
-    file.0.saturating_add(file.1)
-}
-
 fn open(file: &File) -> Result<Box<dyn ReadAt>> {
     OpenLocal
         .open(&file.2)
@@ -190,7 +187,7 @@ pub fn list_queues(
                 let Some(id) = queue_id(&found.name).filter(|_| !found.is_file) else {
                     continue;
                 };
-                let files = files_of(LOCAL.list(&found.path)?)?;
+                let files = segments_of(LOCAL.list(&found.path)?)?;
                 if !files.is_empty() {
                     out.push(Queue {
                         topic: topic.name.clone(),
@@ -208,40 +205,7 @@ pub fn list_queues(
 
 /// The folder of the queues of inner batches, beside that of the simple ones.
 pub fn batch_folder(simple: &str) -> String {
-    match simple.rfind('/') {
-        Some(at) => format!("{}/batchconsumequeue", &simple[..at]),
-        None => "batchconsumequeue".to_owned(),
-    }
-}
-
-/// The files of a queue, in order; others, and empty ones, are passed over.
-fn files_of(found: Vec<Found>) -> Result<Vec<File>> {
-    let mut files: Vec<File> = found
-        .into_iter()
-        .filter(|one| one.is_file && one.size > 0)
-        .filter_map(|one| Some((base_of(&one.name)?, one.size, one.path)))
-        .collect();
-    files.sort();
-    for pair in files.windows(2) {
-        if end_of(&pair[0]) > pair[1].0 {
-            return Err(SegmentError::new(
-                Kind::Path,
-                format!(
-                    "{} has {} bytes, but {} begins before its end",
-                    pair[0].2, pair[0].1, pair[1].2
-                ),
-            )
-            .hint("these are not the segments of one log"));
-        }
-    }
-    Ok(files)
-}
-
-/// The offset that a file is named by: 20 digits.
-fn base_of(name: &str) -> Option<u64> {
-    let digits = name.len() == 20 && name.bytes().all(|b| b.is_ascii_digit());
-    let base = digits.then(|| name.parse::<u64>().ok()).flatten()?;
-    (base <= i64::MAX as u64).then_some(base)
+    join(folder_of(simple), "batchconsumequeue")
 }
 
 /// The number that a queue's folder is named by; None for another folder.
@@ -448,3 +412,7 @@ pub fn phys_at(reached: &Reach, place: u64, log_end: u64) -> Result<u64> {
     })?;
     Ok(found)
 }
+
+#[cfg(test)]
+#[path = "queues_tests.rs"]
+pub(crate) mod tests;
