@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from pyrmq.segments import at_times
@@ -19,7 +21,7 @@ def narrowed(
     """The numbers of the segments, the end exclusive; `first` are their first times."""
     files = tuple((n * SIZE, SIZE, f"/x/{n * SIZE:020d}") for n in range(len(first)))
     monkeypatch.setattr(at_times, "first_times", lambda store: first)
-    store = SegmentStore("b", "/x", files)
+    store = SegmentStore(json.dumps({"name": "b", "root": "/x", "files": files}).encode(), None)
     low, high = at_times.narrowed(store, 0, len(first) * SIZE, start, end)
     return low // SIZE, high // SIZE
 
