@@ -16,6 +16,7 @@ mod left_out;
 mod log_ranges;
 #[cfg(test)]
 mod made;
+mod most;
 mod near;
 mod notes;
 mod offsets;
@@ -23,7 +24,9 @@ mod once;
 mod path;
 mod pattern;
 mod place;
+pub mod plan;
 pub mod queues;
+pub mod read;
 mod read_options;
 mod repr;
 mod request;
@@ -33,6 +36,7 @@ mod selection;
 mod store;
 mod stores;
 mod task;
+mod unseen;
 mod walk_log;
 
 pub use against::unknown_topic;
