@@ -42,6 +42,7 @@ mod walk_log;
 pub use against::unknown_topic;
 pub use checks::{parse_tags, parse_topics};
 pub use error::{Kind, Part, Parts, Result, SegmentError};
+pub use most::at_most;
 pub use notes::{Level, Notes};
 pub use offsets::{parse_assign, parse_offsets};
 pub use place::{Found, LOCAL, Local, LocalPlaces, Place, PlaceRef, Places, Shape};

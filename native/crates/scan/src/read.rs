@@ -265,7 +265,11 @@ fn note_damage(task: &Task, stats: Stats, damage: &[Damage], notes: &Notes) {
         )
     };
     let parts: Vec<_> = damage.iter().take(SHOWN).map(part).collect();
-    let more = if stats.damaged_parts > SHOWN as u64 { "; …" } else { "" };
+    let more = if stats.damaged_parts > SHOWN as u64 {
+        "; …"
+    } else {
+        ""
+    };
     notes.warn(format!(
         "{}: {} damaged parts with {} bytes were skipped: {}{more}",
         task.describe(),

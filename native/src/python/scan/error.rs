@@ -42,12 +42,31 @@ pub fn to_py(py: Python<'_>, mut error: SegmentError) -> PyErr {
         }
     }
     if error.kind == Kind::Io {
-        return os_error(error);
+        return os_error(py, error);
     }
     made(py, &error).unwrap_or_else(|failed| failed)
 }
 
-fn os_error(mut error: SegmentError) -> PyErr {
+/// With the hint as a note.
+fn os_error(py: Python<'_>, mut error: SegmentError) -> PyErr {
+    let hint = error.hint.take();
+    let raised = bare_os_error(error);
+    if let Some(hint) = hint {
+        let note = SegmentError::rendered(&hint, plain);
+        // Who was told the error without its note was told the error.
+        let _ = raised.value(py).call_method1("add_note", (note,));
+    }
+    raised
+}
+
+fn plain(name: &str, value: Option<&str>) -> String {
+    match value {
+        Some(value) => format!("{name}={value}"),
+        None => name.to_owned(),
+    }
+}
+
+fn bare_os_error(mut error: SegmentError) -> PyErr {
     let text = error.to_string();
     let Some(source) = error.source.take() else {
         return PyOSError::new_err(text);
@@ -64,10 +83,6 @@ fn made(py: Python<'_>, error: &SegmentError) -> PyResult<PyErr> {
     if matches!(error.kind, Kind::Config | Kind::Internal) {
         let made = class.call1((error.to_string(),))?;
         if let Some(hint) = &error.hint {
-            let plain = |name: &str, value: Option<&str>| match value {
-                Some(value) => format!("{name}={value}"),
-                None => name.to_owned(),
-            };
             made.setattr("hint", SegmentError::rendered(hint, plain))?;
         }
         return Ok(PyErr::from_value(made));

@@ -3,7 +3,9 @@
 
 mod error;
 mod places;
+mod reader;
 mod selection;
+mod split;
 mod stores;
 
 use pyo3::prelude::*;
@@ -13,6 +15,12 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<stores::SegmentStore>()?;
     m.add_class::<selection::SegmentSelection>()?;
     m.add_class::<selection::SegmentForm>()?;
+    m.add_class::<split::Split>()?;
+    m.add_class::<reader::SplitReader>()?;
+    m.add_class::<reader::SplitBatches>()?;
+    m.add_function(wrap_pyfunction!(split::plan_segments, m)?)?;
+    m.add_function(wrap_pyfunction!(split::splits_of_at_most, m)?)?;
+    m.add_function(wrap_pyfunction!(split::joined_splits, m)?)?;
     m.add_function(wrap_pyfunction!(selection::parse_offsets, m)?)?;
     m.add_function(wrap_pyfunction!(selection::parse_assign, m)?)?;
     m.add_function(wrap_pyfunction!(selection::parse_tags, m)?)?;

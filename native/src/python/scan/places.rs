@@ -3,7 +3,7 @@
 use super::error::from_py;
 use crate::python::read_request::PyFile;
 use parking_lot::Mutex;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyFileNotFoundError, PyValueError};
 use pyo3::prelude::*;
 use pyrmq_arrow::{Open, ReadAt};
 use pyrmq_scan::{Found, Kind, Local, LocalPlaces, Place, Places, Result, SegmentError, Shape};
@@ -143,7 +143,14 @@ impl Open for Opener {
     fn open(&self, path: &str) -> io::Result<Box<dyn ReadAt>> {
         Python::attach(|py| match self.0.call_method1(py, "open", (path,)) {
             Ok(file) => Ok(Box::new(PyFile(file)) as Box<dyn ReadAt>),
-            Err(raised) => Err(io::Error::other(raised)),
+            Err(raised) => {
+                let gone = raised.is_instance_of::<PyFileNotFoundError>(py);
+                let kind = match gone {
+                    true => io::ErrorKind::NotFound,
+                    false => io::ErrorKind::Other,
+                };
+                Err(io::Error::new(kind, raised))
+            }
         })
     }
 }
