@@ -4,13 +4,11 @@ The engine finds them; files that are not local come by `pyrmq.segments.filesyst
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyrmq.engine import SegmentStore, open_segment_stores
 from pyrmq.errors import Parameter, SegmentOptionError, SegmentPathError
-from pyrmq.segments.filesystem import Found
 
 __all__ = ["File", "SegmentStore", "open_stores"]
 
@@ -29,6 +27,12 @@ def open_stores(
     stores say, and the names of the folders where they say nothing.
     `storage_options` go to fsspec. SegmentError says what is wrong with a place.
     """
+    check_utf8(paths, broker_names)
+    return open_segment_stores(list(paths), list(broker_names), dict(storage_options or {}))
+
+
+def check_utf8(paths: Iterable[str], broker_names: Iterable[str]) -> None:
+    """SegmentError for a name that is not UTF-8: the engine's files have none."""
     for path in paths:
         if not _is_utf8(path):
             raise SegmentPathError(
@@ -37,7 +41,6 @@ def open_stores(
     for name in broker_names:
         if not _is_utf8(name):
             raise SegmentOptionError((Parameter("broker_names"), f": {name!r} is not UTF-8"))
-    return open_segment_stores(list(paths), list(broker_names), dict(storage_options or {}))
 
 
 def _is_utf8(text: str) -> bool:
@@ -47,8 +50,3 @@ def _is_utf8(text: str) -> bool:
         return False
     return True
 
-
-def segments_of(found: Iterable[Found]) -> tuple[File, ...]:
-    """The files of a folder that are named by an offset, in order; others are passed over."""
-    named = [f for f in found if f.is_file and f.size and re.fullmatch("[0-9]{20}", f.name)]
-    return tuple(sorted((int(f.name), f.size, f.path) for f in named))

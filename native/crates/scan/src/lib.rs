@@ -6,6 +6,7 @@
 //! tasks, `task` reads one. A stream goes by positions: `stream`.
 
 mod against;
+pub mod at_times;
 mod bounds;
 mod checks;
 mod config_folder;
@@ -25,6 +26,7 @@ mod path;
 mod pattern;
 mod place;
 pub mod plan;
+pub mod queue_times;
 pub mod queues;
 pub mod read;
 mod read_options;
