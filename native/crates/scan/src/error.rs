@@ -63,6 +63,8 @@ pub enum Part {
     Name(&'static str),
     /// A parameter and its value.
     Value(&'static str, &'static str),
+    /// The same, with a value that comes from outside.
+    Given(&'static str, String),
 }
 
 impl From<&str> for Part {
@@ -127,6 +129,7 @@ impl SegmentError {
                 Part::Text(text) => text.clone(),
                 Part::Name(name) => shown(name, None),
                 Part::Value(name, value) => shown(name, Some(value)),
+                Part::Given(name, value) => shown(name, Some(value)),
             })
             .collect()
     }

@@ -5,6 +5,7 @@
 //! The way of a read: `store` finds the files, `selection` says what is asked for, `plan` makes
 //! tasks, `task` reads one. A stream goes by positions: `stream`.
 
+pub mod admission;
 mod error;
 mod notes;
 mod place;
