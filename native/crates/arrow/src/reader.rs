@@ -64,9 +64,13 @@ pub struct Reader {
     log_end: u64,
     skip: bool,
     limits: (usize, usize),
+    /// Rows that may still come.
+    left: u64,
     stats: Stats,
     damage: Vec<Damage>,
     done: bool,
+    /// Filters leave nothing of this broker.
+    excluded: bool,
     /// Inner batches are never spread over two batches.
     whole: bool,
     /// Physical offset of the record that was met last.
@@ -85,6 +89,9 @@ impl Reader {
             settings.views,
         );
         let bodies = settings.columns.contains(&Column::Body);
+        let filters = selection.filters();
+        let left = filters.and_then(|f| f.limit).unwrap_or(u64::MAX);
+        let excluded = filters.is_some_and(|f| f.excludes(&settings.broker));
         Ok(Reader {
             source,
             file_set,
@@ -93,9 +100,11 @@ impl Reader {
             log_end,
             skip: settings.skip,
             limits: (settings.batch_rows.max(1), settings.batch_bytes.max(1)),
+            left,
             stats: Stats::default(),
             damage: Vec::new(),
-            done: false,
+            done: excluded,
+            excluded,
             whole: false,
             last: None,
         })
@@ -114,7 +123,7 @@ impl Reader {
         self.file_set = from.file_set().cloned();
         self.log_end = from.log_end();
         self.source = Source::new(from, views)?;
-        self.done = false;
+        self.done = self.excluded || self.left == 0;
         Ok(())
     }
 
@@ -148,6 +157,8 @@ impl Reader {
         if self.done {
             return Ok(None);
         }
+        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+        self.limits.0 = self.limits.0.min(left);
         let filled = self.fill();
         if filled.is_err() {
             self.done = true;
@@ -155,6 +166,8 @@ impl Reader {
         self.done |= filled?;
         let rows = self.sink.builder.rows();
         self.stats.rows += rows as u64;
+        self.left = self.left.saturating_sub(rows as u64);
+        self.done |= self.left == 0;
         Ok((rows > 0).then(|| self.sink.builder.take()))
     }
 

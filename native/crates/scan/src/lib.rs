@@ -7,16 +7,20 @@
 
 pub mod admission;
 mod config_folder;
+pub mod entries;
 mod error;
+pub mod index_plan;
 mod left_out;
 mod near;
 mod notes;
 mod path;
 mod place;
+pub mod queues;
 mod read_options;
 mod repr;
 mod request;
 mod selection;
+mod shim;
 mod store;
 mod stores;
 mod task;
