@@ -10,10 +10,10 @@ use super::place::{LOCAL, Place, Shape};
 use super::queues::{
     Queue, Reach, dispatched, is_blank, list_queues, place_behind, place_of, reach,
 };
+use super::rule::{Asker, offsets_of};
 use super::selection::Rule;
 use super::store::SegmentStore;
 use super::task::QueuePart;
-use pyrmq_arrow::TopicRule;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -90,16 +90,15 @@ pub fn by_queues(
     }
     let behind = dispatched(store, log_end, high)?.min(high);
     // After it: they have all messages before it.
-    let every = list_queues(store, |topic| rule.answer(topic) != TopicRule::Nothing)?;
-    let chosen: Vec<(Queue, (i64, i64))> = every
-        .into_iter()
-        .filter_map(|queue| {
-            let range = offsets_of(&rule.answer(&queue.topic), queue.id)?;
-            Some((queue, range))
-        })
-        .collect();
+    let asker = Asker::new(rule)?;
+    let mut chosen: Vec<(Queue, (i64, i64))> = Vec::new();
+    for queue in list_queues(store, |topic| asker.wants(topic))? {
+        if let Some(range) = offsets_of(&asker.answer(&queue.topic)?, queue.id) {
+            chosen.push((queue, range));
+        }
+    }
     if share.is_some() {
-        check_complete(store, rule, &chosen, notes)?;
+        check_complete(store, &asker, rule, &chosen, notes)?;
     }
     let mut work = Vec::with_capacity(chosen.len());
     for (queue, range) in &chosen {
@@ -149,38 +148,33 @@ pub fn by_queues(
     })
 }
 
-/// The queue offsets that are asked for of a queue; None: nothing of it.
-pub fn offsets_of(answer: &TopicRule, queue: i32) -> Option<(i64, i64)> {
-    match answer {
-        TopicRule::Nothing => None,
-        TopicRule::All => Some((0, i64::MAX)),
-        TopicRule::Queues { named, other } => named.get(&queue).copied().or(*other),
-    }
-}
-
 /// An error where a topic that is asked for has no queue. Mostly it has no message then, but its
 /// folder may also be missing among copied files; a caller who asks for the index knows.
 fn check_complete(
     store: &SegmentStore,
+    asker: &Asker<&Rule>,
     rule: &Rule,
     queues: &[(Queue, (i64, i64))],
     notes: &Notes,
 ) -> Result<(), NoIndex> {
     let known = store.topics(notes)?.unwrap_or_default();
-    let mut asked: BTreeSet<String> = match rule.selection.named_topics() {
-        Some(named) if !named.is_empty() => named.into_iter().collect(),
-        _ => known.clone(),
+    let mut asked: BTreeSet<&str> = match rule.selection.named_topics() {
+        Some(named) => named.into_iter().collect(),
+        None => known.iter().map(String::as_str).collect(),
     };
     if store.configured_topics(notes).is_some() {
-        asked.retain(|topic| known.contains(topic)); // the broker has no others
+        asked.retain(|topic| known.contains(*topic)); // the broker has no others
     }
-    let missing = asked.iter().find(|topic| {
-        rule.answer(topic) != TopicRule::Nothing && queues.iter().all(|(q, _)| &q.topic != *topic)
-    });
-    match missing {
-        Some(topic) => unusable(format!("topic {topic} has no queue folder")),
-        None => Ok(()),
+    let there: BTreeSet<&str> = queues
+        .iter()
+        .map(|(queue, _)| queue.topic.as_str())
+        .collect();
+    for topic in asked {
+        if !there.contains(topic) && asker.wants(topic)? {
+            return unusable(format!("topic {topic} has no queue folder"));
+        }
     }
+    Ok(())
 }
 
 /// An error where nothing shows that a queue is complete from its first wanted entry on. One that

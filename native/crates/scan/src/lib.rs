@@ -6,24 +6,33 @@
 //! tasks, `task` reads one. A stream goes by positions: `stream`.
 
 pub mod admission;
+mod against;
+mod bounds;
+mod checks;
 mod config_folder;
 pub mod entries;
 mod error;
 pub mod index_plan;
 mod left_out;
+mod log_ranges;
 mod near;
 mod notes;
+mod offsets;
+mod once;
 mod path;
+mod pattern;
 mod place;
 pub mod queues;
 mod read_options;
 mod repr;
 mod request;
+mod reserved;
+mod rule;
 mod selection;
-mod shim;
 mod store;
 mod stores;
 mod task;
+mod walk_log;
 
 pub use error::{Kind, Part, Parts, Result, SegmentError};
 pub use notes::{Level, Notes};
