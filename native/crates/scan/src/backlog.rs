@@ -1,12 +1,12 @@
 //! How far a stream is behind: bytes of the logs, messages of the chosen queues.
 
-use super::bounds::chooses;
 use super::error::{Kind, Result, SegmentError};
 use super::queues::{Queue, end_place, entry_at, list_queues};
+use super::rule::{Asker, offsets_of};
 use super::selection::Rule;
 use super::store::SegmentStore;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Topics and queues whose messages are counted: that is some reads in each queue.
 pub const MOST_TOPICS: usize = 500;
@@ -98,18 +98,17 @@ fn messages(
     let Some(folder) = &store.queues else {
         return Ok(None);
     };
-    let mut topics = BTreeSet::new();
+    let asker = Asker::new(rule)?;
+    let mut topics = 0;
     for found in store.place().list(folder)? {
-        if rule.asks(&found.name)? {
-            topics.insert(found.name);
-        }
+        topics += usize::from(asker.wants(&found.name)?);
     }
-    if topics.len() > MOST_TOPICS {
+    if topics > MOST_TOPICS {
         return Ok(None);
     }
     let mut queues = Vec::new();
-    for queue in list_queues(store, |topic| rule.asks(topic))? {
-        if chooses(rule, &queue.topic, queue.id)? {
+    for queue in list_queues(store, |topic| asker.wants(topic))? {
+        if offsets_of(&asker.answer(&queue.topic)?, queue.id).is_some() {
             queues.push(queue);
         }
     }
@@ -175,7 +174,13 @@ mod tests {
 
     #[test]
     fn without_queues_there_are_bytes_only() {
-        for behind in [of(&[]), Behind { messages: None, ..of(&[]) }] {
+        for behind in [
+            of(&[]),
+            Behind {
+                messages: None,
+                ..of(&[])
+            },
+        ] {
             let shown = serde_json::to_value(behind.summary()).unwrap();
             assert_eq!(shown, json!({"bytes": 12}));
         }

@@ -121,6 +121,16 @@ impl SegmentError {
         out
     }
 
+    /// Text and hint in one, as Python shows an error.
+    pub fn with_hint(&self) -> String {
+        match &self.hint {
+            Some(hint) if !hint.is_empty() => {
+                format!("{self} ({})", SegmentError::rendered(hint, plain))
+            }
+            _ => self.to_string(),
+        }
+    }
+
     /// Text, or hint, with the names that `shown` gives to parameters.
     pub fn rendered(parts: &[Part], shown: impl Fn(&str, Option<&str>) -> String) -> String {
         parts
@@ -137,11 +147,15 @@ impl SegmentError {
 
 impl fmt::Display for SegmentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plain = |name: &str, value: Option<&str>| match value {
-            Some(value) => format!("{name}={value}"),
-            None => name.to_owned(),
-        };
         f.write_str(&SegmentError::rendered(&self.text, plain))
+    }
+}
+
+/// A parameter as `pyrmq.scan` names it.
+fn plain(name: &str, value: Option<&str>) -> String {
+    match value {
+        Some(value) => format!("{name}={value}"),
+        None => name.to_owned(),
     }
 }
 

@@ -7,6 +7,8 @@
 
 pub mod admission;
 mod against;
+mod at_times;
+mod backlog;
 mod bounds;
 mod checks;
 mod config_folder;
@@ -22,6 +24,8 @@ mod once;
 mod path;
 mod pattern;
 mod place;
+mod plan;
+mod position;
 pub mod queues;
 mod read_options;
 mod repr;
@@ -31,12 +35,18 @@ mod rule;
 mod selection;
 mod store;
 mod stores;
+mod stream;
+mod stream_start;
+mod tail;
 mod task;
 mod walk_log;
+mod watch;
 
+pub use backlog::{Backlog, Behind, QueueBehind};
 pub use error::{Kind, Part, Parts, Result, SegmentError};
 pub use notes::{Level, Notes};
 pub use place::{Found, LOCAL, Local, LocalPlaces, Place, PlaceRef, Places, Shape};
+pub use position::Position;
 pub use read_options::{OnCorruption, ReadOptions};
 pub use request::{Request, SPLIT_BYTES};
 pub use selection::{
@@ -44,4 +54,6 @@ pub use selection::{
 };
 pub use store::{File, SegmentStore};
 pub use stores::open_stores;
+pub use stream::StreamPlanner;
+pub use tail::{Resume, Tail, TailBatch, TailTask};
 pub use task::{QueuePart, Task};

@@ -318,7 +318,10 @@ pub fn within(selection: &Selection, high: &Position) -> Result<Option<Selection
     }
     match &high.topics {
         None => Ok(Some(selection.clone())),
-        Some(topics) => of_topics(selection, &topics.iter().map(String::as_str).collect::<Vec<_>>()),
+        Some(topics) => of_topics(
+            selection,
+            &topics.iter().map(String::as_str).collect::<Vec<_>>(),
+        ),
     }
 }
 
@@ -347,12 +350,16 @@ fn of_topics(selection: &Selection, topics: &[&str]) -> Result<Option<Selection>
 }
 
 fn added_queues(before: &Assign, now: &Assign) -> Assign {
-    of_queues(now, |topic, broker, queue| !names(before, topic, broker, queue))
+    of_queues(now, |topic, broker, queue| {
+        !names(before, topic, broker, queue)
+    })
 }
 
 /// The queues that both name.
 fn both(one: &Assign, other: &Assign) -> Assign {
-    of_queues(one, |topic, broker, queue| names(other, topic, broker, queue))
+    of_queues(one, |topic, broker, queue| {
+        names(other, topic, broker, queue)
+    })
 }
 
 fn names(assign: &Assign, topic: &str, broker: &str, queue: i32) -> bool {
@@ -374,3 +381,7 @@ fn of_queues(all: &Assign, kept: impl Fn(&str, &str, i32) -> bool) -> Assign {
     }
     out
 }
+
+#[cfg(test)]
+#[path = "position_tests.rs"]
+mod tests;

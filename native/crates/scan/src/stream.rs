@@ -4,21 +4,24 @@
 //! log is past the places named in `until`. What of a topic or queue that is named later stands before
 //! the position is read in one micro-batch, the next one.
 
-use super::assigned::check_assigned;
+use super::against::check_assigned;
 use super::at_times;
+use super::at_times::shown;
 use super::backlog::{Behind, behind};
 use super::bounds::{Limits, as_bounds};
+use super::checks::check_plan_options;
 use super::error::{Kind, Part, Result, SegmentError};
 use super::log_ranges;
 use super::notes::Notes;
-use super::offsets::shown;
 use super::place::Places;
-use super::plan::{self, check_plan_options, scans};
+use super::plan::{self, scans};
 use super::position::{Position, added, within};
 use super::read_options::OnCorruption;
 use super::request::Request;
+use super::rule::Asker;
 use super::selection::{Offsets, Rule, Selection};
-use super::store::{SegmentStore, open_stores};
+use super::store::SegmentStore;
+use super::stores::open_stores;
 use super::stream_start::{Start, by_folder, check_names, record_near, shares, starting_at};
 use super::task::Task;
 use pyrmq_arrow::{Advance, advance, find_end};
@@ -74,7 +77,11 @@ impl StreamPlanner {
         }
         let selection = &request.selection;
         selection.check()?;
-        let ends = (&selection.ending_offsets, selection.end_time, &selection.ending_times);
+        let ends = (
+            &selection.ending_offsets,
+            selection.end_time,
+            &selection.ending_times,
+        );
         if ends != (&Offsets::Latest, None, &None) {
             let text = [
                 Part::Name("ending_offsets"),
@@ -88,7 +95,7 @@ impl StreamPlanner {
         if request.broker_names.is_empty() {
             check_names(&stores)?;
         }
-        selection.check_against(&stores, true)?;
+        selection.check_against(&stores, true, notes)?;
         Ok(StreamPlanner {
             first_is_empty: selection.starts_at_end(),
             request,
@@ -119,7 +126,7 @@ impl StreamPlanner {
     fn found_initial(&mut self, notes: &Notes) -> Result<Position> {
         let ends = self.relist(notes)?;
         let (how, own) = (&self.request.how, &self.request.selection);
-        check_assigned(own, &self.stores)?;
+        check_assigned(own, &self.stores, notes)?;
         let selection = at_times::with_offsets(own, &self.stores, &ends, how.on_corruption, notes)?;
         let mut starts: BTreeMap<&str, Start> = BTreeMap::new();
         for store in &self.stores {
@@ -187,7 +194,7 @@ impl StreamPlanner {
             if found >= wanted || low >= end {
                 continue;
             }
-            let rule = self.rule(store, Some(&position), None);
+            let rule = Arc::new(self.rule(store, Some(&position), None));
             for (mut begin, high) in log_ranges::present_ranges(store, low, end, false, notes)? {
                 while found < wanted && begin < high {
                     let bounds = Advance {
@@ -196,7 +203,7 @@ impl StreamPlanner {
                         skip: true,
                     };
                     let files = store.file_set(&store.files)?;
-                    let (stop, used) = advance(&files, (begin, high), &mut rule.heads(), bounds)?;
+                    let (stop, used) = advance(&files, (begin, high), &mut heads(&rule)?, bounds)?;
                     found += used;
                     begin = if stop > begin { stop } else { high };
                 }
@@ -230,10 +237,7 @@ impl StreamPlanner {
                 return Err(SegmentError::new(Kind::Option, text).hint("expected at least 1"));
             }
             if limit.is_some() && start.is_none() {
-                let text = [
-                    Part::Name(name),
-                    " needs the start of the batch".into(),
-                ];
+                let text = [Part::Name(name), " needs the start of the batch".into()];
                 return Err(SegmentError::new(Kind::Option, text));
             }
         }
@@ -272,7 +276,7 @@ impl StreamPlanner {
             let name = &store.name;
             let (rows, size) = (rows[name], size[name]);
             if todo[name] > 0 && rows != Some(0) && size != Some(0) {
-                let rule = self.rule(store, Some(&position), None);
+                let rule = Arc::new(self.rule(store, Some(&position), None));
                 let range = (at[name], ends[name]);
                 let stop = self.advance(store, &rule, range, rows, size, notes)?;
                 at.insert(name.clone(), stop);
@@ -368,10 +372,10 @@ impl StreamPlanner {
         if !self.checked_topics {
             self.checked_topics = true;
             // A topic that is named and not there may come, or be misspelt.
-            for error in self.request.selection.missing_topics(&self.stores)? {
+            for error in self.request.selection.missing_topics(&self.stores, notes)? {
                 notes.warn(format!(
                     "{}: nothing is read of it until it is there",
-                    error.whole_text()
+                    error.with_hint()
                 ));
             }
         }
@@ -421,14 +425,14 @@ impl StreamPlanner {
             ..chosen.unwrap_or(&self.request.selection).clone()
         };
         let starts = position.and_then(|position| position.starts.get(&store.name));
-        selection.rule(&store.name, starts, None)
+        selection.rule(&store.name, starts.cloned(), None)
     }
 
     /// Where a batch stops that may have so many rows and bytes.
     fn advance(
         &self,
         store: &SegmentStore,
-        rule: &Rule,
+        rule: &Arc<Rule>,
         (start, end): (u64, u64),
         mut rows: Option<u64>,
         mut size: Option<u64>,
@@ -451,7 +455,7 @@ impl StreamPlanner {
                 skip: self.request.how.on_corruption == OnCorruption::Skip,
             };
             let files = store.file_set(&store.files)?;
-            let (stop, used) = advance(&files, (begin, high), &mut rule.heads(), bounds)?;
+            let (stop, used) = advance(&files, (begin, high), &mut heads(rule)?, bounds)?;
             at = stop;
             if stop < high {
                 return Ok(at);
@@ -464,6 +468,12 @@ impl StreamPlanner {
         }
         Ok(at.max(end))
     }
+}
+
+/// What counts as a message of a batch: topics, queues and their offsets say so, no tags and keys.
+fn heads(rule: &Arc<Rule>) -> Result<pyrmq_arrow::Selection> {
+    let asker = Asker::new(rule.clone())?;
+    Ok(pyrmq_arrow::Selection::new(Some(Box::new(asker))))
 }
 
 fn part(

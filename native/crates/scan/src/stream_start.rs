@@ -3,8 +3,7 @@
 
 use super::at_times::first_at;
 use super::bounds::{
-    Key, QueueExtent, as_bounds, check_not_behind_end, of_broker, queue_extents, walk_log,
-    without_deleted,
+    QueueExtent, as_bounds, check_not_behind_end, of_broker, queue_extents, without_deleted,
 };
 use super::error::{Kind, Part, Result, SegmentError};
 use super::log_ranges;
@@ -15,9 +14,10 @@ use super::read_options::ReadOptions;
 use super::repr;
 use super::selection::{Offsets, Rule, Selection};
 use super::store::SegmentStore;
+use super::walk_log::{self, Key, walk_log};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use pyrmq_arrow::{Column, PropertiesForm, Reader, RecordSource, Settings, Verify};
+use pyrmq_arrow::{Column, Reader, RecordSource};
 use std::collections::BTreeMap;
 
 /// Bytes before a limit in which the start of a record is looked for.
@@ -207,22 +207,12 @@ pub fn record_near(store: &SegmentStore, start: u64, end: u64) -> Result<u64> {
         return Ok(start);
     }
     let source = RecordSource::Range {
-        file_set: store.file_set(&log_ranges::overlapping(&store.files, near, end))?,
+        file_set: store.file_set(log_ranges::overlapping(&store.files, near, end))?,
         range: (near, end),
         log_end: end,
         exact: false,
     };
-    let settings = Settings {
-        columns: vec![Column::CommitLogOffset],
-        form: PropertiesForm::Map,
-        broker: String::new(),
-        decompress: false,
-        verify: Verify::Nothing,
-        skip: true,
-        batch_rows: 1,
-        batch_bytes: 1 << 20,
-        views: false,
-    };
+    let settings = walk_log::settings(&[Column::CommitLogOffset], 1);
     let mut reader = Reader::new(source, pyrmq_arrow::Selection::new(None), settings)?;
     Ok(match reader.next_batch()? {
         Some(batch) => batch.column(0).as_primitive::<Int64Type>().value(0) as u64,
@@ -232,10 +222,7 @@ pub fn record_near(store: &SegmentStore, start: u64, end: u64) -> Result<u64> {
 
 /// A limit shared by what there is to do, at least 1 each as far as it goes; the rest of a division
 /// goes to the one with the most. None: no limit.
-pub fn shares(
-    limit: Option<u64>,
-    todo: &BTreeMap<String, u64>,
-) -> BTreeMap<String, Option<u64>> {
+pub fn shares(limit: Option<u64>, todo: &BTreeMap<String, u64>) -> BTreeMap<String, Option<u64>> {
     let mut busy: Vec<(&String, u64)> = todo
         .iter()
         .map(|(name, &size)| (name, size))

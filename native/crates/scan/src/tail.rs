@@ -176,7 +176,7 @@ impl Tail {
     /// A log that ends before where the stream is was cut, or is another one.
     fn start(&mut self) -> Result<()> {
         self.task.store = self.task.store.relisted()?;
-        let (end, _) = find_end(&self.task.store.file_set()?, None)?;
+        let (end, _) = find_end(&self.task.store.file_set(&self.task.store.files)?, None)?;
         let end = log_ranges::next_record(&self.task.store, end)?;
         if end < self.at {
             self.lost(self.cut(end))?;
@@ -300,7 +300,10 @@ impl Tail {
                     high
                 }
             };
-            let found = self.reader.next_batch().map_err(|error| self.damaged(error))?;
+            let found = self
+                .reader
+                .next_batch()
+                .map_err(|error| self.damaged(error))?;
             self.at = match &found {
                 Some(_) => self.reader.place().unwrap_or(end).max(self.at),
                 None => end,
@@ -338,10 +341,10 @@ impl Tail {
         if self.begun.1.is_some_and(|again| Instant::now() < again) {
             return Ok(false);
         }
-        let store = &self.task.store;
-        if self.at >= store.last() && !self.next_is_there() {
+        if self.at >= self.task.store.last() && !self.next_is_there() {
             return Ok(false);
         }
+        let store = &self.task.store;
         let Some(index) = self.file_at(self.at) else {
             // A hole, or in front of what is left: that is said where it is read.
             return self.take_to_end(0);
@@ -363,7 +366,10 @@ impl Tail {
     fn next_is_there(&mut self) -> bool {
         let store = &self.task.store;
         let size = |path: &str| std::fs::metadata(path).map_or(0, |data| data.len());
-        let longer = store.files.last().is_some_and(|last| size(&last.2) > last.1);
+        let longer = store
+            .files
+            .last()
+            .is_some_and(|last| size(&last.2) > last.1);
         let next = join(&store.folder, &format!("{:020}", store.last()));
         let there = longer || (!store.folder.is_empty() && size(&next) > 0);
         if there {
@@ -395,7 +401,8 @@ impl Tail {
         let fail = self.task.fail_on_data_loss;
         let found = log_ranges::present_ranges(store, self.at, end, fail, &self.notes)?;
         for (low, high) in found {
-            self.ranges.push_back((low, high, self.exact || low > self.at));
+            self.ranges
+                .push_back((low, high, self.exact || low > self.at));
         }
         self.exact = true;
         Ok(!self.ranges.is_empty())
@@ -468,7 +475,7 @@ impl Tail {
     /// The log is not the one that was read. Goes on with what it has from here on, if that may be.
     fn another(&mut self, text: String) -> Result<()> {
         self.lost(text)?;
-        let (end, _) = find_end(&self.task.store.file_set()?, None)?;
+        let (end, _) = find_end(&self.task.store.file_set(&self.task.store.files)?, None)?;
         let end = log_ranges::next_record(&self.task.store, end)?;
         self.at = self.at.min(end);
         (self.anchor, self.exact) = (None, self.at == end);
@@ -503,7 +510,9 @@ impl Tail {
 
     fn file_at(&self, phys: u64) -> Option<usize> {
         let files = &self.task.store.files;
-        let index = files.partition_point(|file| file.0 <= phys).checked_sub(1)?;
+        let index = files
+            .partition_point(|file| file.0 <= phys)
+            .checked_sub(1)?;
         (phys < end_of(&files[index])).then_some(index)
     }
 

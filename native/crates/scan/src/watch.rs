@@ -100,7 +100,10 @@ mod tests {
         let path = dir.path().join("a");
         std::fs::write(&path, b"").unwrap();
         let mut watch = Watch::folder(dir.path().to_str().unwrap()).ok().unwrap();
-        let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        let mut file = std::fs::OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .unwrap();
         file.write_all(b"x").unwrap();
         assert!(!watch.wait(LONG), "no file has come");
         std::fs::write(dir.path().join("b"), b"").unwrap();
