@@ -67,7 +67,7 @@ SegmentSelection = _native.SegmentSelection
 SegmentForm = _native.SegmentForm
 Split = _native.Split
 SplitReader = _native.SplitReader
-
+SegmentStream = _native.SegmentStream
 open_segment_stores = _native.open_segment_stores
 plan_segments = _native.plan_segments
 splits_of_at_most = _native.splits_of_at_most
@@ -99,6 +99,7 @@ if (C.abi_version != PYRMQ_ABI_VERSION or C.struct_size != sizeof(pyrmq_capi)
 
 DEF MAX_CHUNKS = 256
 
+
 cdef class Slice:
     """A read-only part of the commit log (buffer protocol, no copy).
 
@@ -126,12 +127,14 @@ cdef class Slice:
     def __repr__(self):
         return f"<Slice of {self.nbytes} bytes>"
 
+
 cdef Slice make_slice(pyrmq_chunk *chunk):
     cdef Slice s = Slice.__new__(Slice)
     s.segment = chunk.segment
     s.ptr = chunk.ptr
     s.nbytes = chunk.len
     return s
+
 
 cdef Slice exported_slice(tuple exported):
     """Takes over what the native side exported: (segment, address, bytes)."""
@@ -143,8 +146,10 @@ cdef Slice exported_slice(tuple exported):
     s.nbytes = exported[2]
     return s
 
+
 ENTRY_DTYPE = [("physicalOffset", ">i8"), ("size", ">i4"), ("tagsCode", ">i8")]
 """A ConsumeQueue entry for numpy."""
+
 
 cdef class GetResult:
     """What a read gave: `status` (0 FOUND, then RocketMQ's order of GetMessageStatus), the offset
@@ -155,9 +160,11 @@ cdef class GetResult:
     cdef readonly int count
     cdef readonly list slices
 
+
 SLOW = 1
 BUSY = 2
 """What `Store.stall` says."""
+
 
 class Popped:
     """What a pop or a read of one queue gave: see engine.pyi."""
@@ -178,6 +185,7 @@ class Popped:
             slices.append(copies)
         self.slices = slices
 
+
 class Pops:
     """Pops, acknowledgements and changes of invisible time of a store: see engine.pyi."""
 
@@ -197,6 +205,7 @@ class Pops:
         row = self.native.read(*args, **asked)
         return None if row is None else Popped(row)
 
+
 class Reviver:
     """Revives what was popped and not acknowledged: see engine.pyi."""
 
@@ -206,9 +215,11 @@ class Reviver:
         self.progress = self.native.progress
         self.lags = self.native.lags
 
+
 def popped_to(pops, start):
     """How far groups have popped, by the check points of the log: see engine.pyi."""
     return _native.popped_to(pops.native, start)
+
 
 cdef class Store:
     """A store on disk. Opening recovers it; one process at a time may have it open.
@@ -337,6 +348,7 @@ cdef class Store:
         if rc != PYRMQ_OK:
             raise_failed(rc)
 
+
 cdef raise_failed(int32_t rc):
     cdef pyrmq_bytes text
     if rc == PYRMQ_FAILED and C.error_text(&text) == PYRMQ_OK:
@@ -345,11 +357,13 @@ cdef raise_failed(int32_t rc):
         raise OSError(EIO, as_text(&text))
     raise EngineError(f"the native engine failed with status {rc}: this is a bug in pyrmq")
 
+
 cdef int raise_failed_call(int errno, str what) except -1:
     """OSError if a call on a socket failed, with this errno."""
     if errno != 0:
         raise OSError(errno, what)
     return 0
+
 
 cdef int text_of(str text, pyrmq_bytes *out) except -1:
     """The bytes of a text, for as long as it lives."""
@@ -358,17 +372,21 @@ cdef int text_of(str text, pyrmq_bytes *out) except -1:
     out.len = n
     return 0
 
+
 cdef int optional_text_of(object text, pyrmq_bytes *out) except -1:
     """The same; a null pointer for None."""
     out.ptr = NULL
     out.len = 0
     return 0 if text is None else text_of(<str>text, out)
 
+
 cdef inline str as_text(pyrmq_bytes *b):
     return PyUnicode_DecodeUTF8(<const char *>b.ptr, b.len, "replace")
 
+
 cdef inline bytes as_bytes(pyrmq_bytes *b):
     return PyBytes_FromStringAndSize(<const char *>b.ptr, b.len)
+
 
 cdef class RecvBuffer:
     """A writable buffer that sockets receive into and sessions are fed from."""
@@ -387,6 +405,7 @@ cdef class RecvBuffer:
 
     def __getbuffer__(self, Py_buffer *view, int flags):
         PyBuffer_FillInfo(view, self, self.ptr, self.nbytes, 0, flags)
+
 
 cdef class Command:
     """A frame for Python: a request that the engine does not handle itself, or a response.
@@ -419,8 +438,10 @@ cdef class Command:
     def __repr__(self):
         return f"<Command code={self.code} opaque={self.opaque} flag={self.flag} ext={self.ext}>"
 
+
 include "session.pxi"
 include "ready_loop.pxi"
+
 
 def scan_tags(entries, tags, out):
     """Positions of the 20-byte queue entries whose tag hash is one of `tags`.

@@ -103,18 +103,12 @@ fn parts<'py>(py: Python<'py>, parts: &[Part]) -> PyResult<Bound<'py, PyList>> {
         match part {
             Part::Text(text) => list.append(text)?,
             Part::Name(name) => list.append(parameter.call1((*name,))?)?,
-            Part::Value(name, value) => {
-                let value: &str = value.as_ref();
-                let flag = match value {
-                    "true" | "True" => Some(true),
-                    "false" | "False" => Some(false),
-                    _ => None,
-                };
-                list.append(match flag {
-                    Some(flag) => parameter.call1((*name, flag))?,
-                    None => parameter.call1((*name, value))?,
-                })?;
+            Part::Value(name, "true" | "True") => list.append(parameter.call1((*name, true))?)?,
+            Part::Value(name, "false" | "False") => {
+                list.append(parameter.call1((*name, false))?)?
             }
+            Part::Value(name, value) => list.append(parameter.call1((*name, *value))?)?,
+            Part::Given(name, value) => list.append(parameter.call1((*name, value))?)?,
         }
     }
     Ok(list)

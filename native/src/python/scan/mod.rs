@@ -7,6 +7,7 @@ mod reader;
 mod selection;
 mod split;
 mod stores;
+mod stream;
 
 use pyo3::prelude::*;
 
@@ -16,6 +17,7 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<selection::SegmentSelection>()?;
     m.add_class::<selection::SegmentForm>()?;
     m.add_class::<split::Split>()?;
+    m.add_class::<stream::SegmentStream>()?;
     m.add_class::<reader::SplitReader>()?;
     m.add_class::<reader::SplitBatches>()?;
     m.add_function(wrap_pyfunction!(split::plan_segments, m)?)?;
