@@ -1,7 +1,7 @@
 """Types of the compiled module; engine.pyx documents them."""
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, TypeVar, final, overload
@@ -284,8 +284,8 @@ class SegmentStore:
 
 @final
 class SegmentSelection:
-    """`pyrmq.segments.selection.Selection` as JSON, checked: SegmentOptionError where it contradicts
-    itself."""
+    """`pyrmq.segments.selection.Selection` as JSON, checked. SegmentOptionError where it
+    contradicts itself."""
 
     def __new__(cls, json: str) -> Self: ...
     def selects(self, topic: str) -> bool: ...
@@ -298,8 +298,8 @@ class SegmentForm:
     def __new__(cls, json: str) -> Self: ...
 
 def parse_offsets(text: str, name: str) -> str | dict[str, dict[str, dict[int, int]]]:
-    """`earliest`, `latest`, or offsets by topic, broker and queue, of JSON. SegmentOptionError names
-    the parameter `name`: starting_offsets or ending_offsets."""
+    """`earliest`, `latest`, or offsets by topic, broker and queue, of JSON. SegmentOptionError
+    names the parameter `name`: starting_offsets or ending_offsets."""
 
 def parse_assign(text: str, name: str) -> dict[str, dict[str, list[int]]]:
     """Queues by topic and broker, of JSON, each once and in order. SegmentOptionError."""

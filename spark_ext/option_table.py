@@ -278,6 +278,7 @@ OPTIONS: tuple[Option, ...] = (
         None,
         "Most messages of a task, including those that tags and times exclude. For files the "
         "driver reads the headers of the log for it.",
+        parameter="max_records",
     ),
     Option(
         "plan",

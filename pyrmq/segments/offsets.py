@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pyrmq import engine
+import pyrmq.engine as engine
 from pyrmq.errors import OffsetOutOfRangeError, Parameter, SegmentOptionError
 
 QueueOffsets = dict[str, dict[str, dict[int, int]]]

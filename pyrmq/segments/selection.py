@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pyrmq import engine
+import pyrmq.engine as engine
 from pyrmq.errors import Parameter, SegmentOptionError, UnknownTopicError
 from pyrmq.segments.offsets import QueueOffsets, QueueTimes, check_assign, check_offsets
 

@@ -16,7 +16,6 @@ from pyrmq.errors import (
     SegmentError,
 )
 from pyrmq.model.subscription import java_hash
-from pyrmq.segments import index_plan
 from tests.segments.making import BROKER, SCHEDULE, Made, put, read, small
 from tests.segments.planning import copied, planned
 from tests.store.tools import image, queue_files
@@ -114,7 +113,11 @@ def test_what_has_no_entry_yet_is_scanned(made: Made, tmp_path: Path) -> None:
 
 def test_a_key_by_the_index_files(made: Made) -> None:
     splits = planned(made, topics=("A",), key="a-100-2")
-    assert splits[0].places == (made.phys("A", 2, 100),)
+    assert [split.by_entries for split in splits] == [True]
+    reader = splits[0].reader()
+    while reader.next_batch() is not None:
+        pass
+    assert reader.stats()["records"] == 1, "the index named the one"
     assert read(splits) == [row for row in made.of("A") if row[5] == "a-100-2"]
     assert read(planned(made, topics=("A",), key="a-100-2", mode="scan")) == read(splits)
     assert read(planned(made, topics=("A",), key="not there")) == []
@@ -167,23 +170,6 @@ def test_queue_entries_that_go_before_they_are_read(made: Made, tmp_path: Path, 
         path.write_bytes(raw[:40] + (bytes(len(raw) - 40) if how == "zeros" else b""))
     with pytest.raises(DataLossError, match=r"(were|was) deleted before (they were|it was) read"):
         read(splits)
-
-
-def test_an_index_that_grows_between_two_topics(
-    made: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What only one of the looks covers is scanned."""
-    phys, end = made.phys("A", 2, 100), made.rows[-1][3]
-    asked = []
-
-    def key_places(folder: str, topic: str, key: str) -> tuple[list[int], tuple[int, int]]:
-        asked.append(topic)
-        return [], (0, phys) if len(asked) == 1 else (0, end)
-
-    monkeypatch.setattr(index_plan, "key_places", key_places)
-    found = read(planned(made, topics=("A", "C"), key="a-100-2", mode="index"))
-    assert len(asked) == 2
-    assert [row[3] for row in found] == [phys]
 
 
 def test_index_of_a_log_alone(made: Made) -> None:
