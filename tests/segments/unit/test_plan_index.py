@@ -113,7 +113,7 @@ def test_what_has_no_entry_yet_is_scanned(made: Made, tmp_path: Path) -> None:
 
 def test_a_key_by_the_index_files(made: Made) -> None:
     splits = planned(made, topics=("A",), key="a-100-2")
-    assert [split.by_entries for split in splits] == [True]
+    assert splits[0].by_entries
     reader = splits[0].reader()
     while reader.next_batch() is not None:
         pass
