@@ -1,8 +1,9 @@
 //! Records of raw segments as Arrow record batches.
 //!
 //! `files` is the set of segments and how their bytes are read, `walk` goes from record to record,
-//! `end` finds how far the log reaches, `select` says which messages are wanted, `inflate` unpacks
-//! bodies, `columns` are the columns there are, `build` fills them (`body_json` the one of JSON bodies), `source` says which records come next and
+//! `end` finds how far the log reaches, `select` says which messages are wanted, by `filters` too, `inflate`
+//! unpacks bodies, `columns` are the columns there are, `build` fills them (`body_json` the one of JSON bodies),
+//! `source` says which records come next and
 //! `sink` makes rows of them, `reader` ties these into batches.
 //!
 //! The other way round, `encode` makes send requests of a batch's rows: `send_rows` are their columns,
@@ -20,6 +21,7 @@ pub mod encode;
 mod end;
 mod error;
 mod files;
+mod filters;
 mod inflate;
 mod reader;
 #[cfg(test)]
@@ -40,6 +42,7 @@ pub use columns::{ALL, BodyForm, Column, DEFAULT, PropertiesForm};
 pub use end::{Advance, advance, find_end, first_times};
 pub use error::{EncodeError, Result, ScanError};
 pub use files::{FileSet, LogFile, Open, OpenLocal, ReadAt};
+pub use filters::{Filters, Texts};
 pub use reader::{Damage, Reader, Settings, Stats, Verify};
 pub use select::{Selection, TopicRule, TopicRules};
 pub use source::RecordSource;

@@ -5,22 +5,46 @@
 //! The way of a read: `store` finds the files, `selection` says what is asked for, `plan` makes
 //! tasks, `task` reads one. A stream goes by positions: `stream`.
 
+mod against;
+pub mod at_times;
+mod bounds;
+mod checks;
+mod config_folder;
+pub mod entries;
 mod error;
+pub mod index_plan;
+mod left_out;
+mod log_ranges;
+#[cfg(test)]
+mod made;
+mod near;
 mod notes;
+mod offsets;
+mod once;
+mod path;
+mod pattern;
 mod place;
+pub mod queue_times;
+pub mod queues;
 mod read_options;
+mod repr;
 mod request;
+mod reserved;
+mod rule;
 mod selection;
 mod store;
+mod stores;
 mod task;
+mod walk_log;
 
 pub use error::{Kind, Part, Parts, Result, SegmentError};
 pub use notes::{Level, Notes};
-pub use place::{Found, LOCAL, Local, Place, Places, Shape};
+pub use place::{Found, LOCAL, Local, LocalPlaces, Place, PlaceRef, Places, Shape};
 pub use read_options::{OnCorruption, ReadOptions};
 pub use request::{Request, SPLIT_BYTES};
 pub use selection::{
     ANY_QUEUE, Bounds, Filters, Offsets, QueueOffsets, QueueTimes, Rule, Selection,
 };
 pub use store::{File, SegmentStore};
+pub use stores::open_stores;
 pub use task::{QueuePart, Task};

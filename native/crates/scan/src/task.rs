@@ -4,6 +4,7 @@ use super::read_options::ReadOptions;
 use super::selection::Rule;
 use super::store::File;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Entries of a queue from a place to before another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +36,7 @@ pub struct Task {
     /// Physical offset at which the planned part of the log ends. Behind damage the next record is
     /// looked for up to there.
     pub log_end: u64,
-    pub rule: Rule,
+    pub rule: Arc<Rule>,
     pub how: ReadOptions,
     /// Whether a file that is deleted before it is opened is an error.
     pub fail_on_data_loss: bool,
@@ -46,4 +47,25 @@ pub struct Task {
     pub queues: Vec<QueuePart>,
     /// Physical offsets of records, ascending.
     pub places: Vec<u64>,
+}
+
+/// Topics that a description names.
+const SHOWN: usize = 3;
+
+impl Task {
+    /// What this is, for messages.
+    pub fn describe(&self) -> String {
+        let topics = match self.rule.selection.named_topics() {
+            None => "its topics".to_owned(),
+            Some(names) => {
+                let more = if names.len() > SHOWN { ", …" } else { "" };
+                format!(
+                    "topics {}{more}",
+                    names[..names.len().min(SHOWN)].join(", ")
+                )
+            }
+        };
+        let (broker, start, end) = (&self.broker, self.start, self.end);
+        format!("broker {broker}, {topics}, log {start} to {end}")
+    }
 }
