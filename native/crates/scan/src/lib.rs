@@ -17,6 +17,7 @@ mod left_out;
 mod log_ranges;
 #[cfg(test)]
 mod made;
+mod most;
 mod near;
 mod notes;
 mod offsets;
@@ -24,8 +25,10 @@ mod once;
 mod path;
 mod pattern;
 mod place;
+pub mod plan;
 pub mod queue_times;
 pub mod queues;
+pub mod read;
 mod read_options;
 mod repr;
 mod request;
@@ -35,6 +38,7 @@ mod selection;
 mod store;
 mod stores;
 mod task;
+mod unseen;
 mod walk_log;
 
 pub use error::{Kind, Part, Parts, Result, SegmentError};

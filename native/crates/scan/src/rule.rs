@@ -206,7 +206,7 @@ impl<R: Deref<Target = Rule> + Send> TopicRules for Asker<R> {
 
 impl Filters {
     /// What of them a rule does not decide, as the engine's reader takes it.
-    fn of_records(&self) -> pyrmq_arrow::Filters {
+    pub(crate) fn of_records(&self) -> pyrmq_arrow::Filters {
         let texts = |values: &BTreeSet<Option<String>>| {
             pyrmq_arrow::Texts::new(values.iter().map(Option::as_deref))
         };
