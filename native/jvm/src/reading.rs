@@ -1,11 +1,16 @@
 //! A task that is read, and the batch of it that Java has.
 
+use super::answers;
 use super::failure::{Failure, Result};
 use super::first_reader::TaskReader;
+use super::handles::Handles;
 use super::layout::Layout;
-use super::ops;
 use pyrmq_scan::Task;
 use serde_json::{Value, json};
+use std::sync::LazyLock;
+
+/// Those that are open in this process.
+pub static TASKS: LazyLock<Handles<Reading>> = LazyLock::new(|| Handles::new("task"));
 
 pub struct Reading {
     reader: TaskReader,
@@ -53,7 +58,7 @@ impl Reading {
             "rows": stats.rows,
             "damagedParts": stats.damaged_parts,
             "skippedBytes": stats.skipped_bytes,
-            "notes": ops::notes(self.reader.notes()),
+            "notes": answers::notes(self.reader.notes()),
         })
     }
 }

@@ -5,9 +5,7 @@ mod plan;
 mod version;
 
 use super::failure::{Failure, Result};
-use pyrmq_scan::{Level, Notes};
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 type Op = fn(&Value) -> Result<Value>;
 
@@ -29,23 +27,4 @@ pub fn answer(request: &Value) -> Result<Value> {
             )))
         }
     }
-}
-
-/// A field of a request that has to be there.
-fn field<T: DeserializeOwned>(request: &Value, name: &str) -> Result<T> {
-    let value = request.get(name).unwrap_or(&Value::Null);
-    T::deserialize(value)
-        .map_err(|error| Failure::misuse(format!("the field {name} of a request: {error}")))
-}
-
-/// `[[level, text], …]` of all that was noted since the last call.
-pub fn notes(notes: &Notes) -> Value {
-    let all = notes.take().into_iter().map(|(level, text)| {
-        let level = match level {
-            Level::Info => "info",
-            Level::Warning => "warning",
-        };
-        json!([level, text])
-    });
-    Value::Array(all.collect())
 }

@@ -1,6 +1,7 @@
 //! `plan`: the tasks of a read.
 
-use super::{Failure, Result, field, notes};
+use crate::answers::{field, notes};
+use crate::failure::{Failure, Result};
 use pyrmq_scan::{LocalPlaces, Notes, Request, Rule, SegmentStore, Task, open_stores};
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! `version`: of the library. Java compares it with its own.
 
-use super::Result;
+use crate::failure::Result;
 use serde_json::{Value, json};
 
 pub fn answer(_: &Value) -> Result<Value> {

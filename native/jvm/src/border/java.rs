@@ -1,7 +1,7 @@
 //! The functions of `pyrmq.spark.Native`.
 
-use super::border;
-use super::failure::Failure;
+use crate::border;
+use crate::failure::Failure;
 use jni::errors::{Error, ErrorPolicy};
 use jni::objects::{JByteArray, JClass, JLongArray, JThrowable, JValue};
 use jni::sys::jlong;

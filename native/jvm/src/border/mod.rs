@@ -1,16 +1,15 @@
 //! What `pyrmq.spark.Native` can ask, without Java: bytes and numbers in, bytes and numbers out.
 
+mod java;
+
 use super::failure::{Failure, Result};
-use super::handles::{Handles, lock};
+use super::handles::lock;
 use super::ops;
-use super::reading::Reading;
+use super::reading::{Reading, TASKS};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::LazyLock;
 
 /// Bytes of a request. A task by places has 20 of them for each message.
 pub const MAX_REQUEST: usize = 256 << 20;
-
-static TASKS: LazyLock<Handles<Reading>> = LazyLock::new(|| Handles::new("task"));
 
 /// Answers `{"op": …}`.
 pub fn call(request: &[u8]) -> Result<Vec<u8>> {
@@ -55,11 +54,6 @@ pub fn close(handle: i64) -> Result<()> {
         TASKS.remove(handle);
         Ok(())
     })
-}
-
-/// How many tasks are open.
-pub(crate) fn open_tasks() -> usize {
-    TASKS.all().len()
 }
 
 fn bounded(request: &[u8]) -> Result<()> {
