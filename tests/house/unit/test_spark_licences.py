@@ -9,7 +9,6 @@ from types import ModuleType
 
 import pytest
 
-
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 
 
