@@ -10,7 +10,6 @@
 mod answers;
 pub mod border;
 mod failure;
-mod first_reader;
 mod handles;
 mod layout;
 mod ops;
