@@ -1,51 +1,25 @@
 package pyrmq.spark;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.io.IOException;
 import java.util.Map;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /** What the driver asks the engine: each op of {@link Native#call} as a method. */
 final class Engine {
-  static final ObjectMapper JSON = new ObjectMapper();
-  private static final Logger LOG = LoggerFactory.getLogger("pyrmq.segments");
-
   private Engine() {}
 
   static ObjectNode op(String name) {
-    return JSON.createObjectNode().put("op", name);
+    return Json.object().put("op", name);
   }
 
   /** The answer of an op. Its errors are AnalysisExceptions, as users know them from Spark. */
   static JsonNode call(ObjectNode request) {
     try {
-      return JSON.readTree(Native.call(bytes(request)));
+      return Json.call(request);
     } catch (ScanException error) {
       throw Internals.shown(error);
-    } catch (IOException error) {
-      throw new IllegalStateException("the engine's answer is not JSON", error);
-    }
-  }
-
-  static byte[] bytes(JsonNode json) {
-    try {
-      return JSON.writeValueAsBytes(json);
-    } catch (JsonProcessingException error) {
-      throw new IllegalStateException(error);
-    }
-  }
-
-  static JsonNode parsed(byte[] json) {
-    try {
-      return JSON.readTree(json);
-    } catch (IOException error) {
-      throw new IllegalStateException("not JSON", error);
     }
   }
 
@@ -84,29 +58,7 @@ final class Engine {
     return answer;
   }
 
-  /** Logs notes, [[level, text]...], as the Python source does. */
-  static void log(JsonNode notes) {
-    for (JsonNode note : notes) {
-      if (note.path(0).asText().equals("warning")) {
-        LOG.warn("{}", escaped(note.path(1).asText()));
-      } else {
-        LOG.info("{}", escaped(note.path(1).asText()));
-      }
-    }
-  }
-
-  /** Without control characters: texts may hold what files and users wrote. */
-  static String escaped(String text) {
-    StringBuilder out = new StringBuilder(text.length());
-    text.codePoints()
-        .forEach(
-            c -> {
-              if (Character.isISOControl(c)) {
-                out.append(String.format("\\x%02x", c));
-              } else {
-                out.appendCodePoint(c);
-              }
-            });
-    return out.toString();
+  private static void log(JsonNode notes) {
+    notes.forEach(NativeScan::log);
   }
 }

@@ -1,6 +1,5 @@
 package pyrmq.spark;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomSumMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
@@ -15,14 +14,14 @@ public final class ScanMetrics {
     };
   }
 
-  /** The metrics of one task, from {@link Native#stats}. */
-  static CustomTaskMetric[] of(JsonNode stats) {
+  /** The metrics of one task, as it has read so far. */
+  static CustomTaskMetric[] of(ScanStats stats) {
     return new CustomTaskMetric[] {
-      new Value("messagesExamined", stats.path("records").asLong()),
-      new Value("bytesRead", stats.path("recordBytes").asLong()),
-      new Value("rowsRead", stats.path("rows").asLong()),
-      new Value("bytesSkipped", stats.path("skippedBytes").asLong()),
-      new Value("damagedParts", stats.path("damagedParts").asLong()),
+      new Value("messagesExamined", stats.records()),
+      new Value("bytesRead", stats.recordBytes()),
+      new Value("rowsRead", stats.rows()),
+      new Value("bytesSkipped", stats.skippedBytes()),
+      new Value("damagedParts", stats.damagedParts()),
     };
   }
 

@@ -10,12 +10,12 @@ final class ScanPartition implements InputPartition {
   final byte[] task;
 
   ScanPartition(JsonNode task) {
-    this.task = Engine.bytes(task);
+    this.task = Json.write(task);
   }
 
   @Override
   public String toString() {
-    JsonNode json = Engine.parsed(task);
+    JsonNode json = Json.read(task);
     return json.path("root").asText() + " " + json.path("start") + " to " + json.path("end");
   }
 }

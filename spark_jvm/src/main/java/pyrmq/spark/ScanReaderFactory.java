@@ -1,9 +1,13 @@
 package pyrmq.spark;
 
+import java.util.Arrays;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
@@ -11,10 +15,10 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 final class ScanReaderFactory implements PartitionReaderFactory {
   private static final long serialVersionUID = 1L;
 
-  private final StructType schema;
+  private final DataType[] types;
 
   ScanReaderFactory(StructType schema) {
-    this.schema = schema;
+    types = Arrays.stream(schema.fields()).map(StructField::dataType).toArray(DataType[]::new);
   }
 
   @Override
@@ -24,11 +28,37 @@ final class ScanReaderFactory implements PartitionReaderFactory {
 
   @Override
   public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
-    return new ScanPartitionReader(((ScanPartition) partition).task, schema);
+    return new Columnar(task(partition), types);
   }
 
   @Override
   public PartitionReader<InternalRow> createReader(InputPartition partition) {
-    throw new UnsupportedOperationException("this source reads batches of columns only");
+    return new ByRow(task(partition), types);
+  }
+
+  private static byte[] task(InputPartition partition) {
+    return ((ScanPartition) partition).task;
+  }
+
+  private static final class Columnar extends ScanPartitionReader {
+    Columnar(byte[] task, DataType[] types) {
+      super(task, types);
+    }
+
+    @Override
+    public CustomTaskMetric[] currentMetricsValues() {
+      return ScanMetrics.of(stats());
+    }
+  }
+
+  private static final class ByRow extends ScanRowReader {
+    ByRow(byte[] task, DataType[] types) {
+      super(task, types);
+    }
+
+    @Override
+    public CustomTaskMetric[] currentMetricsValues() {
+      return ScanMetrics.of(stats());
+    }
   }
 }
