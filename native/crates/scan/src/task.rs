@@ -4,6 +4,7 @@ use super::read_options::ReadOptions;
 use super::selection::Rule;
 use super::store::File;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Entries of a queue from a place to before another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +36,7 @@ pub struct Task {
     /// Physical offset at which the planned part of the log ends. Behind damage the next record is
     /// looked for up to there.
     pub log_end: u64,
-    pub rule: Rule,
+    pub rule: Arc<Rule>,
     pub how: ReadOptions,
     /// Whether a file that is deleted before it is opened is an error.
     pub fail_on_data_loss: bool,
