@@ -3,7 +3,6 @@ package pyrmq.spark;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -21,8 +20,6 @@ import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeMode;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
@@ -44,10 +41,12 @@ final class RocketMQStream
   private final Pace pace;
   private final Long maxOffsets;
   private final long maxBytes;
-  private final DataType[] types;
+  private final StructType schema;
   private final LeftOut leftOut;
   private Backlog backlog = Backlog.UNKNOWN;
   private StreamOffset latest;
+  /** The end of the micro-batch whose lost bytes were counted last. */
+  private String counted;
   private boolean realTime;
   /** Where the tasks of real-time mode started. */
   private StreamOffset tailStart;
@@ -65,7 +64,7 @@ final class RocketMQStream
     this.maxBytes = bytes == null ? DEFAULT_MAX_BYTES : bytes;
     Long delay = limit(limits, "max_delay_ms");
     this.pace = new Pace(limit(limits, "min_offsets"), delay == null ? 900_000 : delay);
-    this.types = Arrays.stream(schema.fields()).map(StructField::dataType).toArray(DataType[]::new);
+    this.schema = schema;
     this.leftOut = new LeftOut(SparkContext.getOrCreate());
   }
 
@@ -139,8 +138,11 @@ final class RocketMQStream
     StreamOffset low = own(start);
     StreamOffset high = own(end);
     List<JsonNode> tasks = planner.splits(low, high);
-    leftOut.lost(lostBytes(low, high, tasks));
-    return partitions(tasks, false);
+    if (!end.json().equals(counted)) { // Spark may plan a micro-batch twice
+      counted = end.json();
+      leftOut.lost(lostBytes(low, high, tasks));
+    }
+    return tasks.stream().map(ScanPartition::new).toArray(InputPartition[]::new);
   }
 
   /** Bytes between two positions that no task reads: their files are deleted. */
@@ -186,7 +188,7 @@ final class RocketMQStream
     tailStart = own(start);
     List<JsonNode> tasks = planner.tails(tailStart);
     tails = tasks.size();
-    return partitions(tasks, true);
+    return tasks.stream().map(TailPartition::new).toArray(InputPartition[]::new);
   }
 
   @Override
@@ -202,15 +204,9 @@ final class RocketMQStream
     return planner.position(tailStart, ends);
   }
 
-  private static InputPartition[] partitions(List<JsonNode> tasks, boolean tail) {
-    return tasks.stream()
-        .map(task -> new StreamPartition(Json.write(task), tail))
-        .toArray(InputPartition[]::new);
-  }
-
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new StreamReaders(types, leftOut);
+    return new StreamReaders(schema, leftOut);
   }
 
   @Override

@@ -39,7 +39,7 @@ final class StreamPlanner implements AutoCloseable {
     if (maxBytes != null) {
       asked.put("max_bytes", maxBytes);
     }
-    return position(Json.call(asked));
+    return position(call(asked));
   }
 
   /** The tasks of the batch between two positions; none if they are the same. */
@@ -47,7 +47,7 @@ final class StreamPlanner implements AutoCloseable {
     ObjectNode asked = question("splits");
     asked.set("start", start.tree());
     asked.set("end", end.tree());
-    return tasks(Json.call(asked));
+    return tasks(call(asked));
   }
 
   /** How many messages there are to read from a position on, counted up to {@code wanted}. */
@@ -55,12 +55,12 @@ final class StreamPlanner implements AutoCloseable {
     ObjectNode asked = question("count");
     asked.set("start", start.tree());
     asked.put("wanted", wanted);
-    return Json.call(asked).path("count").longValue();
+    return call(asked).path("count").longValue();
   }
 
   /** How far the end of the batch that {@link #latest} named last is behind the end of the logs. */
   JsonNode behind() {
-    return call("behind");
+    return call("behind").path("behind");
   }
 
   /** From here on {@link #latest} stays at or below the end of the logs now. */
@@ -72,7 +72,7 @@ final class StreamPlanner implements AutoCloseable {
   List<JsonNode> tails(StreamOffset start) {
     ObjectNode asked = question("tails");
     asked.set("start", start.tree());
-    return tasks(Json.call(asked));
+    return tasks(call(asked));
   }
 
   /** A position that the tasks of {@link #tails} reached, as a checkpoint keeps it. */
@@ -80,7 +80,7 @@ final class StreamPlanner implements AutoCloseable {
     ObjectNode asked = question("reached");
     asked.set("start", start.tree());
     ends.forEach(end -> asked.withArray("ends").add(end.asJson()));
-    return position(Json.call(asked));
+    return position(call(asked));
   }
 
   @Override
@@ -89,16 +89,22 @@ final class StreamPlanner implements AutoCloseable {
     if (stream != NONE) {
       ObjectNode asked = question("close");
       stream = NONE;
-      Json.call(asked);
+      call(asked);
     }
   }
 
   private JsonNode call(String op) {
-    return Json.call(question(op));
+    return call(question(op));
+  }
+
+  private static JsonNode call(ObjectNode asked) {
+    JsonNode answer = Engine.call(asked);
+    answer.path("notes").forEach(NativeScan::log);
+    return answer;
   }
 
   private ObjectNode question(String op) {
-    ObjectNode asked = Json.object().put("op", "stream." + op);
+    ObjectNode asked = Engine.op("stream." + op);
     return asked.put("stream", opened());
   }
 
@@ -107,9 +113,9 @@ final class StreamPlanner implements AutoCloseable {
       if (closed) {
         throw new ScanException("ClosedError", "the stream was stopped", "");
       }
-      ObjectNode asked = Json.object().put("op", "stream.open");
+      ObjectNode asked = Engine.op("stream.open");
       asked.set("request", request);
-      stream = Json.call(asked).path("stream").longValue();
+      stream = call(asked).path("stream").longValue();
     }
     return stream;
   }

@@ -46,8 +46,8 @@ final class TailReader implements SupportsRealTimeRead<InternalRow> {
 
   private record Given(long log, String topic, int queue, long offset) {}
 
-  TailReader(StreamPartition partition, DataType[] types, LeftOut leftOut) {
-    ObjectNode task = (ObjectNode) Json.read(partition.task());
+  TailReader(byte[] tail, DataType[] types, LeftOut leftOut) {
+    ObjectNode task = (ObjectNode) Json.read(tail);
     ArrayNode names = (ArrayNode) task.get("how").get("columns");
     this.columns = types.length;
     if (names.size() != columns) {
