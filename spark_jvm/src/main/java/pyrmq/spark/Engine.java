@@ -40,7 +40,7 @@ final class Engine {
         fields
             .addObject()
             .put("name", field.name())
-            .put("type", field.dataType().simpleString())
+            .put("type", Columns.word(field.dataType()))
             .put("nullable", field.nullable());
       }
     }
