@@ -86,14 +86,4 @@ final class Columns {
     boolean text = properties.equals("json") || properties.equals("raw");
     return name.equals("properties") && text ? DataTypes.StringType : TYPES.get(name);
   }
-
-  /** A type in the words of the engine. A collation that compares bytes is none. */
-  static String word(DataType type) {
-    for (DataType own : TYPES.values()) {
-      if (own.equals(type)) {
-        return own.simpleString();
-      }
-    }
-    return type.simpleString();
-  }
 }
