@@ -3,7 +3,11 @@ package pyrmq.spark;
 import java.util.Map;
 import org.apache.spark.QueryContext;
 import org.apache.spark.sql.AnalysisException;
+import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
@@ -16,15 +20,18 @@ final class Internals {
 
   /** Our error in the class that Spark's users catch; PySpark shows its text alone. */
   static RuntimeException shown(ScanException error) {
-    throw Internals.<RuntimeException>unchecked(
-        new AnalysisException(
-            error.getMessage(),
-            Option.empty(),
-            Option.empty(),
-            Option.apply(error),
-            Option.empty(),
-            Map$.MODULE$.empty(),
-            new QueryContext[0]));
+    throw Internals.<RuntimeException>unchecked(analysis(error));
+  }
+
+  static AnalysisException analysis(ScanException error) {
+    return new AnalysisException(
+        error.getMessage(),
+        Option.empty(),
+        Option.empty(),
+        Option.apply(error),
+        Option.empty(),
+        Map$.MODULE$.empty(),
+        new QueryContext[0]);
   }
 
   /** Throws an exception that its caller does not declare. */
@@ -44,8 +51,23 @@ final class Internals {
     return out;
   }
 
-  static StructType nullable(StructType schema) {
-    return schema.asNullable();
+  static Column[] columns(StructType schema) {
+    return CatalogV2Util.structTypeToV2Columns(schema);
+  }
+
+  /** What a write of V1 answers: nobody reads it. */
+  static BaseRelation relation(SQLContext context, StructType schema) {
+    return new BaseRelation() {
+      @Override
+      public SQLContext sqlContext() {
+        return context;
+      }
+
+      @Override
+      public StructType schema() {
+        return schema;
+      }
+    };
   }
 
   static CaseInsensitiveStringMap options(Map<String, String> given) {
