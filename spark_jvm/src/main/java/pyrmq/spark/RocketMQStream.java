@@ -134,7 +134,7 @@ final class RocketMQStream
   @Override
   public Offset reportLatestOffset() {
     latest = planner.end();
-    backlog = realTime ? behind(asked, latest) : Backlog.of(planner.behind());
+    backlog = realTime ? behind(asked, latest) : planner.behind();
     ObjectNode told = (ObjectNode) latest.tree();
     told.set("behind", backlog.asJson());
     return new StreamOffset(told.toString());
