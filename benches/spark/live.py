@@ -1,5 +1,5 @@
-"""Measures how long a message takes from its acknowledgement to Spark's row, in real-time mode and in
-micro-batches of the reader in the JVM.
+"""Measures the time from a message's acknowledgement to Spark's row, with the reader in the JVM: in
+real-time mode, or in micro-batches.
 
     python -m benches.spark.live [--rate 10000] [--seconds 20] [--size 1024] [--mode real-time]
 

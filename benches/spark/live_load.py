@@ -21,10 +21,12 @@ EVERY = 0.002
 PARALLEL = 8
 
 
-async def send(namesrv: str, topic: str, rate: int, seconds: float, size: int, out: Path) -> None:
+async def send(
+    namesrv: str, topic: str, rate: int, seconds: float, size: int
+) -> list[tuple[int, int, int]]:
     each = max(1, round(rate * EVERY))
     batches = round(seconds * rate / each)
-    acknowledged: list[tuple[int, int]] = []
+    acknowledged: list[tuple[int, int, int]] = []
     room = trio.CapacityLimiter(PARALLEL)
 
     async with pyrmq.Producer("live-load", namesrv=namesrv) as producer:
@@ -34,7 +36,7 @@ async def send(namesrv: str, topic: str, rate: int, seconds: float, size: int, o
             batch = [pyrmq.Message(topic, body.ljust(size, b"x")) for body in bodies]
             async with room:
                 await producer.send_batch(batch)
-            acknowledged.append((number * each, time.monotonic_ns()))
+            acknowledged.append((number * each, each, time.monotonic_ns()))
 
         print("ready", flush=True)
         sys.stdin.readline()
@@ -43,9 +45,10 @@ async def send(namesrv: str, topic: str, rate: int, seconds: float, size: int, o
             for number in range(batches):
                 await trio.sleep_until(start + number * each / rate)
                 nursery.start_soon(one, number)
-    out.write_text("".join(f"{first} {each} {when}\n" for first, when in acknowledged))
+    return acknowledged
 
 
 if __name__ == "__main__":
     namesrv, topic, rate, seconds, size, out = sys.argv[1:]
-    trio.run(send, namesrv, topic, int(rate), float(seconds), int(size), Path(out))
+    found = trio.run(send, namesrv, topic, int(rate), float(seconds), int(size))
+    Path(out).write_text("".join(f"{first} {count} {when}\n" for first, count, when in found))
