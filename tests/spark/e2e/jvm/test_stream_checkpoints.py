@@ -1,4 +1,4 @@
-"""Either reader continues the checkpoint of the other: offsets are equal texts, no row comes twice."""
+"""Either reader continues the checkpoint of the other: offsets are equal texts."""
 
 from __future__ import annotations
 

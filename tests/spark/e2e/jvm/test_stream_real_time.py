@@ -46,8 +46,8 @@ def frame(spark: SparkSession, store: Path, **options: str) -> DataFrame:
 
 
 def rows_into(folder: Path) -> Any:
-    """A sink of `foreach`: a file for each micro-batch and partition. One that is repeated is written
-    anew."""
+    """A sink of `foreach`: a file for each micro-batch and partition, written anew if that is
+    repeated."""
     where = str(folder)
 
     class Rows:
@@ -56,7 +56,8 @@ def rows_into(folder: Path) -> Any:
             return True
 
         def process(self, row: Any) -> None:
-            self.file.write(json.dumps(list(row)) + "\n")
+            values = [list(v) if isinstance(v, (bytes, bytearray)) else v for v in row]
+            self.file.write(json.dumps(values) + "\n")
             self.file.flush()
 
         def close(self, error: Exception | None) -> None:
@@ -102,7 +103,7 @@ def test_rows_come_while_the_task_runs(spark: SparkSession, writer: Writer, tmp_
     try:
         for sent in (first, writer.put(500), writer.put(1)):
             wanted = [[one.physical] for one in writer.sent]
-            eventually(lambda: running(query) and rows_of(tmp_path / "rows") == wanted)  # noqa: B023
+            eventually(lambda: running(query) and rows_of(tmp_path / "rows") == wanted, "rows")  # noqa: B023
             assert sent
         assert batches(tmp_path) == 0
     finally:
@@ -115,7 +116,7 @@ def test_the_selection_counts(spark: SparkSession, writer: Writer, tmp_path: Pat
     try:
         writer.put(300)
         wanted = [[one.key] for one in writer.sent if one.topic == "orders" and one.tag != "B"]
-        eventually(lambda: running(query) and rows_of(tmp_path / "rows") == wanted)
+        eventually(lambda: running(query) and rows_of(tmp_path / "rows") == wanted, "rows")
     finally:
         query.stop()
 
@@ -128,14 +129,14 @@ def test_latest_is_where_it_started_first(
     rows = frame(spark, writer.root, startingOffsets="latest").select("commitLogOffset")
     query = start(rows, tmp_path)
     try:
-        eventually(lambda: running(query) and list((tmp_path / "rows").iterdir()))
+        eventually(lambda: running(query) and list((tmp_path / "rows").iterdir()), "it runs")
     finally:
         query.stop()
     assert batches(tmp_path) == 0
     wanted = [[one.physical] for one in writer.put(10)]
     query = start(rows, tmp_path)
     try:
-        eventually(lambda: running(query) and rows_of(tmp_path / "rows") == wanted)
+        eventually(lambda: running(query) and rows_of(tmp_path / "rows") == wanted, "rows")
     finally:
         query.stop()
 
@@ -150,7 +151,7 @@ def test_each_row_once(spark: SparkSession, tmp_path: Path) -> None:
             before = batches(tmp_path)
             query = start(frame(spark, store, columns="body").select("body"), tmp_path, "1 second")
             try:
-                eventually(lambda: running(query) and batches(tmp_path) >= before + 2)  # noqa: B023
+                eventually(lambda: running(query) and batches(tmp_path) >= before + 2, "batches")  # noqa: B023
             finally:
                 query.stop()
             assert process.running
@@ -158,7 +159,7 @@ def test_each_row_once(spark: SparkSession, tmp_path: Path) -> None:
     done = batches(tmp_path)
     # What the last, unfinished micro-batch gave comes again.
     numbers = [
-        number_of(_bytes(row[0]))
+        number_of(bytes(row[0]))
         for file in (tmp_path / "rows").iterdir()
         if int(file.name.partition("-")[0]) < done
         for row in map(json.loads, file.read_text().splitlines())
@@ -167,10 +168,6 @@ def test_each_row_once(spark: SparkSession, tmp_path: Path) -> None:
     assert len(numbers) > 2000
     assert sorted(numbers) == list(range(len(numbers)))
     assert len(rest.run(columns="body,commitLogOffset")) == total - len(numbers)
-
-
-def _bytes(shown: Any) -> bytes:
-    return bytes(shown)
 
 
 @pytest.mark.parametrize("name", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger"])
@@ -199,7 +196,7 @@ def test_counts_by_key(spark: SparkSession, writer: Writer, tmp_path: Path) -> N
         writer.put(80)
         wanted = sorted([t, q, n] for t in ("orders", "payments") for q in range(4)
                         for n in range(1, 11))  # fmt: skip
-        eventually(lambda: running(query) and sorted(rows_of(tmp_path / "rows")) == wanted)
+        eventually(lambda: running(query) and sorted(rows_of(tmp_path / "rows")) == wanted, "rows")
         assert batches(tmp_path) == 0
     finally:
         query.stop()
@@ -211,7 +208,7 @@ def test_duplicates_are_dropped(spark: SparkSession, writer: Writer, tmp_path: P
     query = start(rows, tmp_path)
     try:
         writer.put(300)
-        eventually(lambda: running(query) and len(rows_of(tmp_path / "rows")) >= 3)
+        eventually(lambda: running(query) and len(rows_of(tmp_path / "rows")) >= 3, "rows")
         assert sorted(rows_of(tmp_path / "rows")) == [["A"], ["B"], ["C"]]
     finally:
         query.stop()
