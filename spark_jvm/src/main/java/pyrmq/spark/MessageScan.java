@@ -31,6 +31,7 @@ final class MessageScan implements Scan, SupportsReportStatistics, Batch {
   private final List<Predicate> pushed;
   private final long limit;
   private Snapshot.Planned planned;
+  private boolean streams;
 
   MessageScan(
       MessageTable table,
@@ -81,12 +82,14 @@ final class MessageScan implements Scan, SupportsReportStatistics, Batch {
 
   @Override
   public MicroBatchStream toMicroBatchStream(String checkpoint) {
-    return reading.stream(columns(), schema);
+    streams = true;
+    return reading.stream(columns(), schema, checkpoint);
   }
 
   @Override
   public ColumnarSupportMode columnarSupportMode() {
-    return ColumnarSupportMode.SUPPORTED;
+    // Real-time mode goes by rows: the stream's reader factory says so of its partitions.
+    return streams ? ColumnarSupportMode.PARTITION_DEFINED : ColumnarSupportMode.SUPPORTED;
   }
 
   @Override
@@ -96,6 +99,9 @@ final class MessageScan implements Scan, SupportsReportStatistics, Batch {
 
   @Override
   public Statistics estimateStatistics() {
+    if (streams) {
+      return new Size(OptionalLong.empty(), OptionalLong.empty());
+    }
     Snapshot.Planned plan = plan();
     long rows = plan.rows();
     if (limit >= 0) {

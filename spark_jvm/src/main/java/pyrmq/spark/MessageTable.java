@@ -109,12 +109,12 @@ class MessageTable implements SupportsRead, SupportsWrite {
       return snapshot;
     }
 
-    MicroBatchStream stream(List<String> columns, StructType schema) {
+    MicroBatchStream stream(List<String> columns, StructType schema, String folder) {
       JsonNode answer = Engine.options(options.given(), "stream", this.schema);
       ObjectNode request = (ObjectNode) answer.path("request");
       ArrayNode names = ((ObjectNode) request.get("how")).putArray("columns");
       columns.forEach(names::add);
-      return new RocketMQStream(request, answer.path("stream"), schema);
+      return new RocketMQStream(request, answer.path("stream"), schema, folder);
     }
   }
 }

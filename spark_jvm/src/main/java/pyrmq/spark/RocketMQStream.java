@@ -37,6 +37,7 @@ final class RocketMQStream
   private static final long DEFAULT_MAX_BYTES = 1L << 30;
 
   private final StreamPlanner planner;
+  private final FirstPosition firstPosition;
   private final StreamLog log = new StreamLog();
   private final Pace pace;
   private final Long maxOffsets;
@@ -45,19 +46,26 @@ final class RocketMQStream
   private final LeftOut leftOut;
   private Backlog backlog = Backlog.UNKNOWN;
   private StreamOffset latest;
+  /** The start that Spark named last. */
+  private StreamOffset asked;
   /** The end of the micro-batch whose lost bytes were counted last. */
   private String counted;
   private boolean realTime;
   /** Where the tasks of real-time mode started. */
   private StreamOffset tailStart;
   private int tails;
+  /** Where they ended. */
+  private StreamOffset reached;
 
   /**
    * @param request what to read, as the op {@code options} gave it, with the columns of the schema
    * @param limits the limits of that answer, its part {@code stream}
    * @param schema the columns, in the order of the request
+   * @param folder that of the source in the checkpoint
    */
-  RocketMQStream(JsonNode request, JsonNode limits, StructType schema) {
+  RocketMQStream(JsonNode request, JsonNode limits, StructType schema, String folder) {
+    SparkContext context = SparkContext.getOrCreate();
+    this.firstPosition = new FirstPosition(folder, context.hadoopConfiguration());
     this.planner = new StreamPlanner(request);
     this.maxOffsets = limit(limits, "max_offsets");
     Long bytes = limit(limits, "max_bytes");
@@ -65,7 +73,7 @@ final class RocketMQStream
     Long delay = limit(limits, "max_delay_ms");
     this.pace = new Pace(limit(limits, "min_offsets"), delay == null ? 900_000 : delay);
     this.schema = schema;
-    this.leftOut = new LeftOut(SparkContext.getOrCreate());
+    this.leftOut = new LeftOut(context);
   }
 
   private static Long limit(JsonNode limits, String name) {
@@ -75,7 +83,11 @@ final class RocketMQStream
 
   @Override
   public Offset initialOffset() {
-    return planner.initial();
+    if (realTime) {
+      return firstPosition.keep(planner::initial);
+    }
+    StreamOffset kept = firstPosition.kept();
+    return kept == null ? planner.initial() : kept;
   }
 
   @Override
@@ -98,6 +110,7 @@ final class RocketMQStream
   @Override
   public Offset latestOffset(Offset startOffset, ReadLimit limit) {
     StreamOffset start = own(startOffset);
+    asked = start;
     if (realTime || limit instanceof ReadAllAvailable) {
       return planner.latest(start, null, null);
     }
@@ -121,7 +134,7 @@ final class RocketMQStream
   @Override
   public Offset reportLatestOffset() {
     latest = planner.end();
-    backlog = Backlog.of(planner.behind());
+    backlog = realTime ? behind(asked, latest) : planner.behind();
     ObjectNode told = (ObjectNode) latest.tree();
     told.set("behind", backlog.asJson());
     return new StreamOffset(told.toString());
@@ -201,7 +214,8 @@ final class RocketMQStream
       throw new ScanException(
           "EngineError", ends.size() + " tasks of " + tails + " said how far they got", "");
     }
-    return planner.position(tailStart, ends);
+    reached = planner.position(tailStart, ends);
+    return reached;
   }
 
   @Override
@@ -209,8 +223,21 @@ final class RocketMQStream
     return new StreamReaders(schema, leftOut);
   }
 
+  /** The log behind a position, as it is now. */
+  private static Backlog behind(StreamOffset position, StreamOffset latest) {
+    JsonNode at = position.tree().path("log");
+    long bytes = 0;
+    for (Map.Entry<String, JsonNode> one : latest.tree().path("log").properties()) {
+      bytes += Math.max(0, one.getValue().longValue() - at.path(one.getKey()).longValue());
+    }
+    return Backlog.ofBytes(bytes);
+  }
+
   @Override
   public Map<String, String> metrics(Optional<Offset> latestConsumed) {
+    if (realTime && reached != null) { // Spark asked for the rest before the tasks ran
+      backlog = behind(reached, planner.end());
+    }
     Map<String, String> out = new LinkedHashMap<>();
     backlog.into(out);
     leftOut.into(out);

@@ -58,9 +58,16 @@ final class StreamPlanner implements AutoCloseable {
     return call(asked).path("count").longValue();
   }
 
-  /** How far the end of the batch that {@link #latest} named last is behind the end of the logs. */
-  JsonNode behind() {
-    return call("behind").path("behind");
+  /**
+   * How far the end of the batch that {@link #latest} named last is behind the end of the logs. Not
+   * known if files of queues are deleted meanwhile.
+   */
+  Backlog behind() {
+    try {
+      return Backlog.of(Json.call(question("behind")).path("behind"));
+    } catch (ScanException error) {
+      return Backlog.UNKNOWN;
+    }
   }
 
   /** From here on {@link #latest} stays at or below the end of the logs now. */

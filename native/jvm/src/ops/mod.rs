@@ -1,0 +1,30 @@
+//! The functions behind `Native.call`, one file each: `{"op": "plan", …}` is answered by `plan`.
+
+mod held;
+mod plan;
+mod version;
+
+use super::failure::{Failure, Result};
+use serde_json::Value;
+
+type Op = fn(&Value) -> Result<Value>;
+
+const OPS: &[(&str, Op)] = &[
+    ("version", version::answer),
+    ("held", held::answer),
+    ("plan", plan::answer),
+];
+
+pub fn answer(request: &Value) -> Result<Value> {
+    let name = request.get("op").and_then(Value::as_str).unwrap_or("");
+    match OPS.iter().find(|(known, _)| *known == name) {
+        Some((_, op)) => op(request),
+        None => {
+            let known: Vec<&str> = OPS.iter().map(|(known, _)| *known).collect();
+            Err(Failure::misuse(format!(
+                "there is no op {name:?}; there are {}",
+                known.join(", ")
+            )))
+        }
+    }
+}
