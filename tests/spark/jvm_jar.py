@@ -67,7 +67,9 @@ def _build() -> None:
         env={**os.environ, "PYRMQ_JAR_PROFILE": profile},
     )
     if done.returncode:
-        pytest.fail(f"the jar does not build:\n{(done.stdout + done.stderr)[-4000:]}", pytrace=False)
+        pytest.fail(
+            f"the jar does not build:\n{(done.stdout + done.stderr)[-4000:]}", pytrace=False
+        )
 
 
 _jars = ""
