@@ -1,5 +1,5 @@
-"""What Spark pushes down to the reader in the JVM: the rows are those that Spark would choose, and the
-plan shows that Spark has nothing left to do."""
+"""What Spark pushes down to the reader in the JVM: the rows are those that Spark would choose, and
+the plan shows that Spark has nothing left to do."""
 
 from __future__ import annotations
 
@@ -47,10 +47,6 @@ def columns_read(frame: DataFrame) -> list[str]:
     found = re.search(r"ReadSchema: struct<(.*?)>(?: |$|,)", plan_of(frame))
     assert found is not None, plan_of(frame)
     return [part.partition(":")[0] for part in found[1].split(",") if part]
-
-
-def ms(text: str) -> str:
-    return f"timestamp_millis({text})"
 
 
 # The condition in SQL, and the same of what was sent.
