@@ -10,10 +10,8 @@
 mod answers;
 pub mod border;
 mod failure;
-mod first_reader;
 mod handles;
 mod layout;
-mod names;
 mod ops;
 mod reading;
 

@@ -2,10 +2,10 @@
 
 use super::answers;
 use super::failure::{Failure, Result};
-use super::first_reader::TaskReader;
 use super::handles::Handles;
 use super::layout::Layout;
-use pyrmq_scan::Task;
+use pyrmq_scan::read::TaskReader;
+use pyrmq_scan::{Kind, LocalPlaces, Task};
 use serde_json::{Value, json};
 use std::sync::LazyLock;
 
@@ -23,8 +23,16 @@ impl Reading {
     pub fn open(task: &[u8]) -> Result<Self> {
         let task: Task = serde_json::from_slice(task)
             .map_err(|error| Failure::misuse(format!("a task that cannot be read: {error}")))?;
+        if task.how.views {
+            // A mapped file that somebody cuts short would end the JVM with a signal.
+            return Err(Failure::new(
+                Kind::Option,
+                "bodies are not viewed in mapped files by a JVM",
+                "leave out views",
+            ));
+        }
         Ok(Reading {
-            reader: TaskReader::open(task)?,
+            reader: TaskReader::open(task, &LocalPlaces)?,
             batch: None,
             broken: false,
         })

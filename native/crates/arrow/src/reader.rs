@@ -64,6 +64,8 @@ pub struct Reader {
     log_end: u64,
     skip: bool,
     limits: (usize, usize),
+    /// Rows that may still come.
+    left: u64,
     stats: Stats,
     damage: Vec<Damage>,
     done: bool,
@@ -81,6 +83,9 @@ impl Reader {
             settings.views,
         );
         let bodies = settings.columns.contains(&Column::Body);
+        let filters = selection.filters();
+        let left = filters.and_then(|f| f.limit).unwrap_or(u64::MAX);
+        let done = filters.is_some_and(|f| f.excludes(&settings.broker));
         Ok(Reader {
             source,
             file_set,
@@ -89,9 +94,10 @@ impl Reader {
             log_end,
             skip: settings.skip,
             limits: (settings.batch_rows.max(1), settings.batch_bytes.max(1)),
+            left,
             stats: Stats::default(),
             damage: Vec::new(),
-            done: false,
+            done,
         })
     }
 
@@ -112,6 +118,8 @@ impl Reader {
         if self.done {
             return Ok(None);
         }
+        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+        self.limits.0 = self.limits.0.min(left);
         let filled = self.fill();
         if filled.is_err() {
             self.done = true;
@@ -119,6 +127,8 @@ impl Reader {
         self.done |= filled?;
         let rows = self.sink.builder.rows();
         self.stats.rows += rows as u64;
+        self.left -= rows as u64;
+        self.done |= self.left == 0;
         Ok((rows > 0).then(|| self.sink.builder.take()))
     }
 

@@ -5,20 +5,42 @@
 //! The way of a read: `store` finds the files, `selection` says what is asked for, `plan` makes
 //! tasks, `task` reads one. A stream goes by positions: `stream`.
 
+mod against;
+pub mod at_times;
+mod bounds;
+mod checks;
 mod config_folder;
+pub mod entries;
 mod error;
+pub mod index_plan;
 mod left_out;
+mod log_ranges;
+#[cfg(test)]
+mod made;
+mod most;
 mod near;
 mod notes;
+mod offsets;
+mod once;
+pub mod options;
 mod path;
+mod pattern;
 mod place;
+pub mod plan;
+mod queue_times;
+pub mod queues;
+pub mod read;
 mod read_options;
 mod repr;
 mod request;
+mod reserved;
+mod rule;
 mod selection;
 mod store;
 mod stores;
 mod task;
+mod unseen;
+mod walk_log;
 
 pub use error::{Kind, Part, Parts, Result, SegmentError};
 pub use notes::{Level, Notes};
