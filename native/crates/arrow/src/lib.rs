@@ -36,7 +36,7 @@ mod walk_tests;
 pub use columns::{ALL, Column, DEFAULT, PropertiesForm};
 pub use end::{Advance, advance, find_end, first_times};
 pub use error::{EncodeError, Result, ScanError};
-pub use files::{FileSet, LogFile, Open, OpenLocal, ReadAt};
+pub use files::{FileSet, LogFile, Open, OpenLocal, ReadAt, open_regular};
 pub use filters::{Filters, Texts};
 pub use reader::{Damage, Reader, Settings, Stats, Verify};
 pub use select::{Selection, TopicRule, TopicRules};

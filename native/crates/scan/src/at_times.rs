@@ -27,7 +27,10 @@ const AT_ONCE: usize = 16;
 pub fn first_times(store: &SegmentStore) -> Result<Vec<Option<i64>>> {
     let ask = |files: &[super::store::File]| -> Result<Vec<Option<i64>>> {
         let found = pyrmq_arrow::first_times(&file_set(files, store.opener())?)?;
-        Ok(found.into_iter().map(|one| one.map(|(time, _)| time)).collect())
+        Ok(found
+            .into_iter()
+            .map(|one| one.map(|(time, _)| time))
+            .collect())
     };
     if store.place().is_local() || store.files.len() < 2 {
         return ask(&store.files);
@@ -204,11 +207,12 @@ fn found(
                 let offsets = offsets_at(store, &rule, entry.time, end, on_corruption, notes)?;
                 at.insert(entry.time, offsets);
             }
-            let covered = there.iter().filter(|((topic, queue), _)| {
-                entry.covers(topic, &store.name, *queue)
-            });
-            let queues: BTreeMap<Key, i64> =
-                covered.map(|(key, extent)| (key.clone(), extent.high)).collect();
+            let covered = there
+                .iter()
+                .filter(|((topic, queue), _)| entry.covers(topic, &store.name, *queue));
+            let queues: BTreeMap<Key, i64> = covered
+                .map(|(key, extent)| (key.clone(), extent.high))
+                .collect();
             let offsets = (at[&entry.time].iter())
                 .filter(|(key, _)| queues.contains_key(*key))
                 .map(|(key, offset)| (key.clone(), *offset))

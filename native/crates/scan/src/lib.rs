@@ -5,8 +5,10 @@
 //! The way of a read: `store` finds the files, `selection` says what is asked for, `plan` makes
 //! tasks, `task` reads one. A stream goes by positions: `stream`.
 
+pub mod admission;
 mod against;
 pub mod at_times;
+mod backlog;
 mod bounds;
 mod checks;
 mod config_folder;
@@ -27,6 +29,7 @@ mod path;
 mod pattern;
 mod place;
 pub mod plan;
+mod position;
 mod queue_times;
 pub mod queues;
 pub mod read;
@@ -38,13 +41,19 @@ mod rule;
 mod selection;
 mod store;
 mod stores;
+mod stream;
+mod stream_start;
+mod tail;
 mod task;
 mod unseen;
 mod walk_log;
+mod watch;
 
+pub use backlog::{Backlog, Behind, QueueBehind};
 pub use error::{Kind, Part, Parts, Result, SegmentError};
 pub use notes::{Level, Notes};
 pub use place::{Found, LOCAL, Local, LocalPlaces, Place, PlaceRef, Places, Shape};
+pub use position::Position;
 pub use read_options::{OnCorruption, ReadOptions};
 pub use request::{Request, SPLIT_BYTES};
 pub use selection::{
@@ -52,4 +61,6 @@ pub use selection::{
 };
 pub use store::{File, SegmentStore};
 pub use stores::open_stores;
+pub use stream::StreamPlanner;
+pub use tail::{Resume, Tail, TailBatch, TailTask};
 pub use task::{QueuePart, Task};

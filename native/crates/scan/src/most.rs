@@ -21,7 +21,10 @@ pub fn at_most(
     let mut out = Vec::new();
     for task in tasks {
         if task.by_entries {
-            out.extend(entries::at_most(&task, count.try_into().unwrap_or(usize::MAX))?);
+            out.extend(entries::at_most(
+                &task,
+                count.try_into().unwrap_or(usize::MAX),
+            )?);
         } else {
             of_range(task, count, &place, &mut out)?;
         }

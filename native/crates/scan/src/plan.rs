@@ -65,8 +65,9 @@ pub fn check_request(request: &Request) -> Result<()> {
     request.how.check()?;
     check_plan_options(request.split_bytes, request.min_partitions, &request.plan)?;
     match request.max_records {
-        Some(0) => Err(option([TextPart::Name("max_records"), ": 0".into()])
-            .hint("expected at least 1")),
+        Some(0) => {
+            Err(option([TextPart::Name("max_records"), ": 0".into()]).hint("expected at least 1"))
+        }
         _ => Ok(()),
     }
 }
@@ -136,20 +137,26 @@ fn tasks_of(parts: &[Part<'_>], request: &Request, notes: &Notes) -> Result<Plan
                 out.rows = None;
             }
             out.bytes = out.bytes.saturating_add(part.bytes());
-            out.tasks.extend(scans(part, &part.ranges, size, &request.how, by_file)?);
+            out.tasks
+                .extend(scans(part, &part.ranges, size, &request.how, by_file)?);
             continue;
         };
         let scanned = found.scans.iter().map(|(start, end)| end - start);
         let scanned = scanned.fold(0u64, u64::saturating_add);
-        out.bytes = out.bytes.saturating_add(found.bytes.unwrap_or(0)).saturating_add(scanned);
+        out.bytes = out
+            .bytes
+            .saturating_add(found.bytes.unwrap_or(0))
+            .saturating_add(scanned);
         out.rows = match (out.rows, found.messages) {
             (Some(rows), Some(more)) if found.scans.is_empty() => Some(rows.saturating_add(more)),
             _ => None,
         };
         let rule = Arc::new(part.rule.clone());
         let tasks = found.tasks.into_iter();
-        out.tasks.extend(tasks.map(|task| index_task(part, &rule, task, &request.how)));
-        out.tasks.extend(scans(part, &found.scans, size, &request.how, false)?);
+        out.tasks
+            .extend(tasks.map(|task| index_task(part, &rule, task, &request.how)));
+        out.tasks
+            .extend(scans(part, &found.scans, size, &request.how, false)?);
     }
     Ok(out)
 }
@@ -378,7 +385,7 @@ fn index_task(part: &Part<'_>, rule: &Arc<Rule>, task: IndexTask, how: &ReadOpti
     }
 }
 
-fn place_of(stores: &[SegmentStore], task: &Task) -> super::PlaceRef {
+pub(crate) fn place_of(stores: &[SegmentStore], task: &Task) -> super::PlaceRef {
     let same = stores.iter().find(|store| store.place == task.place);
     same.map(|store| store.at.clone()).unwrap_or_default()
 }

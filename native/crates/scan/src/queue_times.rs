@@ -68,7 +68,11 @@ pub fn entries(times: &QueueTimes) -> Vec<TimeEntry> {
 /// The brokers that are named of a topic.
 pub fn brokers_of<'a>(times: &'a QueueTimes, topic: &str) -> Vec<&'a str> {
     let brokers = times.get(topic).and_then(|brokers| brokers.as_object());
-    brokers.into_iter().flatten().map(|(name, _)| name.as_str()).collect()
+    brokers
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.as_str())
+        .collect()
 }
 
 /// A time as ISO 8601 in UTC, with milliseconds where there are any; as a number where it is none
@@ -104,7 +108,10 @@ fn civil(days: i64) -> (i64, i64, i64) {
 
 /// The error for a starting time at or behind which there is no message.
 pub fn later_than_all(entry: &TimeEntry) -> SegmentError {
-    let what = format!(": {} is later than every message of {entry}", shown(entry.time));
+    let what = format!(
+        ": {} is later than every message of {entry}",
+        shown(entry.time)
+    );
     SegmentError::new(
         Kind::OffsetOutOfRange,
         [Part::Name("starting_times"), what.into()],

@@ -16,18 +16,17 @@ const NAME_BYTES: usize = 256;
 /// Returns where a segment was deleted; SegmentPathError, with host and path, where it cannot be seen.
 /// `span`: physical offsets of all that is read of this log, by other tasks too; `what` is read here,
 /// for the message.
-pub fn check_seen(
-    place: &dyn Place,
-    missing: &File,
-    span: (u64, u64),
-    what: &str,
-) -> Result<()> {
+pub fn check_seen(place: &dyn Place, missing: &File, span: (u64, u64), what: &str) -> Result<()> {
     let why = match why_unseen(place, missing, span) {
         Ok(None) => return Ok(()),
         Ok(Some(why)) => why,
         Err(error) => error.to_string(),
     };
-    let text = format!("{what}: {} is not there on host {}: {why}", missing.2, host_name());
+    let text = format!(
+        "{what}: {} is not there on host {}: {why}",
+        missing.2,
+        host_name()
+    );
     Err(SegmentError::new(Kind::Path, text).hint(HINT))
 }
 
@@ -69,7 +68,10 @@ pub fn host_name() -> String {
     if failed != 0 {
         return "?".to_owned();
     }
-    let end = name.iter().position(|&byte| byte == 0).unwrap_or(NAME_BYTES);
+    let end = name
+        .iter()
+        .position(|&byte| byte == 0)
+        .unwrap_or(NAME_BYTES);
     String::from_utf8_lossy(&name[..end]).into_owned()
 }
 
@@ -91,7 +93,11 @@ mod tests {
                 error.to_string()
             }
         };
-        let start = format!("this task: {} is not there on host {}: ", missing.2, host_name());
+        let start = format!(
+            "this task: {} is not there on host {}: ",
+            missing.2,
+            host_name()
+        );
         let all = (0, 500);
         assert_eq!(why(all), format!("{start}there is no folder {root}/a"));
         std::fs::create_dir_all(&log).unwrap();

@@ -1,93 +1,92 @@
-//! `stream.*`: the planner of a streaming query, which lives from `open` to `close`. A position goes out
-//! as the text that a checkpoint has, and comes in as its JSON.
+//! `stream.open` and what is asked of a stream that is open: its answer has "stream", which names it in
+//! the others. Positions go out as the text that a checkpoint keeps, and come in as its JSON.
 
 use crate::answers::{field, notes};
 use crate::failure::Result;
-use crate::handles::{Handles, lock};
-use pyrmq_scan::stream::StreamPlanner;
-use pyrmq_scan::{LocalPlaces, Notes, Position, Request};
+use crate::handles::lock;
+use crate::stream::{Asked, STREAMS, Stream, StreamLimits};
+use pyrmq_scan::{Position, Request};
 use serde_json::{Value, json};
-use std::sync::{Arc, LazyLock};
 
-/// The queries of this process.
-pub static STREAMS: LazyLock<Handles<StreamPlanner>> = LazyLock::new(|| Handles::new("stream"));
-
-pub fn open(request: &Value) -> Result<Value> {
-    let asked: Request = field(request, "request")?;
-    let said = Notes::default();
-    let planner = StreamPlanner::new(asked, Arc::new(LocalPlaces), &said)?;
-    Ok(json!({"stream": STREAMS.add(planner)?, "notes": notes(&said)}))
+/// `{"request", "limits"}`: opens the stores.
+pub fn open(asked: &Value) -> Result<Value> {
+    let request: Request = field(asked, "request")?;
+    let limits: Option<StreamLimits> = field(asked, "limits")?;
+    let stream = Stream::open(request, limits.unwrap_or_default())?;
+    let said = notes(stream.notes.take());
+    Ok(json!({"stream": STREAMS.add(stream)?, "notes": said}))
 }
 
-/// Again does nothing.
-pub fn close(request: &Value) -> Result<Value> {
-    STREAMS.remove(field(request, "stream")?);
-    Ok(json!({}))
-}
-
-pub fn initial(request: &Value) -> Result<Value> {
-    positioned(request, |planner, said| planner.initial(said))
-}
-
-pub fn end(request: &Value) -> Result<Value> {
-    positioned(request, |planner, said| planner.end(said))
-}
-
-pub fn latest(request: &Value) -> Result<Value> {
-    let start = request.get("start").filter(|start| !start.is_null());
-    let most: Option<u64> = field(request, "max_offsets")?;
-    let bytes: Option<u64> = field(request, "max_bytes")?;
-    positioned(request, |planner, said| {
-        planner.latest(start, most, bytes, said)
+/// Where a new query starts.
+pub fn initial(asked: &Value) -> Result<Value> {
+    with(asked, |stream| {
+        let position = stream.planner.initial(&stream.notes)?;
+        Ok(json!({"position": position.text()}))
     })
 }
 
-pub fn splits(request: &Value) -> Result<Value> {
-    let (start, end): (Value, Value) = (field(request, "start")?, field(request, "end")?);
-    asked(request, |planner, said| {
-        let tasks = planner.splits(&start, &end, said)?;
-        Ok(json!({ "tasks": tasks }))
+/// The end of the logs now.
+pub fn end(asked: &Value) -> Result<Value> {
+    with(asked, |stream| {
+        let position = stream.planner.end(&stream.notes)?;
+        Ok(json!({"position": position.text()}))
     })
 }
 
-pub fn count(request: &Value) -> Result<Value> {
-    let start: Value = field(request, "start")?;
-    let wanted: u64 = field(request, "wanted")?;
-    asked(request, |planner, said| {
-        Ok(json!({"count": planner.count(&start, wanted, said)?}))
+/// `{"start", "limit"}`: how far the next batch goes; null as long as it waits for more messages.
+pub fn latest(asked: &Value) -> Result<Value> {
+    let limit: Option<Asked> = field(asked, "limit")?;
+    let start = asked.get("start").filter(|start| !start.is_null());
+    with(asked, |stream| {
+        let found = stream.latest(start, limit.unwrap_or(Asked::All))?;
+        Ok(json!({"position": found.as_ref().map(Position::text)}))
     })
 }
 
-pub fn behind(request: &Value) -> Result<Value> {
-    asked(request, |planner, _| {
-        Ok(json!({"behind": planner.behind()?.summary()}))
+/// `{"start", "end"}`: the tasks of a batch.
+pub fn splits(asked: &Value) -> Result<Value> {
+    let [start, end]: [Value; 2] = [field(asked, "start")?, field(asked, "end")?];
+    with(asked, |stream| {
+        let tasks = stream.planner.splits(&start, &end, &stream.notes)?;
+        Ok(json!({"tasks": tasks}))
     })
 }
 
-pub fn pin(request: &Value) -> Result<Value> {
-    asked(request, |planner, said| {
-        planner.pin(said)?;
+/// How far the end of the last batch is behind the ends of the logs.
+pub fn behind(asked: &Value) -> Result<Value> {
+    with(asked, |stream| {
+        Ok(json!({"behind": stream.planner.behind()?.summary()}))
+    })
+}
+
+/// `{"start", "wanted"}`: messages from there on, counted up to `wanted`.
+pub fn count(asked: &Value) -> Result<Value> {
+    let (start, wanted): (Value, u64) = (field(asked, "start")?, field(asked, "wanted")?);
+    with(asked, |stream| {
+        let count = stream.planner.count(&start, wanted, &stream.notes)?;
+        Ok(json!({"count": count}))
+    })
+}
+
+/// From here on no batch goes beyond the end of the logs now.
+pub fn pin(asked: &Value) -> Result<Value> {
+    with(asked, |stream| {
+        stream.pin()?;
         Ok(json!({}))
     })
 }
 
-fn positioned(
-    request: &Value,
-    find: impl FnOnce(&mut StreamPlanner, &Notes) -> pyrmq_scan::Result<Position>,
-) -> Result<Value> {
-    asked(request, |planner, said| {
-        Ok(json!({"position": find(planner, said)?.text()}))
-    })
+/// Ends it; again does nothing.
+pub fn close(asked: &Value) -> Result<Value> {
+    STREAMS.remove(field(asked, "stream")?);
+    Ok(json!({}))
 }
 
-/// Asks the planner that the request names, and adds what it noted.
-fn asked(
-    request: &Value,
-    ask: impl FnOnce(&mut StreamPlanner, &Notes) -> Result<Value>,
-) -> Result<Value> {
-    let stream = STREAMS.get(field(request, "stream")?)?;
-    let said = Notes::default();
-    let mut answer = ask(&mut lock(&stream), &said)?;
-    answer["notes"] = notes(&said);
+/// Asks an open stream; what it noted meanwhile is in the answer.
+fn with(asked: &Value, f: impl FnOnce(&mut Stream) -> Result<Value>) -> Result<Value> {
+    let found = STREAMS.get(field(asked, "stream")?)?;
+    let mut stream = lock(&found);
+    let mut answer = f(&mut stream)?;
+    answer["notes"] = notes(stream.notes.take());
     Ok(answer)
 }
