@@ -14,5 +14,6 @@ mod handles;
 mod layout;
 mod ops;
 mod reading;
+mod stream;
 
 pub use failure::Failure;

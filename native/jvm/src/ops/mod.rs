@@ -3,6 +3,8 @@
 mod held;
 mod options;
 mod plan;
+mod stream;
+mod tail;
 mod version;
 
 use super::failure::{Failure, Result};
@@ -15,6 +17,16 @@ const OPS: &[(&str, Op)] = &[
     ("held", held::answer),
     ("options", options::answer),
     ("plan", plan::answer),
+    ("stream.open", stream::open),
+    ("stream.initial", stream::initial),
+    ("stream.end", stream::end),
+    ("stream.latest", stream::latest),
+    ("stream.splits", stream::splits),
+    ("stream.behind", stream::behind),
+    ("stream.count", stream::count),
+    ("stream.pin", stream::pin),
+    ("stream.close", stream::close),
+    ("tail.resume", tail::resume),
 ];
 
 pub fn answer(request: &Value) -> Result<Value> {

@@ -97,7 +97,7 @@ final class NativeScan implements AutoCloseable {
     }
   }
 
-  private static String escaped(String text) {
+  static String escaped(String text) {
     StringBuilder out = new StringBuilder(text.length());
     text.codePoints()
         .forEach(
@@ -109,6 +109,11 @@ final class NativeScan implements AutoCloseable {
               }
             });
     return out.toString();
+  }
+
+  /** Of a tail: physical offset of the first record that no batch had, or that one had in part. */
+  synchronized long position() {
+    return Json.read(Native.stats(handle())).path("position").longValue();
   }
 
   /** Frees everything; again does nothing. */
