@@ -53,3 +53,6 @@ pub use selection::{
 pub use store::{File, SegmentStore};
 pub use stores::open_stores;
 pub use task::{QueuePart, Task};
+
+#[cfg(test)]
+mod plan_filters_tests;
