@@ -13,6 +13,7 @@ mod body_form;
 pub mod bounds;
 pub mod checks;
 mod config_folder;
+mod coverage;
 pub mod entries;
 mod error;
 pub mod index_plan;
@@ -65,3 +66,6 @@ pub use stores::open_stores;
 pub use stream::StreamPlanner;
 pub use tail::{Resume, Tail, TailBatch, TailTask};
 pub use task::{QueuePart, Task};
+
+#[cfg(test)]
+mod plan_filters_tests;
