@@ -306,10 +306,11 @@ impl Tail {
                     high
                 }
             };
-            let found = self
-                .reader
-                .next_batch()
-                .map_err(|error| self.damaged(error))?;
+            let found = self.reader.next_batch();
+            let found = found.map_err(|error| self.damaged(error, end))?;
+            if self.reader.stats().damaged_parts > self.told.0 {
+                self.note_damage(end);
+            }
             self.at = match &found {
                 Some(_) => self.reader.place().unwrap_or(end).max(self.at),
                 None => end,
