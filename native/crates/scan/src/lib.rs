@@ -5,25 +5,33 @@
 //! The way of a read: `store` finds the files, `selection` says what is asked for, `plan` makes
 //! tasks, `task` reads one. A stream goes by positions: `stream`.
 
+<<<<<<< HEAD
 pub mod admission;
 mod against;
 pub mod at_times;
 mod backlog;
 mod bounds;
 mod checks;
+=======
+pub mod against;
+pub mod at_times;
+pub mod bounds;
+pub mod checks;
+>>>>>>> w-plan
 mod config_folder;
 pub mod entries;
 mod error;
 pub mod index_plan;
 mod left_out;
-mod log_ranges;
+pub mod log_ranges;
 #[cfg(test)]
 mod made;
-mod most;
-mod near;
+pub mod most;
+pub mod near;
 mod notes;
-mod offsets;
+pub mod offsets;
 mod once;
+<<<<<<< HEAD
 pub mod options;
 mod path;
 mod pattern;
@@ -31,13 +39,20 @@ mod place;
 pub mod plan;
 mod position;
 mod queue_times;
+=======
+pub mod path;
+mod pattern;
+mod place;
+pub mod plan;
+pub mod queue_times;
+>>>>>>> w-plan
 pub mod queues;
 pub mod read;
 mod read_options;
-mod repr;
+pub mod repr;
 mod request;
-mod reserved;
-mod rule;
+pub mod reserved;
+pub mod rule;
 mod selection;
 mod store;
 mod stores;
@@ -45,9 +60,14 @@ mod stream;
 mod stream_start;
 mod tail;
 mod task;
+<<<<<<< HEAD
 mod unseen;
 mod walk_log;
 mod watch;
+=======
+pub mod unseen;
+pub mod walk_log;
+>>>>>>> w-plan
 
 pub use backlog::{Backlog, Behind, QueueBehind};
 pub use error::{Kind, Part, Parts, Result, SegmentError};
