@@ -5,19 +5,12 @@
 //! The way of a read: `store` finds the files, `selection` says what is asked for, `plan` makes
 //! tasks, `task` reads one. A stream goes by positions: `stream`.
 
-<<<<<<< HEAD
 pub mod admission;
-mod against;
-pub mod at_times;
-mod backlog;
-mod bounds;
-mod checks;
-=======
 pub mod against;
 pub mod at_times;
+mod backlog;
 pub mod bounds;
 pub mod checks;
->>>>>>> w-plan
 mod config_folder;
 pub mod entries;
 mod error;
@@ -31,21 +24,13 @@ pub mod near;
 mod notes;
 pub mod offsets;
 mod once;
-<<<<<<< HEAD
 pub mod options;
-mod path;
-mod pattern;
-mod place;
-pub mod plan;
-mod position;
-mod queue_times;
-=======
 pub mod path;
 mod pattern;
 mod place;
 pub mod plan;
+mod position;
 pub mod queue_times;
->>>>>>> w-plan
 pub mod queues;
 pub mod read;
 mod read_options;
@@ -60,14 +45,9 @@ mod stream;
 mod stream_start;
 mod tail;
 mod task;
-<<<<<<< HEAD
-mod unseen;
-mod walk_log;
-mod watch;
-=======
 pub mod unseen;
 pub mod walk_log;
->>>>>>> w-plan
+mod watch;
 
 pub use backlog::{Backlog, Behind, QueueBehind};
 pub use error::{Kind, Part, Parts, Result, SegmentError};
