@@ -31,6 +31,8 @@ pub mod path;
 mod pattern;
 mod place;
 pub mod plan;
+#[cfg(test)]
+mod plan_filters_tests;
 mod position;
 pub mod queue_times;
 pub mod queues;
@@ -67,5 +69,3 @@ pub use stream::StreamPlanner;
 pub use tail::{Resume, Tail, TailBatch, TailTask};
 pub use task::{QueuePart, Task};
 
-#[cfg(test)]
-mod plan_filters_tests;
