@@ -14,7 +14,8 @@ use std::sync::Arc;
 /// Opens files through a callable of Python's.
 struct PyOpen(Py<PyAny>);
 
-struct PyFile(Py<PyAny>);
+/// An open file of Python's, with `read_at`.
+pub struct PyFile(pub Py<PyAny>);
 
 impl Open for PyOpen {
     fn open(&self, path: &str) -> io::Result<Box<dyn ReadAt>> {

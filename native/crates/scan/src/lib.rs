@@ -53,13 +53,18 @@ pub mod unseen;
 pub mod walk_log;
 mod watch;
 
+pub use against::unknown_topic;
 pub use backlog::{Backlog, Behind, QueueBehind};
+pub use checks::{parse_tags, parse_topics};
 pub use error::{Kind, Part, Parts, Result, SegmentError};
+pub use most::at_most;
 pub use notes::{Level, Notes};
+pub use offsets::{parse_assign, parse_offsets};
 pub use place::{Found, LOCAL, Local, LocalPlaces, Place, PlaceRef, Places, Shape};
 pub use position::Position;
 pub use read_options::{OnCorruption, ReadOptions};
 pub use request::{Request, SPLIT_BYTES};
+pub use rule::Chooser;
 pub use selection::{
     ANY_QUEUE, Bounds, Filters, Offsets, QueueOffsets, QueueTimes, Rule, Selection,
 };
@@ -68,4 +73,3 @@ pub use stores::open_stores;
 pub use stream::StreamPlanner;
 pub use tail::{Resume, Tail, TailBatch, TailTask};
 pub use task::{QueuePart, Task};
-
