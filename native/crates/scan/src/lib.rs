@@ -5,25 +5,25 @@
 //! The way of a read: `store` finds the files, `selection` says what is asked for, `plan` makes
 //! tasks, `task` reads one. A stream goes by positions: `stream`.
 
-mod against;
+pub mod against;
 pub mod at_times;
-mod bounds;
-mod checks;
+pub mod bounds;
+pub mod checks;
 mod config_folder;
 mod coverage;
 pub mod entries;
 mod error;
 pub mod index_plan;
 mod left_out;
-mod log_ranges;
+pub mod log_ranges;
 #[cfg(test)]
 mod made;
-mod most;
-mod near;
+pub mod most;
+pub mod near;
 mod notes;
-mod offsets;
+pub mod offsets;
 mod once;
-mod path;
+pub mod path;
 mod pattern;
 mod place;
 pub mod plan;
@@ -31,16 +31,16 @@ pub mod queue_times;
 pub mod queues;
 pub mod read;
 mod read_options;
-mod repr;
+pub mod repr;
 mod request;
-mod reserved;
-mod rule;
+pub mod reserved;
+pub mod rule;
 mod selection;
 mod store;
 mod stores;
 mod task;
-mod unseen;
-mod walk_log;
+pub mod unseen;
+pub mod walk_log;
 
 pub use error::{Kind, Part, Parts, Result, SegmentError};
 pub use notes::{Level, Notes};
