@@ -30,6 +30,8 @@ if ! command -v javac >/dev/null; then
 elif [ "$(javac -version 2>&1 | sed 's/^javac \([0-9]*\).*/\1/')" -lt 17 ]; then
     need "Java 17 or newer (this is $(javac -version 2>&1))" "Set JAVA_HOME and PATH to a newer one"
 fi
+"${PYTHON:-python3}" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+    need "Python 3.11 or newer (${PYTHON:-python3})" "It lists the licences of what is inside: PYTHON=/path/to/python3.12"
 command -v mvn >/dev/null || need "Maven (mvn)" "Debian and Ubuntu: apt-get install maven"
 if [ -n "$CPUS" ] && ! command -v cargo-zigbuild >/dev/null; then
     need "cargo-zigbuild, to build for $CPUS" "pip install cargo-zigbuild ziglang"
@@ -68,8 +70,12 @@ else
     done
 fi
 
+"${PYTHON:-python3}" scripts/spark_licences.py --check
+rm -rf spark_jvm/target/licences
+"${PYTHON:-python3}" scripts/spark_licences.py --texts spark_jvm/target/licences
+
 VERSION=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-MAVEN=(-B -q -f spark_jvm/pom.xml "-Dpyrmq.version=$VERSION" "-Dnative.folder=$LIBRARIES")
+MAVEN=(-B -q -f spark_jvm/pom.xml "-Dpyrmq.version=$VERSION" "-Dnative.folder=$LIBRARIES" "-Dlicences.folder=$PWD/spark_jvm/target/licences")
 # What is in the local repository is used without asking for newer ones.
 [ -z "$OFFLINE" ] || MAVEN+=(-o)
 if ! mvn "${MAVEN[@]}" package; then

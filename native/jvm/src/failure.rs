@@ -1,7 +1,6 @@
 //! An error as Java gets it.
 
-use super::names;
-use pyrmq_scan::{Kind, SegmentError};
+use pyrmq_scan::{Kind, SegmentError, options};
 use std::any::Any;
 
 pub type Result<T> = std::result::Result<T, Failure>;
@@ -43,11 +42,11 @@ impl Failure {
 impl From<SegmentError> for Failure {
     /// With the names that Spark's options have.
     fn from(error: SegmentError) -> Self {
-        let shown = |parts: &[_]| SegmentError::rendered(parts, names::as_option);
+        let shown = options::shown(&error);
         Failure {
-            kind: error.kind.class(),
-            message: shown(&error.text),
-            hint: error.hint.as_deref().map(shown).unwrap_or_default(),
+            kind: shown.kind.class(),
+            message: shown.message,
+            hint: shown.hint,
         }
     }
 }

@@ -13,7 +13,6 @@ mod failure;
 mod first_reader;
 mod handles;
 mod layout;
-mod names;
 mod ops;
 mod reading;
 

@@ -10,6 +10,7 @@ mod error;
 mod left_out;
 mod near;
 mod notes;
+pub mod options;
 mod path;
 mod place;
 mod read_options;

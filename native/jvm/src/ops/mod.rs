@@ -1,6 +1,7 @@
 //! The functions behind `Native.call`, one file each: `{"op": "plan", …}` is answered by `plan`.
 
 mod held;
+mod options;
 mod plan;
 mod version;
 
@@ -12,6 +13,7 @@ type Op = fn(&Value) -> Result<Value>;
 const OPS: &[(&str, Op)] = &[
     ("version", version::answer),
     ("held", held::answer),
+    ("options", options::answer),
     ("plan", plan::answer),
 ];
 
