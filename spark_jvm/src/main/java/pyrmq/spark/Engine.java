@@ -2,8 +2,8 @@ package pyrmq.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.nio.charset.StandardCharsets;
 import java.util.Map;
-import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /** What the driver asks the engine: each op of {@link Native#call} as a method. */
@@ -35,14 +35,7 @@ final class Engine {
       request.put("query", query);
     }
     if (schema != null) {
-      var fields = request.putArray("schema");
-      for (StructField field : schema.fields()) {
-        fields
-            .addObject()
-            .put("name", field.name())
-            .put("type", field.dataType().simpleString())
-            .put("nullable", field.nullable());
-      }
+      request.set("schema", Json.read(schema.json().getBytes(StandardCharsets.UTF_8)));
     }
     JsonNode answer = call(request);
     log(answer.path("notes"));

@@ -4,8 +4,6 @@ import java.util.Map;
 import org.apache.spark.QueryContext;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.SQLContext;
-import org.apache.spark.sql.connector.catalog.CatalogV2Util;
-import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.types.StructType;
@@ -49,10 +47,6 @@ final class Internals {
     PythonDataSourceV2 out = new PythonDataSourceV2();
     out.setShortName(name);
     return out;
-  }
-
-  static Column[] columns(StructType schema) {
-    return CatalogV2Util.structTypeToV2Columns(schema);
   }
 
   /** What a write of V1 answers: nobody reads it. */

@@ -5,13 +5,12 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.HashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
-import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -34,7 +33,11 @@ class MessageTable implements SupportsRead, SupportsWrite {
       StructType schema, Options options, Map<String, String> properties, PythonSource python) {
     this.schema = schema;
     this.options = options;
-    this.properties = properties;
+    // The place of a table is its location: not twice.
+    this.properties = new HashMap<>(properties);
+    if (properties.containsKey(TableCatalog.PROP_LOCATION)) {
+      this.properties.remove("path");
+    }
     this.python = python;
   }
 
@@ -47,11 +50,6 @@ class MessageTable implements SupportsRead, SupportsWrite {
   @SuppressWarnings("deprecation")
   public StructType schema() {
     return schema;
-  }
-
-  @Override
-  public Column[] columns() {
-    return Internals.columns(schema);
   }
 
   @Override
@@ -118,10 +116,5 @@ class MessageTable implements SupportsRead, SupportsWrite {
       columns.forEach(names::add);
       return new RocketMQStream(request, answer.path("stream"), schema, folder);
     }
-  }
-
-  /** The name of an option as all maps of Spark have it. */
-  static String lower(String name) {
-    return name.toLowerCase(Locale.ROOT);
   }
 }

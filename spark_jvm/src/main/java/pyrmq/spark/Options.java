@@ -2,6 +2,7 @@ package pyrmq.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -107,7 +108,8 @@ final class Options {
   /** Whether the source in Python reads; an error where option reader forbids it. */
   boolean readByPython() {
     String why = null;
-    if (get("nameServer") != null) {
+    boolean files = get("path") != null || get("paths") != null || get("location") != null;
+    if (get("nameServer") != null && !files) {
       why = "reads through brokers (nameServer)";
     } else if (isRemote(get("path")) || isRemote(get("location")) || isRemoteList(get("paths"))) {
       why = "paths that are no local files";
@@ -197,7 +199,7 @@ final class Options {
     }
     JsonNode list;
     try {
-      list = Json.read(paths.getBytes(java.nio.charset.StandardCharsets.UTF_8));
+      list = Json.read(paths.getBytes(StandardCharsets.UTF_8));
     } catch (ScanException error) {
       return false;
     }

@@ -1,8 +1,6 @@
 package pyrmq.spark;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import java.util.ArrayList;
-import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -14,6 +12,7 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.sources.DataSourceRegister;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -40,7 +39,8 @@ public final class RocketMQSource
     if (options.readByPython()) {
       return python.schema(options);
     }
-    return schema(Engine.options(options.given(), null, null));
+    String schema = Engine.options(options.given(), null, null).path("schema").toString();
+    return (StructType) DataType.fromJson(schema);
   }
 
   @Override
@@ -62,17 +62,10 @@ public final class RocketMQSource
       scala.collection.immutable.Map<String, String> given,
       Dataset<Row> rows) {
     if (mode == SaveMode.Overwrite || mode == SaveMode.Ignore) {
-      throw PythonWrite.refused(mode.name().toLowerCase(java.util.Locale.ROOT));
+      throw PythonWrite.refused(mode.name().toLowerCase(Locale.ROOT));
     }
     PythonWrite.send(rows, Options.of(Internals.java(given)).given(), false);
     return Internals.relation(context, rows.schema());
-  }
-
-  /** What the engine answers to options, as Spark's schema. */
-  static StructType schema(JsonNode answer) {
-    List<String> names = new ArrayList<>();
-    answer.path("columns").forEach(name -> names.add(name.asText()));
-    return Columns.schema(names, answer.path("properties").asText());
   }
 
   private static Options options(Map<String, String> given) {
