@@ -1,7 +1,7 @@
 //! Records of raw segments as Arrow record batches.
 //!
 //! `files` is the set of segments and how their bytes are read, `walk` goes from record to record,
-//! `end` finds how far the log reaches, `select` says which messages are wanted, `inflate` unpacks
+//! `end` finds how far the log reaches, `select` says which messages are wanted, by `filters` too, `inflate` unpacks
 //! bodies, `columns` are the columns there are, `build` fills them, `source` says which records come next and
 //! `sink` makes rows of them, `reader` ties these into batches.
 //!
@@ -17,6 +17,7 @@ pub mod encode;
 mod end;
 mod error;
 mod files;
+mod filters;
 mod inflate;
 mod reader;
 #[cfg(test)]
@@ -35,7 +36,8 @@ mod walk_tests;
 pub use columns::{ALL, Column, DEFAULT, PropertiesForm};
 pub use end::{Advance, advance, find_end, first_times};
 pub use error::{EncodeError, Result, ScanError};
-pub use files::{FileSet, LogFile, Open, OpenLocal, ReadAt};
+pub use files::{FileSet, LogFile, Open, OpenLocal, ReadAt, open_regular};
+pub use filters::{Filters, Texts};
 pub use reader::{Damage, Reader, Settings, Stats, Verify};
 pub use select::{Selection, TopicRule, TopicRules};
 pub use source::RecordSource;

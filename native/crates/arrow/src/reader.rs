@@ -64,9 +64,17 @@ pub struct Reader {
     log_end: u64,
     skip: bool,
     limits: (usize, usize),
+    /// Rows that may still come.
+    left: u64,
     stats: Stats,
     damage: Vec<Damage>,
     done: bool,
+    /// Filters leave nothing of this broker.
+    excluded: bool,
+    /// Inner batches are never spread over two batches.
+    whole: bool,
+    /// Physical offset of the record that was met last.
+    last: Option<u64>,
 }
 
 impl Reader {
@@ -81,6 +89,9 @@ impl Reader {
             settings.views,
         );
         let bodies = settings.columns.contains(&Column::Body);
+        let filters = selection.filters();
+        let left = filters.and_then(|f| f.limit).unwrap_or(u64::MAX);
+        let excluded = filters.is_some_and(|f| f.excludes(&settings.broker));
         Ok(Reader {
             source,
             file_set,
@@ -89,10 +100,44 @@ impl Reader {
             log_end,
             skip: settings.skip,
             limits: (settings.batch_rows.max(1), settings.batch_bytes.max(1)),
+            left,
             stats: Stats::default(),
             damage: Vec::new(),
-            done: false,
+            done: excluded,
+            excluded,
+            whole: false,
+            last: None,
         })
+    }
+
+    /// From now on the messages of one record come in one batch, however big it gets: `place` is
+    /// always known then.
+    #[must_use]
+    pub fn whole_records(mut self) -> Self {
+        self.whole = true;
+        self
+    }
+
+    /// Goes on with other records, as where a log has grown; what was selected stays.
+    pub fn go_on(&mut self, from: RecordSource, views: bool) -> Result<()> {
+        self.file_set = from.file_set().cloned();
+        self.log_end = from.log_end();
+        self.source = Source::new(from, views)?;
+        self.done = self.excluded || self.left == 0;
+        Ok(())
+    }
+
+    /// Physical offset from which on nothing was read yet; None: inside a record, or of no log.
+    pub fn place(&self) -> Option<u64> {
+        match &self.source {
+            Source::Walk(walk) if !self.sink.has_open() => Some(walk.phys()),
+            _ => None,
+        }
+    }
+
+    /// Physical offset of the record that was met last.
+    pub fn last(&self) -> Option<u64> {
+        self.last
     }
 
     pub fn schema(&self) -> SchemaRef {
@@ -112,6 +157,8 @@ impl Reader {
         if self.done {
             return Ok(None);
         }
+        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+        self.limits.0 = self.limits.0.min(left);
         let filled = self.fill();
         if filled.is_err() {
             self.done = true;
@@ -119,6 +166,8 @@ impl Reader {
         self.done |= filled?;
         let rows = self.sink.builder.rows();
         self.stats.rows += rows as u64;
+        self.left = self.left.saturating_sub(rows as u64);
+        self.done |= self.left == 0;
         Ok((rows > 0).then(|| self.sink.builder.take()))
     }
 
@@ -147,12 +196,16 @@ impl Reader {
     #[inline]
     fn take(&mut self) -> Result<Option<Fault>> {
         let (view, record, map) = self.source.record()?;
-        let limits = self.limits;
+        let limits = match self.whole {
+            true => (usize::MAX, usize::MAX),
+            false => self.limits,
+        };
         if self.sink.go_on(view, record, map.as_ref(), limits) {
             return Ok(None);
         }
         self.stats.records += 1;
         self.stats.record_bytes += view.total as u64;
+        self.last = u64::try_from(view.phys).ok();
         let at_end = (view.phys as u64).wrapping_add(view.total as u64) == self.log_end;
         let check = self.verify == Verify::All || (self.verify == Verify::Tail && at_end);
         let Some(wanted) = self.sink.wants(view, record)? else {

@@ -1,6 +1,7 @@
 //! Which messages are wanted.
 
 use super::error::{Result, ScanError};
+use super::filters::Filters;
 use super::inflate::children;
 use pyrmq_format::properties;
 use pyrmq_format::record::{View, sys_flag};
@@ -41,6 +42,9 @@ pub struct Selection {
     pub times: (i64, i64),
     pub tags: Option<Vec<String>>,
     pub key: Option<String>,
+    filters: Option<Box<Filters>>,
+    /// Whether a filter is decided by the heads of records.
+    by_head: bool,
 }
 
 /// A record that is wanted, as far as its head says.
@@ -75,7 +79,21 @@ impl Selection {
             times: (i64::MIN, i64::MAX),
             tags: None,
             key: None,
+            filters: None,
+            by_head: false,
         }
+    }
+
+    /// Only messages for which the filters hold too.
+    #[must_use]
+    pub fn filtered(mut self, filters: Filters) -> Self {
+        self.by_head = filters.by_head();
+        self.filters = Some(Box::new(filters));
+        self
+    }
+
+    pub fn filters(&self) -> Option<&Filters> {
+        self.filters.as_deref()
     }
 
     pub fn topic_name(&self, index: usize) -> &str {
@@ -109,6 +127,9 @@ impl Selection {
         if !between(view.store_timestamp, self.times) {
             return Ok(None);
         }
+        if self.by_head && !self.filters().is_none_or(|filters| filters.has_head(view)) {
+            return Ok(None);
+        }
         let topic = self.topic(&bytes[view.topic.clone()])?;
         let offsets = match &self.topics[topic].rule {
             TopicRule::Nothing => return Ok(None),
@@ -128,7 +149,9 @@ impl Selection {
     /// Whether tags or keys have to be compared.
     #[inline]
     pub fn by_properties(&self) -> bool {
-        self.tags.is_some() || self.key.is_some()
+        self.tags.is_some()
+            || self.key.is_some()
+            || self.filters().is_some_and(Filters::by_properties)
     }
 
     /// Whether a property string lets its message through.
@@ -146,7 +169,11 @@ impl Selection {
             let tags = tags.unwrap_or(b"");
             wanted.iter().any(|t| t.as_bytes() == tags)
         });
+        let by_filter = self
+            .filters()
+            .is_none_or(|filters| filters.has_properties(tags, keys));
         by_tag
+            && by_filter
             && self.key.as_ref().is_none_or(|key| {
                 let key = key.as_bytes();
                 unique == Some(key)

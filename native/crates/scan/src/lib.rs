@@ -5,25 +5,49 @@
 //! The way of a read: `store` finds the files, `selection` says what is asked for, `plan` makes
 //! tasks, `task` reads one. A stream goes by positions: `stream`.
 
+pub mod admission;
+mod against;
+mod at_times;
+mod backlog;
+mod bounds;
+mod checks;
 mod config_folder;
+pub mod entries;
 mod error;
+pub mod index_plan;
 mod left_out;
+mod log_ranges;
 mod near;
 mod notes;
+mod offsets;
+mod once;
 pub mod options;
 mod path;
+mod pattern;
 mod place;
+mod plan;
+mod position;
+pub mod queues;
 mod read_options;
 mod repr;
 mod request;
+mod reserved;
+mod rule;
 mod selection;
 mod store;
 mod stores;
+mod stream;
+mod stream_start;
+mod tail;
 mod task;
+mod walk_log;
+mod watch;
 
+pub use backlog::{Backlog, Behind, QueueBehind};
 pub use error::{Kind, Part, Parts, Result, SegmentError};
 pub use notes::{Level, Notes};
 pub use place::{Found, LOCAL, Local, LocalPlaces, Place, PlaceRef, Places, Shape};
+pub use position::Position;
 pub use read_options::{OnCorruption, ReadOptions};
 pub use request::{Request, SPLIT_BYTES};
 pub use selection::{
@@ -31,4 +55,6 @@ pub use selection::{
 };
 pub use store::{File, SegmentStore};
 pub use stores::open_stores;
+pub use stream::StreamPlanner;
+pub use tail::{Resume, Tail, TailBatch, TailTask};
 pub use task::{QueuePart, Task};

@@ -1,9 +1,12 @@
 //! Which messages are asked for: topics, queues, offsets, times, tags, key; and what Spark adds by
 //! WHERE.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// topic -> broker -> queue ids.
+pub type Assign = BTreeMap<String, BTreeMap<String, Vec<i32>>>;
 /// topic -> broker -> queue id -> queue offset; -2 is earliest, -1 latest.
 pub type QueueOffsets = BTreeMap<String, BTreeMap<String, BTreeMap<i32, i64>>>;
 /// The same with times in ms; for all queues of a topic or broker: see `at_times`.
@@ -14,13 +17,27 @@ pub type Bounds = BTreeMap<String, BTreeMap<i32, i64>>;
 /// The queue that stands for every queue that is not named.
 pub const ANY_QUEUE: i32 = -1;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Offsets {
     Earliest,
     Latest,
     #[serde(untagged)]
     Of(QueueOffsets),
+}
+
+impl<'de> Deserialize<'de> for Offsets {
+    /// A word, or offsets by queue. Serde itself takes no numbers as names of a map in such a choice.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(from)?;
+        match value.as_str() {
+            Some("earliest") => Ok(Offsets::Earliest),
+            Some("latest") => Ok(Offsets::Latest),
+            _ => serde_json::from_value(value)
+                .map(Offsets::Of)
+                .map_err(D::Error::custom),
+        }
+    }
 }
 
 /// Which messages to read, by the parameters of `pyrmq.scan`; its JSON has their names.
@@ -31,7 +48,7 @@ pub struct Selection {
     pub topics: Vec<String>,
     pub pattern: Option<String>,
     /// topic -> broker -> queue ids.
-    pub assign: Option<BTreeMap<String, BTreeMap<String, Vec<i32>>>>,
+    pub assign: Option<Assign>,
     /// Queue ids of every chosen topic; empty: all.
     pub queues: Vec<i32>,
     pub include_system_topics: bool,
@@ -105,4 +122,42 @@ pub struct Rule {
     pub queues: Option<BTreeMap<String, Vec<i32>>>,
     pub starts: Bounds,
     pub ends: Bounds,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selection_travels_as_json() {
+        let queues = BTreeMap::from([(0, 5), (7, -2)]);
+        let brokers = BTreeMap::from([("b".to_owned(), queues)]);
+        let selection = Selection {
+            starting_offsets: Offsets::Of(BTreeMap::from([("T".to_owned(), brokers)])),
+            tags: Some(vec!["a".to_owned()]),
+            filters: Filters {
+                tags: Some(BTreeSet::from([None, Some("x".to_owned())])),
+                ..Filters::default()
+            },
+            ..Selection::default()
+        };
+        let rule = Rule {
+            selection,
+            starts: BTreeMap::from([("T".to_owned(), BTreeMap::from([(3, 4)]))]),
+            ..Rule::default()
+        };
+        let text = serde_json::to_string(&rule).unwrap();
+        assert_eq!(serde_json::from_str::<Rule>(&text).unwrap(), rule);
+    }
+
+    #[test]
+    fn other_offsets_are_refused() {
+        for text in [r#""first""#, "3", r#"{"T": {"b": {"x": 1}}}"#] {
+            assert!(serde_json::from_str::<Offsets>(text).is_err(), "{text}");
+        }
+        assert_eq!(
+            serde_json::from_str::<Offsets>(r#""latest""#).unwrap(),
+            Offsets::Latest
+        );
+    }
 }

@@ -71,9 +71,9 @@ impl SegmentStore {
         self.place().opener()
     }
 
-    /// All its files as the readers take them.
-    pub fn file_set(&self) -> Result<FileSet> {
-        file_set(&self.files, self.opener())
+    /// Some of its files as the readers take them.
+    pub fn file_set(&self, files: &[File]) -> Result<FileSet> {
+        file_set(files, self.opener())
     }
 
     /// Ranges of physical offsets between the files that no file holds.

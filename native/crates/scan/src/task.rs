@@ -48,3 +48,24 @@ pub struct Task {
     /// Physical offsets of records, ascending.
     pub places: Vec<u64>,
 }
+
+/// Topics that a description names.
+const SHOWN: usize = 3;
+
+impl Task {
+    /// What this is, for messages.
+    pub fn describe(&self) -> String {
+        let topics = match self.rule.selection.named_topics() {
+            None => "its topics".to_owned(),
+            Some(names) => {
+                let more = if names.len() > SHOWN { ", …" } else { "" };
+                format!(
+                    "topics {}{more}",
+                    names[..names.len().min(SHOWN)].join(", ")
+                )
+            }
+        };
+        let (broker, start, end) = (&self.broker, self.start, self.end);
+        format!("broker {broker}, {topics}, log {start} to {end}")
+    }
+}
