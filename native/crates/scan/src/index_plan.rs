@@ -3,7 +3,7 @@
 //! Both are dispatched in the order of the log, some time after it. So they are complete up to the
 //! last message that any of them has; later records are scanned.
 
-use super::entries::{entry_size, is_damaged};
+use super::entries::{self, entry_size, is_damaged};
 use super::error::{Kind, Part, SegmentError};
 use super::notes::Notes;
 use super::place::{LOCAL, Place, Shape};
@@ -216,7 +216,7 @@ impl Work {
             return unusable(format!("a file of queue {} is missing", queue.shown()));
         }
         Ok(Work {
-            tags: super::entries::tag_codes(rule, &queue.topic, queue.unit),
+            tags: entries::tag_codes(rule, &queue.topic, queue.unit),
             reached,
             start,
             end,
@@ -424,3 +424,7 @@ pub fn refuse(reason: &str) -> SegmentError {
         Part::Value("plan", "auto"),
     ])
 }
+
+#[cfg(test)]
+#[path = "index_plan_tests.rs"]
+mod tests;

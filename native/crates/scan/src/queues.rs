@@ -412,3 +412,7 @@ pub fn phys_at(reached: &Reach, place: u64, log_end: u64) -> Result<u64> {
     })?;
     Ok(found)
 }
+
+#[cfg(test)]
+#[path = "queues_tests.rs"]
+pub(crate) mod tests;

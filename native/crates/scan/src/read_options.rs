@@ -1,5 +1,8 @@
 //! How messages are read: columns, their forms, checks, size of batches; and how tasks are cut.
 
+use super::error::{Kind, Part, Result, SegmentError};
+use super::repr;
+use pyrmq_arrow::{ALL, Column, DEFAULT, PropertiesForm, Settings, Verify};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,5 +45,50 @@ impl Default for ReadOptions {
             views: false,
             body: None,
         }
+    }
+}
+
+impl ReadOptions {
+    /// The same as the engine's reader takes it.
+    pub fn settings(&self, broker: &str) -> Result<Settings> {
+        let form = match self.properties.as_str() {
+            "json" => PropertiesForm::Json,
+            "raw" => PropertiesForm::Raw,
+            _ => PropertiesForm::Map,
+        };
+        let verify = match self.verify_crc.as_str() {
+            "none" => Verify::Nothing,
+            "all" => Verify::All,
+            _ => Verify::Tail,
+        };
+        Ok(Settings {
+            columns: self.chosen()?,
+            form,
+            broker: broker.to_owned(),
+            decompress: self.decompress,
+            verify,
+            skip: self.on_corruption == OnCorruption::Skip,
+            batch_rows: self.batch_rows.min(1 << 24) as usize,
+            batch_bytes: self.batch_bytes.min(1 << 30) as usize,
+            views: self.views,
+        })
+    }
+
+    /// The columns that come, in order.
+    fn chosen(&self) -> Result<Vec<Column>> {
+        if self.columns.is_empty() {
+            let without = self.properties == "none";
+            let default = ALL[..DEFAULT].iter().copied();
+            return Ok(default
+                .filter(|column| !(without && *column == Column::Properties))
+                .collect());
+        }
+        let named = self.columns.iter().map(|name| {
+            Column::named(name).ok_or_else(|| {
+                let what = format!(": there is no column {}", repr::text(name));
+                SegmentError::new(Kind::Option, [Part::Name("columns"), what.into()])
+            })
+        });
+        named.collect()
     }
 }

@@ -204,6 +204,24 @@ impl<R: Deref<Target = Rule> + Send> TopicRules for Asker<R> {
     }
 }
 
+impl Filters {
+    /// What of them a rule does not decide, as the engine's reader takes it.
+    pub(crate) fn of_records(&self) -> pyrmq_arrow::Filters {
+        let texts = |values: &BTreeSet<Option<String>>| {
+            pyrmq_arrow::Texts::new(values.iter().map(Option::as_deref))
+        };
+        pyrmq_arrow::Filters {
+            brokers: self.brokers.clone(),
+            commit_log_offsets: self.commit_log_offsets,
+            store_times: self.store_times,
+            born_times: self.born_times,
+            tags: self.tags.as_ref().map(texts),
+            keys: self.keys.as_ref().map(texts),
+            limit: self.limit,
+        }
+    }
+}
+
 /// The queue offsets that are asked for of a queue; None: nothing of it.
 pub fn offsets_of(answer: &TopicRule, queue: i32) -> Option<(i64, i64)> {
     match answer {
@@ -224,7 +242,7 @@ impl Rule {
             chosen.end_time.unwrap_or(i64::MAX),
         );
         (out.tags, out.key) = (chosen.tags.clone(), chosen.key.clone());
-        Ok(out)
+        Ok(out.filtered(chosen.filters.of_records()))
     }
 }
 

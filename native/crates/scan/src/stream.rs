@@ -6,16 +6,16 @@
 
 use super::against::check_assigned;
 use super::at_times;
-use super::at_times::shown;
 use super::backlog::{Behind, behind};
 use super::bounds::{Limits, as_bounds};
-use super::checks::check_plan_options;
 use super::error::{Kind, Part, Result, SegmentError};
 use super::log_ranges;
+use super::most::at_most;
 use super::notes::Notes;
 use super::place::Places;
-use super::plan::{self, scans};
+use super::plan::{self, check_request, place_of, scans};
 use super::position::{Position, added, within};
+use super::queue_times::shown;
 use super::read_options::OnCorruption;
 use super::request::Request;
 use super::rule::Asker;
@@ -64,7 +64,7 @@ struct Counted {
 impl StreamPlanner {
     /// Opens the stores. Errors are those of `plan`, and of what a stream cannot do.
     pub fn new(request: Request, places: Arc<dyn Places>, notes: &Notes) -> Result<Self> {
-        check_plan_options(request.split_bytes, request.min_partitions, &request.plan)?;
+        check_request(&request)?;
         if request.plan == "index" {
             let text = [
                 Part::Value("plan", "index"),
@@ -77,7 +77,6 @@ impl StreamPlanner {
             ]));
         }
         let selection = &request.selection;
-        selection.check()?;
         let ends = (
             &selection.ending_offsets,
             selection.end_time,
@@ -128,7 +127,9 @@ impl StreamPlanner {
         let ends = self.relist(notes)?;
         let (how, own) = (&self.request.how, &self.request.selection);
         check_assigned(own, &self.stores, notes)?;
-        let selection = at_times::with_offsets(own, &self.stores, &ends, how.on_corruption, notes)?;
+        let listed: Vec<u64> = self.stores.iter().map(|store| ends[&store.name]).collect();
+        let selection =
+            at_times::with_offsets(own, &self.stores, &listed, how.on_corruption, notes)?;
         let mut starts: BTreeMap<&str, Start> = BTreeMap::new();
         for store in &self.stores {
             let fail = self.request.fail_on_data_loss;
@@ -136,9 +137,10 @@ impl StreamPlanner {
             starts.insert(&store.name, start);
         }
         if own.timestamp_strategy == "error" && starts.values().all(|start| !start.found) {
+            let time = own.start_time.map_or("None".to_owned(), shown);
             let text = [
                 Part::Name("start_time"),
-                format!(" {} is later than every message", shown(own.start_time)).into(),
+                format!(" {time} is later than every message").into(),
             ];
             return Err(SegmentError::new(Kind::Option, text).hint([
                 Part::Value("timestamp_strategy", "latest"),
@@ -302,7 +304,9 @@ impl StreamPlanner {
                 let text = shrunk(store, last, first);
                 log_ranges::report_loss(text, fail, notes)?;
             }
-            let Some(chosen) = chosen.as_ref().filter(|_| first < last) else {
+            let brokers = request.selection.filters.brokers.as_ref();
+            let is_read = brokers.is_none_or(|brokers| brokers.contains(&store.name));
+            let Some(chosen) = chosen.as_ref().filter(|_| first < last && is_read) else {
                 continue;
             };
             if last > store.last() {
@@ -327,7 +331,10 @@ impl StreamPlanner {
         for part in &parts {
             out.extend(scans(part, &part.ranges, size, &request.how, by_file)?);
         }
-        Ok(out)
+        match request.max_records {
+            Some(most) => at_most(out, most, |task| place_of(&stores, task)),
+            None => Ok(out),
+        }
     }
 
     /// What stands before `low` of topics and queues that are selected since.

@@ -57,7 +57,7 @@ pub fn starting_at(
 ) -> Result<Start> {
     if let Some(time) = selection.start_time {
         for (low, high) in log_ranges::present_ranges(store, store.first(), end, false, notes)? {
-            if let Some(phys) = first_at(store, low, high, time, how.on_corruption)? {
+            if let Some(phys) = first_at(store, (low, high), time, how.on_corruption)? {
                 return Ok(Start::at(phys));
             }
         }

@@ -1,0 +1,391 @@
+//! The tasks of a batch read: ranges of the log, its files, or entries of queues and index.
+
+use super::against::check_assigned;
+use super::at_times;
+use super::bounds::{Limits, batch_limits};
+use super::checks::{check_plan_options, option};
+use super::error::{Part as TextPart, Result};
+use super::index_plan::{self, IndexPlan, IndexTask, NoIndex};
+use super::log_ranges::{
+    RecordStarts, even_ranges, file_ranges, files_of, overlapping, present_ranges, split_size,
+};
+use super::most;
+use super::notes::Notes;
+use super::place::Places;
+use super::queue_times::shown;
+use super::read_options::ReadOptions;
+use super::request::Request;
+use super::selection::{Offsets, Rule, Selection};
+use super::store::SegmentStore;
+use super::stores::open_stores;
+use super::task::Task;
+use pyrmq_arrow::find_end;
+use std::sync::Arc;
+
+/// What is read of one store.
+pub struct Part<'a> {
+    pub store: &'a SegmentStore,
+    pub rule: Rule,
+    pub limits: Limits,
+    /// Physical offsets, from and before; between the ranges the log has holes.
+    pub ranges: Vec<(u64, u64)>,
+    pub log_end: u64,
+    pub fail_on_data_loss: bool,
+}
+
+impl Part<'_> {
+    pub fn bytes(&self) -> u64 {
+        self.ranges.iter().map(|(start, end)| end - start).sum()
+    }
+}
+
+/// The tasks of a read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Planned {
+    pub tasks: Vec<Task>,
+    /// Bytes of the log that they read.
+    pub bytes: u64,
+    /// Messages that they can give at most; None: not known.
+    pub rows: Option<u64>,
+}
+
+/// The tasks of a batch read, none if there is nothing to read.
+///
+/// The end of each log is looked for once, here: every task knows its own. SegmentError says what does
+/// not fit.
+pub fn plan(request: &Request, places: &dyn Places, notes: &Notes) -> Result<Planned> {
+    check_request(request)?;
+    let stores = open_stores(&request.paths, &request.broker_names, places, notes)?;
+    plan_stores(&stores, request, notes)
+}
+
+/// SegmentOptionError for what a request says wrong by itself.
+pub fn check_request(request: &Request) -> Result<()> {
+    request.selection.check()?;
+    request.how.check()?;
+    check_plan_options(request.split_bytes, request.min_partitions, &request.plan)?;
+    match request.max_records {
+        Some(0) => {
+            Err(option([TextPart::Name("max_records"), ": 0".into()]).hint("expected at least 1"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// As `plan`, of stores that are open.
+pub fn plan_stores(stores: &[SegmentStore], request: &Request, notes: &Notes) -> Result<Planned> {
+    check_request(request)?;
+    let how = &request.how;
+    if how.views && stores.iter().any(|store| store.place.is_some()) {
+        return Err(option([
+            TextPart::Name("views"),
+            ": bodies can only be viewed in local files".into(),
+        ]));
+    }
+    if request.selection.starts_at_end() {
+        return Err(option([
+            TextPart::Name("starting_offsets"),
+            ": latest is no start for a batch read".into(),
+        ])
+        .hint("it would read nothing"));
+    }
+    request.selection.check_against(stores, false, notes)?;
+    check_assigned(&request.selection, stores, notes)?;
+    let mut ends = Vec::with_capacity(stores.len());
+    for store in stores {
+        ends.push(find_end(&store.file_set(&store.files)?, None)?.0);
+    }
+    if is_later_than_all(stores, &ends, &request.selection, how, notes)? {
+        return Ok(nothing());
+    }
+    let selection =
+        at_times::with_offsets(&request.selection, stores, &ends, how.on_corruption, notes)?;
+    let mut parts = Vec::new();
+    for (store, end) in stores.iter().zip(ends) {
+        let part = part_of(store, end, &selection, request.fail_on_data_loss, notes)?;
+        let brokers = selection.filters.brokers.as_ref();
+        if brokers.is_none_or(|brokers| brokers.contains(&store.name)) {
+            parts.push(part);
+        }
+    }
+    let mut out = tasks_of(&parts, request, notes)?;
+    if let Some(most) = request.max_records {
+        out.tasks = most::at_most(out.tasks, most, |store| place_of(stores, store))?;
+    }
+    Ok(out)
+}
+
+fn nothing() -> Planned {
+    Planned {
+        rows: Some(0),
+        ..Planned::default()
+    }
+}
+
+fn tasks_of(parts: &[Part<'_>], request: &Request, notes: &Notes) -> Result<Planned> {
+    let total = parts.iter().map(Part::bytes).sum();
+    let size = split_size(total, request.split_bytes, request.min_partitions);
+    let by_file = request.plan == "file";
+    let mut out = nothing();
+    for part in parts {
+        let found = match request.plan.as_str() {
+            "auto" | "index" => indexed(part, request, notes)?,
+            _ => None,
+        };
+        let Some(found) = found else {
+            if !part.ranges.is_empty() {
+                out.rows = None;
+            }
+            out.bytes = out.bytes.saturating_add(part.bytes());
+            out.tasks
+                .extend(scans(part, &part.ranges, size, &request.how, by_file)?);
+            continue;
+        };
+        let scanned = found.scans.iter().map(|(start, end)| end - start);
+        let scanned = scanned.fold(0u64, u64::saturating_add);
+        out.bytes = out
+            .bytes
+            .saturating_add(found.bytes.unwrap_or(0))
+            .saturating_add(scanned);
+        out.rows = match (out.rows, found.messages) {
+            (Some(rows), Some(more)) if found.scans.is_empty() => Some(rows.saturating_add(more)),
+            _ => None,
+        };
+        let rule = Arc::new(part.rule.clone());
+        let tasks = found.tasks.into_iter();
+        out.tasks
+            .extend(tasks.map(|task| index_task(part, &rule, task, &request.how)));
+        out.tasks
+            .extend(scans(part, &found.scans, size, &request.how, false)?);
+    }
+    Ok(out)
+}
+
+/// Whether the start is later than all messages; an error unless that may be.
+fn is_later_than_all(
+    stores: &[SegmentStore],
+    ends: &[u64],
+    selection: &Selection,
+    how: &ReadOptions,
+    notes: &Notes,
+) -> Result<bool> {
+    let Some(time) = selection.start_time else {
+        return Ok(false);
+    };
+    for (store, &end) in stores.iter().zip(ends) {
+        let times = at_times::first_times(store)?;
+        if times.into_iter().flatten().any(|begin| begin >= time) {
+            return Ok(false);
+        }
+        for (low, high) in present_ranges(store, store.first(), end, false, notes)? {
+            if at_times::first_at(store, (low, high), time, how.on_corruption)?.is_some() {
+                return Ok(false);
+            }
+        }
+    }
+    if selection.timestamp_strategy == "latest" {
+        return Ok(true);
+    }
+    Err(option([
+        TextPart::Name("start_time"),
+        format!(" {} is later than every message", shown(time)).into(),
+    ])
+    .hint([
+        TextPart::Value("timestamp_strategy", "latest"),
+        " reads nothing in this case".into(),
+    ]))
+}
+
+fn part_of<'a>(
+    store: &'a SegmentStore,
+    end: u64,
+    selection: &Selection,
+    fail: bool,
+    notes: &Notes,
+) -> Result<Part<'a>> {
+    let mut limits = batch_limits(store, selection, store.first(), end, fail, notes)?;
+    let filtered = selection.filters.store_times;
+    let from = filtered.map(|times| times.0).max(selection.start_time);
+    let before = match (filtered.map(|times| times.1), selection.end_time) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+    let (low, high) = at_times::narrowed(store, (limits.low, limits.high), from, before)?;
+    (limits.low, limits.high) = narrowed_by_places(store, (low, high), selection);
+    let starts = std::mem::take(&mut limits.starts);
+    let ends = std::mem::take(&mut limits.ends);
+    let ranges = match limits.low < limits.high {
+        true => present_ranges(store, limits.low, limits.high, fail, notes)?,
+        false => Vec::new(),
+    };
+    Ok(Part {
+        store,
+        rule: selection.rule(&store.name, Some(starts), Some(ends)),
+        limits,
+        ranges,
+        log_end: end,
+        fail_on_data_loss: fail,
+    })
+}
+
+/// The part of a range, whole segments, that can have messages at the physical offsets of a filter.
+fn narrowed_by_places(
+    store: &SegmentStore,
+    (mut low, mut high): (u64, u64),
+    selection: &Selection,
+) -> (u64, u64) {
+    let Some((from, before)) = selection.filters.commit_log_offsets else {
+        return (low, high);
+    };
+    let (from, before) = (from.max(0) as u64, before.max(0) as u64);
+    let next = store.files.partition_point(|file| file.0 <= from);
+    if let Some(file) = next.checked_sub(1).and_then(|index| store.files.get(index)) {
+        low = low.max(file.0);
+    }
+    let behind = store.files.partition_point(|file| file.0 < before);
+    if let Some(file) = store.files.get(behind) {
+        high = high.min(file.0);
+    }
+    (low.min(high), high)
+}
+
+/// The plan by index or queues; None where `auto` scans.
+fn indexed(part: &Part<'_>, request: &Request, notes: &Notes) -> Result<Option<IndexPlan>> {
+    match by_index(part, request, notes) {
+        Ok(found) => Ok(Some(found)),
+        Err(reason) if request.plan == "index" => Err(index_plan::refuse(&reason.to_string())),
+        Err(reason) => {
+            notes.info(format!("{}: scanning: {reason}", part.store.root));
+            Ok(None)
+        }
+    }
+}
+
+fn by_index(
+    part: &Part<'_>,
+    request: &Request,
+    notes: &Notes,
+) -> std::result::Result<IndexPlan, NoIndex> {
+    if part.ranges.is_empty() {
+        return Ok(IndexPlan {
+            messages: Some(0),
+            bytes: Some(0),
+            ..IndexPlan::default()
+        });
+    }
+    let unusable = |why: &str| Err(NoIndex::Unusable(why.to_owned()));
+    if part.ranges.len() > 1 {
+        return unusable("the log has holes");
+    }
+    let (store, chosen, auto) = (part.store, &part.rule.selection, request.plan == "auto");
+    let filters = &chosen.filters;
+    let narrow = chosen.key.is_some()
+        || chosen.named_topics().is_some()
+        || chosen.pattern.is_some()
+        || filters.topics.is_some()
+        || filters.queues.is_some()
+        || filters.queue_offsets.is_some();
+    if auto && !narrow {
+        return unusable("all topics are read");
+    }
+    let doubt = match store.base.is_empty() {
+        true => String::new(),
+        false => index_plan::why_incomplete(store),
+    };
+    if !doubt.is_empty() {
+        if auto {
+            return Err(NoIndex::Unusable(doubt));
+        }
+        notes.warn(format!(
+            "{}: {doubt}; the queues and the index may lack messages",
+            store.root
+        ));
+    }
+    let limits = (part.limits.low, part.limits.high);
+    if chosen.key.is_some() {
+        match index_plan::by_key(store, &part.rule, limits) {
+            Ok(found) => return Ok(found),
+            Err(NoIndex::Unusable(why)) => notes.info(format!(
+                "{}: the key is looked for by queues: {why}",
+                store.root
+            )),
+            Err(failed) => return Err(failed),
+        }
+    }
+    index_plan::by_queues(
+        store,
+        &part.rule,
+        limits,
+        part.log_end,
+        |total| split_size(total, request.split_bytes, request.min_partitions),
+        auto.then_some(index_plan::SHARE),
+        notes,
+    )
+}
+
+/// Ranges of the log of about `size` bytes, or one a file; both ends of a range are those of records.
+pub fn scans(
+    part: &Part<'_>,
+    ranges: &[(u64, u64)],
+    size: u64,
+    how: &ReadOptions,
+    by_file: bool,
+) -> Result<Vec<Task>> {
+    let store = part.store;
+    let starts = RecordStarts::new(store);
+    let rule = Arc::new(part.rule.clone());
+    let mut out = Vec::new();
+    for &(start, end) in ranges {
+        let cuts = match by_file {
+            true => file_ranges(&store.files, start, end),
+            false => even_ranges(&store.files, start, end, size, &starts)?,
+        };
+        for (low, high) in cuts {
+            let (files, log_end) = files_of(store, low, high, end);
+            if !files.is_empty() {
+                out.push(Task {
+                    broker: store.name.clone(),
+                    root: store.root.clone(),
+                    files: files.to_vec(),
+                    place: store.place.clone(),
+                    start: low,
+                    end: high,
+                    log_end,
+                    rule: rule.clone(),
+                    how: how.clone(),
+                    fail_on_data_loss: part.fail_on_data_loss,
+                    span: Some((part.limits.low, part.limits.high)),
+                    by_entries: false,
+                    queues: Vec::new(),
+                    places: Vec::new(),
+                });
+            }
+        }
+    }
+    Ok(out)
+}
+
+fn index_task(part: &Part<'_>, rule: &Arc<Rule>, task: IndexTask, how: &ReadOptions) -> Task {
+    let store = part.store;
+    Task {
+        broker: store.name.clone(),
+        root: store.root.clone(),
+        files: overlapping(&store.files, task.start, task.end).to_vec(),
+        place: store.place.clone(),
+        start: task.start,
+        end: task.end,
+        log_end: task.end,
+        rule: rule.clone(),
+        how: how.clone(),
+        fail_on_data_loss: part.fail_on_data_loss,
+        span: Some((part.limits.low, part.limits.high)),
+        by_entries: true,
+        queues: task.queues,
+        places: task.places,
+    }
+}
+
+pub(crate) fn place_of(stores: &[SegmentStore], task: &Task) -> super::PlaceRef {
+    let same = stores.iter().find(|store| store.place == task.place);
+    same.map(|store| store.at.clone()).unwrap_or_default()
+}
