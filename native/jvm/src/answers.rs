@@ -1,7 +1,7 @@
 //! Parts of requests and answers that several ops have.
 
 use super::failure::{Failure, Result};
-use pyrmq_scan::{Level, Notes};
+use pyrmq_scan::Level;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -12,9 +12,9 @@ pub fn field<T: DeserializeOwned>(request: &Value, name: &str) -> Result<T> {
         .map_err(|error| Failure::misuse(format!("the field {name} of a request: {error}")))
 }
 
-/// `[[level, text], …]` of all that was noted since the last call.
-pub fn notes(notes: &Notes) -> Value {
-    let all = notes.take().into_iter().map(|(level, text)| {
+/// `[[level, text], …]`
+pub fn notes(all: Vec<(Level, String)>) -> Value {
+    let all = all.into_iter().map(|(level, text)| {
         let level = match level {
             Level::Info => "info",
             Level::Warning => "warning",

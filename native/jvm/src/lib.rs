@@ -10,10 +10,10 @@
 mod answers;
 pub mod border;
 mod failure;
-mod first_reader;
 mod handles;
 mod layout;
 mod ops;
 mod reading;
+mod tailing;
 
 pub use failure::Failure;

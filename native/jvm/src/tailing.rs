@@ -1,10 +1,9 @@
 //! A log that is read as it grows, for real-time mode.
 
-use super::answers;
 use super::failure::{Failure, Result};
 use arrow_array::RecordBatch;
-use pyrmq_scan::{LocalPlaces, Notes, Resume, Tail, TailBatch, TailTask};
-use serde_json::Value;
+use pyrmq_arrow::Stats;
+use pyrmq_scan::{Level, LocalPlaces, Notes, Resume, Tail, TailBatch, TailTask};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,10 +27,10 @@ impl Tailing {
         })
     }
 
-    pub fn next_within(&mut self, timeout: Duration) -> Result<Option<&RecordBatch>> {
+    pub fn next_within(&mut self, timeout: Duration) -> Result<Option<RecordBatch>> {
         self.batch = None;
         self.batch = self.tail.next(timeout.min(LONGEST))?;
-        Ok(self.batch.as_ref().map(|found| &found.batch))
+        Ok(self.batch.as_ref().map(|found| found.batch.clone()))
     }
 
     /// Where to go on if only the rows before `row` of the last batch were taken.
@@ -47,11 +46,12 @@ impl Tailing {
         }
     }
 
-    pub fn stats(&self) -> pyrmq_scan::Stats {
+    pub fn stats(&self) -> Stats {
         self.tail.stats()
     }
 
-    pub fn notes(&self) -> Value {
-        answers::notes(&self.notes)
+    /// Since the last call.
+    pub fn notes(&self) -> Vec<(Level, String)> {
+        self.notes.take()
     }
 }

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
+
 
 @pytest.fixture
-def listing(scripts: Callable[[str], ModuleType]) -> ModuleType:
+def listing(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     if shutil.which("cargo") is None:
         pytest.skip("needs cargo")
-    return scripts("spark_licences")
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    return importlib.import_module("spark_licences")
 
 
 def test_the_page_is_up_to_date(listing: ModuleType) -> None:

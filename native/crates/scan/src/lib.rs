@@ -7,7 +7,7 @@
 
 pub mod admission;
 mod against;
-mod at_times;
+pub mod at_times;
 mod backlog;
 mod bounds;
 mod checks;

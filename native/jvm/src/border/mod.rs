@@ -7,6 +7,7 @@ use super::handles::lock;
 use super::ops;
 use super::reading::{Reading, TASKS};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 /// Bytes of a request. A task by places has 20 of them for each message.
 pub const MAX_REQUEST: usize = 256 << 20;
@@ -30,6 +31,12 @@ pub fn open(task: &[u8]) -> Result<i64> {
 /// Where the next batch of a task is; None at the end. `layout` says what the numbers mean.
 pub fn next(handle: i64) -> Result<Option<Vec<i64>>> {
     guarded(|| lock(&*TASKS.get(handle)?).next())
+}
+
+/// Where the next batch of a tail is, if it comes within so many milliseconds.
+pub fn next_within(handle: i64, millis: i64) -> Result<Option<Vec<i64>>> {
+    let timeout = Duration::from_millis(millis.max(0).unsigned_abs());
+    guarded(|| lock(&*TASKS.get(handle)?).next_within(timeout))
 }
 
 /// Frees the batch that `next` gave last.

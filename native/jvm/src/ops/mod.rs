@@ -3,6 +3,8 @@
 mod held;
 mod options;
 mod plan;
+mod stream;
+mod tail;
 mod version;
 
 use super::failure::{Failure, Result};
@@ -15,6 +17,17 @@ const OPS: &[(&str, Op)] = &[
     ("held", held::answer),
     ("options", options::answer),
     ("plan", plan::answer),
+    ("stream.open", stream::open),
+    ("stream.close", stream::close),
+    ("stream.initial", stream::initial),
+    ("stream.latest", stream::latest),
+    ("stream.end", stream::end),
+    ("stream.splits", stream::splits),
+    ("stream.behind", stream::behind),
+    ("stream.pin", stream::pin),
+    ("stream.tails", stream::tails),
+    ("stream.reached", stream::reached),
+    ("tail.resume", tail::resume),
 ];
 
 pub fn answer(request: &Value) -> Result<Value> {

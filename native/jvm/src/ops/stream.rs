@@ -53,7 +53,7 @@ pub fn open(request: &Value) -> Result<Value> {
             Duration::from_millis(limits.max_delay_ms),
         ),
     })?;
-    Ok(json!({"stream": stream, "notes": notes(&said)}))
+    Ok(json!({"stream": stream, "notes": notes(said.take())}))
 }
 
 /// Again does nothing.
@@ -144,13 +144,10 @@ fn positioned(
 }
 
 /// Asks the stream that the request names, and adds what it noted.
-fn asked(
-    request: &Value,
-    ask: impl FnOnce(&mut Stream, &Notes) -> Result<Value>,
-) -> Result<Value> {
+fn asked(request: &Value, ask: impl FnOnce(&mut Stream, &Notes) -> Result<Value>) -> Result<Value> {
     let stream = STREAMS.get(field(request, "stream")?)?;
     let said = Notes::default();
     let mut answer = ask(&mut lock(&stream), &said)?;
-    answer["notes"] = notes(&said);
+    answer["notes"] = notes(said.take());
     Ok(answer)
 }
