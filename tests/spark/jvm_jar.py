@@ -1,4 +1,4 @@
-"""The jar with Spark's reader in the JVM, for tests: found if it is newer than its sources, else built."""
+"""The jar with Spark's reader in the JVM, for tests. It is built if a source is newer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BUILD_TIMEOUT = 900.0
 
 
 def built() -> Path:
-    """The jar. Skips the test that asks, or fails it with PYRMQ_REQUIRE_INTEROP=1, without tools."""
+    """The jar. Without tools the test is skipped, or fails with PYRMQ_REQUIRE_INTEROP=1."""
     try:
         toolchain.java(17)
         toolchain.maven()
@@ -67,7 +67,9 @@ def _build() -> None:
         env={**os.environ, "PYRMQ_JAR_PROFILE": profile},
     )
     if done.returncode:
-        pytest.fail(f"the jar does not build:\n{(done.stdout + done.stderr)[-4000:]}", pytrace=False)
+        pytest.fail(
+            f"the jar does not build:\n{(done.stdout + done.stderr)[-4000:]}", pytrace=False
+        )
 
 
 _jars = ""

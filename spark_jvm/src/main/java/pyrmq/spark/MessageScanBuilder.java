@@ -28,6 +28,7 @@ final class MessageScanBuilder
   private Conditions conditions = new Conditions();
   private StructType required;
   private long limit = -1;
+  private Counts lastCounts;
   private Counts counts;
 
   MessageScanBuilder(MessageTable table, MessageTable.Reading reading) {
@@ -50,15 +51,21 @@ final class MessageScanBuilder
 
   @Override
   public boolean supportCompletePushDown(Aggregation aggregation) {
-    return pushAggregation(aggregation);
+    return counted(aggregation) != null;
   }
 
   @Override
   public boolean pushAggregation(Aggregation aggregation) {
-    if (counts == null || !counts.isOf(aggregation)) {
-      counts = Counts.of(aggregation, reading, conditions);
-    }
+    counts = counted(aggregation);
     return counts != null;
+  }
+
+  /** Spark asks twice. */
+  private Counts counted(Aggregation aggregation) {
+    if (lastCounts == null || !lastCounts.isOf(aggregation)) {
+      lastCounts = Counts.of(aggregation, reading, conditions);
+    }
+    return lastCounts;
   }
 
   @Override
