@@ -9,6 +9,7 @@ use arrow_array::RecordBatch;
 use pyrmq_scan::read::TaskReader;
 use pyrmq_scan::{Kind, LocalPlaces, ReadOptions, Resume, TailTask, Task};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -28,27 +29,26 @@ enum Source {
     Tail(Box<Tailing>),
 }
 
-/// What `open` takes: a task of `plan`, or one of `stream.tails`.
+/// A task of `stream.tails`.
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum Asked {
-    Tail { tail: TailTask },
-    Task(Box<Task>),
+#[serde(deny_unknown_fields)]
+struct OfTail {
+    tail: TailTask,
 }
+
+/// How one begins. (An untagged enum would not read numbers that are keys.)
+const TAIL: &[u8] = b"{\"tail\":";
 
 impl Reading {
     pub fn open(task: &[u8]) -> Result<Self> {
-        let asked: Asked = serde_json::from_slice(task)
-            .map_err(|error| Failure::misuse(format!("a task that cannot be read: {error}")))?;
-        let source = match asked {
-            Asked::Tail { tail } => {
-                without_views(&tail.how)?;
-                Source::Tail(Box::new(Tailing::open(tail)?))
-            }
-            Asked::Task(task) => {
-                without_views(&task.how)?;
-                Source::Task(TaskReader::open(*task, &LocalPlaces)?)
-            }
+        let source = if task.starts_with(TAIL) {
+            let OfTail { tail } = parsed(task)?;
+            without_views(&tail.how)?;
+            Source::Tail(Box::new(Tailing::open(tail)?))
+        } else {
+            let task: Task = parsed(task)?;
+            without_views(&task.how)?;
+            Source::Task(TaskReader::open(task, &LocalPlaces)?)
         };
         Ok(Reading {
             source,
@@ -120,6 +120,11 @@ impl Source {
             Source::Task(_) => Err(Failure::misuse("a task that has an end waits for nothing")),
         }
     }
+}
+
+fn parsed<T: DeserializeOwned>(task: &[u8]) -> Result<T> {
+    serde_json::from_slice(task)
+        .map_err(|error| Failure::misuse(format!("a task that cannot be read: {error}")))
 }
 
 fn without_views(how: &ReadOptions) -> Result<()> {
