@@ -26,11 +26,18 @@ STATEFUL = tuple(map(int, spark_version.split(".")[:2])) >= (4, 3)
 
 @pytest.fixture(autouse=True)
 def short_batches(spark: SparkSession) -> Iterator[None]:
-    """Lets micro-batches end after a second; Spark wants five."""
-    name = "spark.sql.streaming.realTimeMode.minBatchDuration"
-    spark.conf.set(name, "1000ms")
+    """Lets micro-batches end after a second; Spark wants five. All tasks of a query run at once, so
+    two cores are enough for a shuffle into one partition."""
+    settings = {
+        "spark.sql.streaming.realTimeMode.minBatchDuration": "1000ms",
+        "spark.sql.shuffle.partitions": "1",
+    }
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    for name, value in settings.items():
+        spark.conf.set(name, value)
     yield
-    spark.conf.unset(name)
+    spark.conf.unset("spark.sql.streaming.realTimeMode.minBatchDuration")
+    spark.conf.set("spark.sql.shuffle.partitions", before)
 
 
 @pytest.fixture
@@ -78,7 +85,7 @@ def start(
     return (
         rows.writeStream.foreach(rows_into(folder / "rows"))
         .option("checkpointLocation", str(folder / "checkpoint"))
-        .outputMode(mode)
+        .outputMode("update")
         .trigger(realTime=trigger)
         .start()
     )
@@ -191,7 +198,7 @@ def test_a_topic_that_is_added_needs_a_micro_batch(
 def test_counts_by_key(spark: SparkSession, writer: Writer, tmp_path: Path) -> None:
     """An aggregation gives a row for each message: the count so far."""
     rows = frame(spark, writer.root).groupBy("topic", "queueId").agg(F.count("*").alias("n"))
-    query = start(rows, tmp_path, mode="update")
+    query = start(rows, tmp_path)
     try:
         writer.put(80)
         wanted = sorted([t, q, n] for t in ("orders", "payments") for q in range(4)
