@@ -1,7 +1,8 @@
 //! `held`: what this process holds for Java, to find leaks.
 
 use crate::failure::Result;
-use crate::{layout, reading, stream};
+use super::stream;
+use crate::{layout, reading};
 use serde_json::{Value, json};
 
 pub fn answer(_: &Value) -> Result<Value> {

@@ -18,14 +18,15 @@ const OPS: &[(&str, Op)] = &[
     ("options", options::answer),
     ("plan", plan::answer),
     ("stream.open", stream::open),
+    ("stream.close", stream::close),
     ("stream.initial", stream::initial),
-    ("stream.end", stream::end),
     ("stream.latest", stream::latest),
+    ("stream.end", stream::end),
     ("stream.splits", stream::splits),
     ("stream.behind", stream::behind),
-    ("stream.count", stream::count),
     ("stream.pin", stream::pin),
-    ("stream.close", stream::close),
+    ("stream.tails", stream::tails),
+    ("stream.reached", stream::reached),
     ("tail.resume", tail::resume),
 ];
 
