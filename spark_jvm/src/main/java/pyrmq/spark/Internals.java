@@ -2,6 +2,7 @@ package pyrmq.spark;
 
 import java.util.Map;
 import org.apache.spark.QueryContext;
+import org.apache.spark.SparkBuildInfo;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
@@ -44,6 +45,10 @@ final class Internals {
 
   static Map<String, String> java(scala.collection.immutable.Map<String, String> given) {
     return CollectionConverters.asJava(given);
+  }
+
+  static String version() {
+    return SparkBuildInfo.spark_version();
   }
 
   /** Spark's own table for a source in Python. */

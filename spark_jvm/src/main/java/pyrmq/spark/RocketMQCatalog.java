@@ -34,6 +34,7 @@ public final class RocketMQCatalog implements TableCatalog, SupportsNamespaces {
 
   @Override
   public void initialize(String name, CaseInsensitiveStringMap given) {
+    SparkLine.check();
     this.name = name;
     options = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
     options.putAll(given.asCaseSensitiveMap());
