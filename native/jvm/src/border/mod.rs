@@ -89,3 +89,18 @@ fn guarded<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
     // What a panic leaves behind is behind a lock that says so, or a task that is marked as broken.
     catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|payload| Err(Failure::panic(&*payload)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error() {
+        let text = "a bug".to_owned();
+        let failure = guarded(|| -> Result<()> { panic!("{text}") }).unwrap_err();
+        assert_eq!(failure.kind, "EngineError");
+        assert!(failure.message.contains("a bug"));
+        let failure = guarded(|| -> Result<()> { std::panic::panic_any(7) }).unwrap_err();
+        assert!(failure.message.contains("panicked"));
+    }
+}
