@@ -18,7 +18,6 @@ from tests.spark.reading import read_all
 from tests.spark.small_store import Sent
 from tests.support.server import ServerProcess
 
-
 WITHOUT_PYTHON = """
 import os
 import sys
