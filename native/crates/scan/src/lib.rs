@@ -65,6 +65,7 @@ pub use position::Position;
 pub use read_options::{OnCorruption, ReadOptions};
 pub use request::{Request, SPLIT_BYTES};
 pub use rule::Chooser;
+pub use reserved::is_reserved;
 pub use selection::{
     ANY_QUEUE, Bounds, Filters, Offsets, QueueOffsets, QueueTimes, Rule, Selection,
 };
