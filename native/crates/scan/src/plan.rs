@@ -4,6 +4,7 @@ use super::against::check_assigned;
 use super::at_times;
 use super::bounds::{Limits, batch_limits};
 use super::checks::{check_plan_options, option};
+use super::coverage;
 use super::error::{Part as TextPart, Result};
 use super::index_plan::{self, IndexPlan, IndexTask, NoIndex};
 use super::log_ranges::{
@@ -13,9 +14,10 @@ use super::most;
 use super::notes::Notes;
 use super::place::Places;
 use super::queue_times::shown;
+use super::queues::dispatched;
 use super::read_options::ReadOptions;
 use super::request::Request;
-use super::selection::{Offsets, Rule, Selection};
+use super::selection::{Rule, Selection};
 use super::store::SegmentStore;
 use super::stores::open_stores;
 use super::task::Task;
@@ -279,13 +281,13 @@ fn by_index(
     }
     let (store, chosen, auto) = (part.store, &part.rule.selection, request.plan == "auto");
     let filters = &chosen.filters;
-    let narrow = chosen.key.is_some()
+    let named = chosen.key.is_some()
         || chosen.named_topics().is_some()
         || chosen.pattern.is_some()
-        || filters.topics.is_some()
-        || filters.queues.is_some()
-        || filters.queue_offsets.is_some();
-    if auto && !narrow {
+        || filters.topics.is_some();
+    let by_queue =
+        filters.queues.is_some() || filters.queue_offsets.is_some() || filters.tags.is_some();
+    if auto && !named && !by_queue {
         return unusable("all topics are read");
     }
     let doubt = match store.base.is_empty() {
@@ -302,7 +304,13 @@ fn by_index(
         ));
     }
     let limits = (part.limits.low, part.limits.high);
-    if chosen.key.is_some() {
+    if auto && !named {
+        let last = dispatched(store, part.log_end, limits.1)?.clamp(limits.0, limits.1);
+        if let Some(why) = coverage::why_not(store, (limits.0, last))? {
+            return unusable(&format!("all topics are read, and {why}"));
+        }
+    }
+    if index_plan::asks_for_key(&part.rule) {
         match index_plan::by_key(store, &part.rule, limits) {
             Ok(found) => return Ok(found),
             Err(NoIndex::Unusable(why)) => notes.info(format!(
@@ -389,3 +397,7 @@ pub(crate) fn place_of(stores: &[SegmentStore], task: &Task) -> super::PlaceRef 
     let same = stores.iter().find(|store| store.place == task.place);
     same.map(|store| store.at.clone()).unwrap_or_default()
 }
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

@@ -9,6 +9,7 @@ mod split;
 mod stores;
 mod stream;
 
+pub use error::to_py;
 use pyo3::prelude::*;
 
 /// Adds the classes and functions to the module.
