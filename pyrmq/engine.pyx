@@ -28,7 +28,6 @@ java_hash = _native.java_hash
 parse_json = _native.parse_json
 json_members = _native.json_members
 scan_option_rows = _native.scan_option_rows
-scan_queries = _native.scan_queries
 scan_options = _native.scan_options
 scan_option_value = _native.scan_option_value
 scan_check_cases = _native.scan_check_cases

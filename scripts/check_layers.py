@@ -58,6 +58,7 @@ FOLDERS: dict[str, list[set[str]]] = {
     "format": [{ROOT}, {"filter"}],
     "store": [{ROOT}, {"ha"}],
     "broker": [{"txn"}, {"delay"}, {"timer"}, {"pop"}, {ROOT}, {"wire"}],
+    "scan": [{ROOT}, {"options"}],
     "native": [{ROOT}, {"python"}],
     "jvm": [{ROOT}, {"ops"}, {"border"}],
 }

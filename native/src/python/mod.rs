@@ -80,7 +80,6 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("DEFAULT_COLUMNS", default)?;
     m.add("ALL_COLUMNS", all)?;
     m.add_function(wrap_pyfunction!(scan_options::scan_option_rows, m)?)?;
-    m.add_function(wrap_pyfunction!(scan_options::scan_queries, m)?)?;
     m.add_function(wrap_pyfunction!(scan_options::scan_options, m)?)?;
     m.add_function(wrap_pyfunction!(scan_options::scan_option_value, m)?)?;
     m.add_function(wrap_pyfunction!(scan_options::scan_check_cases, m)?)?;

@@ -33,13 +33,6 @@ pub fn scan_option_rows(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     Ok(list)
 }
 
-/// Kinds of query and what messages call them.
-#[pyfunction]
-pub fn scan_queries() -> Vec<(&'static str, &'static str)> {
-    let all = Query::ALL.into_iter();
-    all.map(|query| (query.name(), query.text())).collect()
-}
-
 /// Checked options: values by name (of all that this query takes, None where there is none), and the
 /// names of those that were given. ConfigError, or a SegmentError that names a parameter.
 #[pyfunction]

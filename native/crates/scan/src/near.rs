@@ -107,9 +107,9 @@ impl Matcher {
         let (mut a, mut b, mut size) = (a_low, b_low, 0);
         // Length of the run that ends at each place of the word, and at the character before.
         let mut before: FxHashMap<usize, usize> = FxHashMap::default();
-        for at in a_low..a_high {
+        for (at, c) in name.iter().enumerate().take(a_high).skip(a_low) {
             let mut now = FxHashMap::default();
-            for &place in self.places.get(&name[at]).map_or(&[][..], Vec::as_slice) {
+            for &place in self.places.get(c).map_or(&[][..], Vec::as_slice) {
                 if place < b_low {
                     continue;
                 }

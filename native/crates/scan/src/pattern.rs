@@ -67,19 +67,19 @@ fn compile(text: &str) -> Result<Regex> {
             repr::cut(repr::text(text))
         )));
     }
-    let build = |text: &str| {
-        RegexBuilder::new(text)
-            .backtrack_limit(MAX_BACKTRACKS)
-            .build()
-    };
     let own = translated(text);
-    // Alone first: a bracket too many must not close the group around it. A line break ends a comment.
-    build(&own).map_err(|error| wrong(error.to_string()))?;
-    build(&format!("\\A(?:{own}\n)\\z"))
-        .ok()
-        .filter(|_| is_verbose(&own))
-        .map_or_else(|| build(&format!("\\A(?:{own})\\z")), Ok)
-        .map_err(|error| wrong(error.to_string()))
+    // Alone first: a bracket too many must not close the group around it.
+    build(&own).map_err(wrong)?;
+    // A line break ends a comment.
+    let end = if is_verbose(&own) { "\n" } else { "" };
+    build(&format!("\\A(?:{own}{end})\\z")).map_err(wrong)
+}
+
+fn build(text: &str) -> std::result::Result<Regex, String> {
+    RegexBuilder::new(text)
+        .backtrack_limit(MAX_BACKTRACKS)
+        .build()
+        .map_err(|error| error.to_string())
 }
 
 /// Whether blanks and comments of the pattern count for nothing.

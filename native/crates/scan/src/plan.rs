@@ -15,7 +15,7 @@ use super::place::Places;
 use super::queue_times::shown;
 use super::read_options::ReadOptions;
 use super::request::Request;
-use super::selection::{Offsets, Rule, Selection};
+use super::selection::{Rule, Selection};
 use super::store::SegmentStore;
 use super::stores::open_stores;
 use super::task::Task;
@@ -389,3 +389,7 @@ pub(crate) fn place_of(stores: &[SegmentStore], task: &Task) -> super::PlaceRef 
     let same = stores.iter().find(|store| store.place == task.place);
     same.map(|store| store.at.clone()).unwrap_or_default()
 }
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

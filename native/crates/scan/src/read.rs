@@ -286,3 +286,7 @@ pub fn schema(how: &ReadOptions) -> Result<SchemaRef> {
     let reader = Reader::new(range(files, (0, 0), 0), nothing, how.settings("")?)?;
     Ok(reader.schema())
 }
+
+#[cfg(test)]
+#[path = "read_tests.rs"]
+mod tests;

@@ -344,3 +344,7 @@ fn within(place: &dyn Place, path: &str, names: &BTreeSet<String>) -> Result<Str
     }
     Ok("a store has a folder commitlog, with files named by 20 digits".to_owned())
 }
+
+#[cfg(test)]
+#[path = "stores_tests.rs"]
+mod tests;

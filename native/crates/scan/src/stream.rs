@@ -585,3 +585,7 @@ fn of_stores(value: &Value, stores: &[SegmentStore]) -> Result<Position> {
     }
     Err(SegmentError::new(Kind::Checkpoint, text))
 }
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod tests;

@@ -11,15 +11,18 @@ use super::log_ranges;
 use super::notes::Notes;
 use super::path::{folder_of, join};
 use super::place::Places;
+use super::read::{damaged, note_damage};
 use super::read_options::ReadOptions;
 use super::selection::{Bounds, Rule};
 use super::store::{SegmentStore, end_of, file_set};
+use super::task::Task;
 use super::watch::{Wait, Watch};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Int64Array, RecordBatch};
 use pyrmq_arrow::{
-    Column, FileSet, Open, ReadAt, Reader, RecordSource, Settings, Stats, find_end, open_regular,
+    Column, FileSet, Open, ReadAt, Reader, RecordSource, ScanError, Settings, Stats, find_end,
+    open_regular,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -106,6 +109,8 @@ pub struct Tail {
     /// Something was begun that is no record yet, so often; when to look again.
     begun: (u32, Option<Instant>),
     notes: Arc<Notes>,
+    /// Damaged parts, and their bytes, that were told.
+    told: (u64, u64),
     failed: bool,
 }
 
@@ -167,6 +172,7 @@ impl Tail {
             gave: None,
             begun: (0, None),
             notes,
+            told: (0, 0),
             failed: false,
         };
         tail.start()?;
@@ -300,10 +306,11 @@ impl Tail {
                     high
                 }
             };
-            let found = self
-                .reader
-                .next_batch()
-                .map_err(|error| self.damaged(error))?;
+            let found = self.reader.next_batch();
+            let found = found.map_err(|error| self.damaged(error, end))?;
+            if self.reader.stats().damaged_parts > self.told.0 {
+                self.note_damage(end);
+            }
             self.at = match &found {
                 Some(_) => self.reader.place().unwrap_or(end).max(self.at),
                 None => end,
@@ -504,8 +511,48 @@ impl Tail {
         )
     }
 
-    fn damaged(&self, error: pyrmq_arrow::ScanError) -> SegmentError {
-        SegmentError::from(error)
+    fn damaged(&self, error: ScanError, end: u64) -> SegmentError {
+        match SegmentError::from(error) {
+            error if error.kind == Kind::Damaged => damaged(&self.as_task(end), error),
+            error => error,
+        }
+    }
+
+    /// Tells of what was left out as damaged since the last time.
+    fn note_damage(&mut self, end: u64) {
+        let (stats, told) = (self.reader.stats(), self.told);
+        self.told = (stats.damaged_parts, stats.skipped_bytes);
+        let new = Stats {
+            damaged_parts: stats.damaged_parts - told.0,
+            skipped_bytes: stats.skipped_bytes - told.1,
+            ..stats
+        };
+        let all = self.reader.damage();
+        let new_parts = all.get(told.0 as usize..).unwrap_or_default();
+        note_damage(&self.as_task(end), new, new_parts, &self.notes);
+    }
+
+    /// What is read, for messages.
+    fn as_task(&self, end: u64) -> Task {
+        let TailTask {
+            store, rule, how, ..
+        } = &self.task;
+        Task {
+            broker: store.name.clone(),
+            root: store.root.clone(),
+            files: Vec::new(),
+            place: None,
+            start: self.at,
+            end,
+            log_end: end,
+            rule: rule.clone(),
+            how: how.clone(),
+            fail_on_data_loss: self.task.fail_on_data_loss,
+            span: None,
+            by_entries: false,
+            queues: Vec::new(),
+            places: Vec::new(),
+        }
     }
 
     fn file_at(&self, phys: u64) -> Option<usize> {
@@ -521,7 +568,7 @@ impl Tail {
         let step = if small { SMALL_STEP } else { STEP };
         self.open.step.store(step, Ordering::Relaxed);
         let own = log_ranges::overlapping(&self.task.store.files, low, high);
-        file_set(&own, self.open.clone())
+        file_set(own, self.open.clone())
     }
 }
 

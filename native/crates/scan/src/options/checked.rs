@@ -5,11 +5,9 @@ use super::row::{Query, Row};
 use super::table;
 use super::values::{self, Value, Wrong};
 use crate::error::{Kind, Result, SegmentError};
-use crate::selection::{Offsets, QueueOffsets};
+use crate::offsets::{EARLIEST, LATEST};
+use crate::selection::Offsets;
 use std::collections::{BTreeMap, BTreeSet};
-
-const EARLIEST: i64 = -2;
-const LATEST: i64 = -1;
 
 /// Values by name, defaults filled in.
 #[derive(Clone, Debug)]
@@ -252,12 +250,7 @@ fn names_offset(offsets: &Offsets, wanted: i64) -> bool {
     let Offsets::Of(offsets) = offsets else {
         return false;
     };
-    let of_queues = |queues: &QueueOffsets| {
-        queues
-            .values()
-            .flat_map(BTreeMap::values)
-            .flat_map(BTreeMap::values)
-            .any(|offset| *offset == wanted)
-    };
-    of_queues(offsets)
+    let queues = offsets.values().flat_map(BTreeMap::values);
+    let mut each = queues.flat_map(BTreeMap::values);
+    each.any(|offset| *offset == wanted)
 }

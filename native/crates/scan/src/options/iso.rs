@@ -8,8 +8,6 @@ use jiff::tz::{AmbiguousOffset, TimeZone};
 use std::sync::LazyLock;
 
 const DAY_SECONDS: i64 = 86_400;
-/// In 5138: numbers from here on are no ms.
-const MAX_TIME: i64 = 100_000_000_000_000;
 
 /// A time of a clock, and how far that clock is ahead of UTC, if the text says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,20 +55,6 @@ impl Zone {
     }
 }
 
-/// A time in ms as ISO 8601 in UTC, with milliseconds where there are any; as a number where it is
-/// none that a clock shows.
-pub fn shown(ms: i64) -> String {
-    let when = match Timestamp::from_millisecond(ms) {
-        Ok(when) if (0..MAX_TIME).contains(&ms) => when,
-        _ => return ms.to_string(),
-    };
-    let seconds = when.strftime("%Y-%m-%dT%H:%M:%S").to_string();
-    match ms % 1000 {
-        0 => format!("{seconds}Z"),
-        rest => format!("{seconds}.{rest:03}Z"),
-    }
-}
-
 /// A time and the name of a zone behind it, as `2026-01-31 12:00 Europe/Berlin` or in brackets.
 pub fn split_zone(text: &str) -> Option<(&str, &str)> {
     static WITH_ZONE: LazyLock<Regex> = LazyLock::new(|| {
@@ -90,7 +74,6 @@ pub fn parse(text: &str) -> Option<Local> {
     let mut rest = text[end..].chars();
     let (time, microseconds, offset) = match rest.next() {
         None => (Time::midnight(), 0, None),
-        Some(_) if rest.as_str().is_empty() => (Time::midnight(), 0, None),
         Some(_) => time(rest.as_str())?,
     };
     Some(Local {

@@ -6,7 +6,6 @@
 //! with the names of options.
 
 mod body;
-mod by_queue;
 mod checked;
 mod columns;
 mod hints;
@@ -15,6 +14,8 @@ mod json_text;
 mod names;
 mod parsed;
 mod row;
+#[cfg(test)]
+mod schema_tests;
 mod spark_type;
 mod table;
 mod table_brokers;

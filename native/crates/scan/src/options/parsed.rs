@@ -83,8 +83,10 @@ pub fn parse(
     route(given.iter().map(|(name, _)| name.as_str()))?;
     let checked = check(given, query)?;
     let columns = columns(&checked, schema)?;
+    let request = request(&checked, &columns);
+    request.selection.check()?;
     Ok(Parsed {
-        request: request(&checked, &columns),
+        request,
         stream: StreamLimits {
             max_offsets: checked.count("maxOffsetsPerTrigger"),
             max_bytes: checked.count("maxBytesPerTrigger"),

@@ -6,6 +6,7 @@
 
 use super::iso::{self, Local};
 use super::json_text;
+use crate::queue_times;
 use crate::repr;
 use serde_json::{Map, Value};
 
@@ -67,7 +68,7 @@ fn milliseconds(number: i128) -> Told<i64> {
 }
 
 fn shown(ms: i128) -> String {
-    iso::shown(i64::try_from(ms).unwrap_or(i64::MAX))
+    queue_times::shown(i64::try_from(ms).unwrap_or(i64::MAX))
 }
 
 fn iso_moment(text: &str) -> Told<i64> {
@@ -117,7 +118,7 @@ fn in_zone(local: &Local, name: &str, text: &str) -> Told<i64> {
 }
 
 /// Times by topic, broker and queue; one for all queues of a topic, or of it on a broker. All are ms.
-pub fn queue_times(value: &str) -> Told<Value> {
+pub fn by_queue(value: &str) -> Told<Value> {
     let mut out = Map::new();
     for (topic, brokers) in named(json_text::object(value)?)? {
         let times = of_topic(&topic, brokers)?;

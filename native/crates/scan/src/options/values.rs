@@ -2,12 +2,13 @@
 
 use super::row::Form;
 use super::{body, json_text, times};
+use crate::checks::parse_tags;
 use crate::error::SegmentError;
+use crate::offsets::{parse_assign, parse_offsets};
+use crate::pattern::Pattern;
 
-use super::by_queue::{Assign, parse_assign, parse_offsets, parse_tags};
 use crate::repr;
-use crate::selection::{Offsets, QueueTimes};
-use fancy_regex::Regex;
+use crate::selection::{Assign, Offsets, QueueTimes};
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeSet;
 
@@ -71,7 +72,7 @@ pub fn parse(form: Form, parameter: &'static str, text: &str) -> Result<Value, W
         Form::Assign => Value::Assign(parse_assign(text, parameter)?),
         Form::Offsets => Value::Offsets(parse_offsets(text, parameter)?),
         Form::Moment => Value::Int(times::moment(text)?),
-        Form::QueueTimes => Value::Times(times::queue_times(text)?),
+        Form::QueueTimes => Value::Times(times::by_queue(text)?),
         Form::Duration => Value::Int(times::duration(text)?),
         Form::Ddl => Value::Schema(body::schema(text)?),
     })
@@ -182,10 +183,13 @@ fn paths(text: &str) -> Result<Vec<String>, String> {
 }
 
 fn pattern(text: &str) -> Result<String, String> {
-    match Regex::new(text) {
-        Ok(_) => not_empty(text),
-        Err(error) => Err(format!("is not a regular expression: {error}")),
-    }
+    let Err(error) = Pattern::of(text) else {
+        return not_empty(text);
+    };
+    let told = error.to_string();
+    let why = told.split_once("is no regular expression: ");
+    let why = why.map_or(told.as_str(), |(_, why)| why);
+    Err(format!("is not a regular expression: {why}"))
 }
 
 fn group(text: &str) -> Result<String, String> {
