@@ -110,16 +110,14 @@ def test_a_store_that_is_not_there(sql: Any, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def connection(spark: SparkSession, sql: Any) -> Iterator[Any]:
+def connection(spark: SparkSession, stores: tuple[Path, Path], sent: list[Sent]) -> Iterator[Any]:
     """A JDBC connection to a thrift server of this session, as BI tools open one."""
     jvm = spark._jvm
-    system = jvm.java.lang.System
     conf = spark.sparkContext._jsc.hadoopConfiguration()
     conf.set("hive.server2.thrift.port", "0")
     conf.set("hive.server2.thrift.bind.host", "127.0.0.1")
     conf.set("javax.jdo.option.ConnectionURL", "jdbc:derby:memory:pyrmq;create=true")
-    spark.conf.set("spark.sql.hive.thriftServer.singleSession", "true")
-    system.setProperty("derby.stream.error.field", "java.lang.System.err")
+    jvm.java.lang.System.setProperty("derby.stream.error.field", "java.lang.System.err")
     started = jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
     server = started.startWithSparkSession(spark._jsparkSession, False)
     try:
@@ -127,6 +125,9 @@ def connection(spark: SparkSession, sql: Any) -> Iterator[Any]:
         jvm.java.lang.Class.forName("org.apache.hive.jdbc.HiveDriver")
         url = f"jdbc:hive2://127.0.0.1:{ports[0]}/default"
         opened = jvm.java.sql.DriverManager.getConnection(url, "tests", "")
+        statement = opened.createStatement()
+        statement.execute("SET spark.sql.catalog.mq=pyrmq.spark.RocketMQCatalog")
+        statement.execute(f"SET spark.sql.catalog.mq.path={stores[0]}")
         yield opened
         opened.close()
     finally:

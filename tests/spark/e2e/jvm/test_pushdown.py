@@ -249,7 +249,7 @@ def test_explain_names_what_is_pushed(frame: DataFrame) -> None:
 
 def test_statistics(spark: SparkSession, frame: DataFrame, sent: list[Sent]) -> None:
     """A small selection is broadcast by itself, which needs its size."""
-    size = frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes().longValue()
+    size = int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
     assert sum(s.size for s in sent) * 0.9 <= size <= sum(s.size for s in sent) * 1.1
     one = frame.where("topic = 'orders' and queueId = 1").select("queueOffset")
     joined = one.join(spark.range(10_000_000), F.col("id") == F.col("queueOffset"))
@@ -259,7 +259,6 @@ def test_statistics(spark: SparkSession, frame: DataFrame, sent: list[Sent]) -> 
 def test_metrics(spark: SparkSession, frame: DataFrame, sent: list[Sent]) -> None:
     """What the tasks have read, by the names that Spark's UI shows."""
     found = frame.where("tags = 'A'").select("body")
-    found.collect()
     execution = found._jdf.queryExecution()
     execution.toRdd().count()
     metrics = execution.executedPlan().collectLeaves().head().metrics()

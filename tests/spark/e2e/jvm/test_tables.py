@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +13,40 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from pyrmq.net.address import format_address
-from tests.spark import small_store
+from tests.spark import jvm_jar, small_store
 from tests.spark.reading import read_all
 from tests.spark.small_store import Sent
 from tests.support.server import ServerProcess
+
+WITHOUT_PYTHON = """
+import os
+import sys
+
+jar, store, nowhere = sys.argv[1:]
+os.environ["PYSPARK_PYTHON"] = nowhere
+
+from pyspark.sql import SparkSession
+
+spark = (
+    SparkSession.builder.master("local[1]")
+    .config("spark.jars", jar)
+    .config("spark.ui.enabled", "false")
+    .getOrCreate()
+)
+read = spark.read.format("rocketmq")
+print(read.load(store).where("length(body) > 0").count())
+row = spark.sql("SELECT 'x' AS body")
+for work in (
+    lambda: spark.read.format("rocketmq").option("nameServer", "127.0.0.1:1").load(),
+    lambda: spark.read.format("rocketmq").load("s3://bucket/store"),
+    lambda: row.write.format("rocketmq").option("nameServer", "127.0.0.1:1").save(),
+):
+    try:
+        work()
+    except Exception as error:
+        print(str(error).replace("\\n", " "))
+"""
+"""Arguments: the jar, a store, a Python that is not there."""
 
 
 @pytest.fixture(scope="module")
@@ -196,3 +229,34 @@ def test_the_reader_is_chosen(spark: SparkSession, store: Path, sent: list[Sent]
     assert "RocketMQScan" not in plans["python"]
     with pytest.raises(AnalysisException, match="option reader must be auto, jvm or python"):
         reader.option("reader", "rust").load(str(store))
+
+
+def test_a_spark_of_another_line(spark: SparkSession) -> None:
+    check = spark._jvm.pyrmq.spark.SparkLine.check
+    for fits in (spark.version, "4.1.0", "4.3.7"):
+        check(fits)
+    for other in ("3.5.1", "4.0.1", "4.10.0", "5.0.0"):
+        with pytest.raises(AnalysisException, match=f"here runs Spark {other}"):
+            check(other)
+
+
+def test_without_python(store: Path, sent: list[Sent], tmp_path: Path) -> None:
+    """Files are read all the same; the rest says what is missing."""
+    program = tmp_path / "program.py"
+    program.write_text(WITHOUT_PYTHON)
+    done = subprocess.run(
+        [sys.executable, str(program), str(jvm_jar.built()), str(store), str(tmp_path / "none")],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    count, *told = done.stdout.splitlines()
+    assert count == "200"
+    assert len(told) == 3
+    for line in told:
+        assert "need a Python with the package pyrmq-broker" in line
+        assert "PYSPARK_PYTHON" in line

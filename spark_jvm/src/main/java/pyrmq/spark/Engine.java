@@ -35,7 +35,7 @@ final class Engine {
       request.put("query", query);
     }
     if (schema != null) {
-      request.set("schema", Json.read(schema.json().getBytes(StandardCharsets.UTF_8)));
+      request.set("schema", Json.read(Internals.plain(schema).json().getBytes(StandardCharsets.UTF_8)));
     }
     JsonNode answer = call(request);
     log(answer.path("notes"));

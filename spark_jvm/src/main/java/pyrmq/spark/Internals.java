@@ -2,10 +2,15 @@ package pyrmq.spark;
 
 import java.util.Map;
 import org.apache.spark.QueryContext;
+import org.apache.spark.SparkBuildInfo;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.sources.BaseRelation;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
@@ -42,6 +47,10 @@ final class Internals {
     return CollectionConverters.asJava(given);
   }
 
+  static String version() {
+    return SparkBuildInfo.spark_version();
+  }
+
   /** Spark's own table for a source in Python. */
   static PythonDataSourceV2 python(String name) {
     PythonDataSourceV2 out = new PythonDataSourceV2();
@@ -66,5 +75,24 @@ final class Internals {
 
   static CaseInsensitiveStringMap options(Map<String, String> given) {
     return new CaseInsensitiveStringMap(given);
+  }
+
+  /** Columns without comments, and with text that compares bytes as the type that is usual for that. */
+  static StructType plain(StructType schema) {
+    StructType out = new StructType();
+    for (StructField field : schema.fields()) {
+      out = out.add(field.name(), plain(field.dataType()), field.nullable());
+    }
+    return out;
+  }
+
+  private static DataType plain(DataType type) {
+    if (type.equals(DataTypes.StringType)) {
+      return DataTypes.StringType; // SHOW CREATE TABLE writes STRING COLLATE UTF8_BINARY
+    }
+    if (type instanceof MapType map) {
+      return new MapType(plain(map.keyType()), plain(map.valueType()), map.valueContainsNull());
+    }
+    return type;
   }
 }

@@ -10,7 +10,6 @@ import java.util.Set;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
-import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -33,11 +32,8 @@ class MessageTable implements SupportsRead, SupportsWrite {
       StructType schema, Options options, Map<String, String> properties, PythonSource python) {
     this.schema = schema;
     this.options = options;
-    // The place of a table is its location: not twice.
     this.properties = new HashMap<>(properties);
-    if (properties.containsKey(TableCatalog.PROP_LOCATION)) {
-      this.properties.remove("path");
-    }
+    this.properties.remove("path"); // the place of a table is its location
     this.python = python;
   }
 

@@ -51,8 +51,8 @@ final class Options {
                 OF_CATALOG.contains(key.toLowerCase(Locale.ROOT))
                     || key.startsWith(TableCatalog.OPTION_PREFIX)
                     || key.startsWith("transient_"));
-    if (out.given.containsKey("path")) {
-      out.given.remove("location"); // the same place, as the catalog keeps it
+    if (out.given.remove("location") == null) {
+      out.given.remove("path"); // a folder of Spark's own, for a table that has no place
     }
     return out;
   }

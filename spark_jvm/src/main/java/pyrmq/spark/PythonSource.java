@@ -59,7 +59,7 @@ final class PythonSource {
 
   private static Throwable explained(Throwable error) {
     String text = String.valueOf(error.getMessage());
-    boolean unknown = text.contains("DATA_SOURCE_NOT_FOUND") && text.contains(NAME);
+    boolean unknown = text.matches("(?s).*DATA_SOURCE_NOT_(FOUND|EXIST).*") && text.contains(NAME);
     boolean none = text.contains("Cannot run program") || text.contains("No module named 'pyspark");
     if (!unknown && !none) {
       return error;

@@ -34,6 +34,7 @@ public final class RocketMQCatalog implements TableCatalog, SupportsNamespaces {
 
   @Override
   public void initialize(String name, CaseInsensitiveStringMap given) {
+    SparkLine.check();
     this.name = name;
     options = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
     options.putAll(given.asCaseSensitiveMap());
@@ -56,7 +57,9 @@ public final class RocketMQCatalog implements TableCatalog, SupportsNamespaces {
       throw new NoSuchNamespaceException(namespace);
     }
     List<Identifier> out = new ArrayList<>();
-    topics(path).forEach(topic -> out.add(Identifier.of(namespace, topic)));
+    for (JsonNode topic : topics(path).path("topics")) {
+      out.add(Identifier.of(namespace, topic.asText()));
+    }
     return out.toArray(new Identifier[0]);
   }
 
@@ -177,18 +180,25 @@ public final class RocketMQCatalog implements TableCatalog, SupportsNamespaces {
     return only.startsWith("/") || only.startsWith("file:") ? only : null;
   }
 
-  private static List<String> topics(String path) {
-    JsonNode answer = Engine.call(Engine.op("topics").put("path", path));
-    List<String> out = new ArrayList<>();
-    for (JsonNode topic : answer.path("topics")) {
-      out.add(topic.isTextual() ? topic.asText() : topic.path("name").asText());
+  private static JsonNode topics(String path) {
+    return Engine.call(Engine.op("topics").put("path", path));
+  }
+
+  /** Whether there may be such a topic: a log without a list of topics may have any. */
+  private static boolean has(String path, String topic) {
+    JsonNode answer = topics(path);
+    boolean found = !answer.path("known").asBoolean();
+    for (String list : List.of("topics", "system")) {
+      for (JsonNode name : answer.path(list)) {
+        found |= name.asText().equals(topic);
+      }
     }
-    return out;
+    return found;
   }
 
   private Options read(Identifier table) throws NoSuchTableException {
     String path = path(table.namespace());
-    if (path == null || !topics(path).contains(table.name())) {
+    if (path == null || !has(path, table.name())) {
       throw new NoSuchTableException(table);
     }
     Map<String, String> own = new HashMap<>(options);

@@ -61,6 +61,7 @@ public final class RocketMQSource
       SaveMode mode,
       scala.collection.immutable.Map<String, String> given,
       Dataset<Row> rows) {
+    SparkLine.check();
     if (mode == SaveMode.Overwrite || mode == SaveMode.Ignore) {
       throw PythonWrite.refused(mode.name().toLowerCase(Locale.ROOT));
     }
@@ -69,6 +70,7 @@ public final class RocketMQSource
   }
 
   private static Options options(Map<String, String> given) {
+    SparkLine.check(); // not when Spark makes this object, as it does for every format that it looks up
     if (!Options.isTable(given)) {
       return Options.of(given);
     }
