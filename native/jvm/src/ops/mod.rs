@@ -1,10 +1,12 @@
 //! The functions behind `Native.call`, one file each: `{"op": "plan", …}` is answered by `plan`.
 
+mod counts;
 mod held;
 mod options;
 mod plan;
 mod stream;
 mod tail;
+mod topics;
 mod version;
 
 use super::failure::{Failure, Result};
@@ -17,6 +19,8 @@ const OPS: &[(&str, Op)] = &[
     ("held", held::answer),
     ("options", options::answer),
     ("plan", plan::answer),
+    ("counts", counts::answer),
+    ("topics", topics::answer),
     ("stream.open", stream::open),
     ("stream.initial", stream::initial),
     ("stream.end", stream::end),
@@ -25,6 +29,8 @@ const OPS: &[(&str, Op)] = &[
     ("stream.behind", stream::behind),
     ("stream.count", stream::count),
     ("stream.pin", stream::pin),
+    ("stream.tails", stream::tails),
+    ("stream.reached", stream::reached),
     ("stream.close", stream::close),
     ("tail.resume", tail::resume),
 ];

@@ -26,6 +26,12 @@ public final class Native {
    */
   public static native long[] next(long handle);
 
+  /**
+   * The next batch of a tail (real-time mode), as {@link #next} has it: what is there, or what comes
+   * within so many milliseconds; null if nothing comes.
+   */
+  public static native long[] nextWithin(long handle, long millis);
+
   /** Frees the batch that next gave last. */
   public static native void release(long handle);
 

@@ -56,6 +56,11 @@ final class NativeScan implements AutoCloseable {
     return taken(Native.next(handle()));
   }
 
+  /** The next batch of a tail: what is there, or comes within so many milliseconds; or null. */
+  ColumnarBatch nextWithin(long millis) {
+    return taken(Native.nextWithin(handle(), millis));
+  }
+
   /** Takes over what {@link Native#next}, or a function like it, gave. */
   synchronized ColumnarBatch taken(long[] numbers) {
     stale = true;
@@ -97,7 +102,7 @@ final class NativeScan implements AutoCloseable {
     }
   }
 
-  private static String escaped(String text) {
+  static String escaped(String text) {
     StringBuilder out = new StringBuilder(text.length());
     text.codePoints()
         .forEach(
