@@ -10,6 +10,7 @@ pub mod at_times;
 pub mod bounds;
 pub mod checks;
 mod config_folder;
+pub mod counts;
 mod coverage;
 pub mod entries;
 mod error;
