@@ -150,9 +150,27 @@ pub fn by_queues(
     })
 }
 
+/// Whether topics are asked for by what says it of them. Those of a filter count if the store knows
+/// them all: it may have messages of one that was deleted.
+pub(crate) fn names_topics(
+    store: &SegmentStore,
+    rule: &Rule,
+    notes: &Notes,
+) -> Result<bool, NoIndex> {
+    let chosen = &rule.selection;
+    if chosen.named_topics().is_some() || chosen.pattern.is_some() {
+        return Ok(true);
+    }
+    let Some(topics) = &chosen.filters.topics else {
+        return Ok(false);
+    };
+    let known = store.topics(notes)?.unwrap_or_default();
+    Ok(topics.is_subset(&known))
+}
+
 /// An error where a topic that is asked for has no queue. Mostly it has no message then, but its
 /// folder may also be missing among copied files; a caller who asks for the index knows.
-fn check_complete(
+pub(crate) fn check_complete(
     store: &SegmentStore,
     asker: &Asker<&Rule>,
     rule: &Rule,

@@ -13,6 +13,7 @@ mod body_form;
 pub mod bounds;
 pub mod checks;
 mod config_folder;
+pub mod counts;
 mod coverage;
 pub mod entries;
 mod error;

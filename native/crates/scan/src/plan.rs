@@ -76,6 +76,20 @@ pub fn check_request(request: &Request) -> Result<()> {
 
 /// As `plan`, of stores that are open.
 pub fn plan_stores(stores: &[SegmentStore], request: &Request, notes: &Notes) -> Result<Planned> {
+    let parts = parts_of(stores, request, notes)?;
+    let mut out = tasks_of(&parts, request, notes)?;
+    if let Some(most) = request.max_records {
+        out.tasks = most::at_most(out.tasks, most, |store| place_of(stores, store))?;
+    }
+    Ok(out)
+}
+
+/// What is read of each store.
+pub(crate) fn parts_of<'a>(
+    stores: &'a [SegmentStore],
+    request: &Request,
+    notes: &Notes,
+) -> Result<Vec<Part<'a>>> {
     check_request(request)?;
     let how = &request.how;
     if how.views && stores.iter().any(|store| store.place.is_some()) {
@@ -98,7 +112,7 @@ pub fn plan_stores(stores: &[SegmentStore], request: &Request, notes: &Notes) ->
         ends.push(find_end(&store.file_set(&store.files)?, None)?.0);
     }
     if is_later_than_all(stores, &ends, &request.selection, how, notes)? {
-        return Ok(nothing());
+        return Ok(Vec::new());
     }
     let selection =
         at_times::with_offsets(&request.selection, stores, &ends, how.on_corruption, notes)?;
@@ -110,11 +124,7 @@ pub fn plan_stores(stores: &[SegmentStore], request: &Request, notes: &Notes) ->
             parts.push(part);
         }
     }
-    let mut out = tasks_of(&parts, request, notes)?;
-    if let Some(most) = request.max_records {
-        out.tasks = most::at_most(out.tasks, most, |store| place_of(stores, store))?;
-    }
-    Ok(out)
+    Ok(parts)
 }
 
 fn nothing() -> Planned {
@@ -281,12 +291,11 @@ fn by_index(
     }
     let (store, chosen, auto) = (part.store, &part.rule.selection, request.plan == "auto");
     let filters = &chosen.filters;
-    let named = chosen.key.is_some()
-        || chosen.named_topics().is_some()
-        || chosen.pattern.is_some()
-        || filters.topics.is_some();
-    let by_queue =
-        filters.queues.is_some() || filters.queue_offsets.is_some() || filters.tags.is_some();
+    let named = chosen.key.is_some() || index_plan::names_topics(store, &part.rule, notes)?;
+    let by_queue = filters.topics.is_some()
+        || filters.queues.is_some()
+        || filters.queue_offsets.is_some()
+        || filters.tags.is_some();
     if auto && !named && !by_queue {
         return unusable("all topics are read");
     }

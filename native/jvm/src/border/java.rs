@@ -117,10 +117,9 @@ native!(Java_pyrmq_spark_Native_next(handle: jlong) -> JLongArray<'local>, |env,
     given(env, border::next(handle)?)
 });
 
-native!(
-    Java_pyrmq_spark_Native_nextWithin(handle: jlong, millis: jlong) -> JLongArray<'local>,
-    |env, handle, millis| given(env, border::next_within(handle, millis)?)
-);
+native!(Java_pyrmq_spark_Native_nextWithin(handle: jlong, millis: jlong) -> JLongArray<'local>, |env, handle, millis| {
+    given(env, border::next_within(handle, millis)?)
+});
 
 native!(Java_pyrmq_spark_Native_release(handle: jlong) -> (), |_, handle| {
     Ok(border::release(handle)?)
@@ -135,19 +134,6 @@ native!(Java_pyrmq_spark_Native_close(handle: jlong) -> (), |_, handle| {
     Ok(border::close(handle)?)
 });
 
-/// Where a batch is; null if there is none.
-fn given<'local>(
-    env: &mut Env<'local>,
-    batch: Option<Vec<i64>>,
-) -> Result<JLongArray<'local>, Wrong> {
-    let Some(numbers) = batch else {
-        return Ok(JLongArray::null());
-    };
-    let out = JLongArray::new(env, numbers.len())?;
-    out.set_region(env, 0, &numbers)?;
-    Ok(out)
-}
-
 /// The bytes of an argument.
 fn taken(env: &Env<'_>, array: &JByteArray<'_>) -> Result<Vec<u8>, Wrong> {
     if array.is_null() {
@@ -158,4 +144,17 @@ fn taken(env: &Env<'_>, array: &JByteArray<'_>) -> Result<Vec<u8>, Wrong> {
         return Err(border::too_long(len).into());
     }
     Ok(env.convert_byte_array(array)?)
+}
+
+/// A batch as Java gets it: null for none.
+fn given<'local>(
+    env: &mut Env<'local>,
+    numbers: Option<Vec<i64>>,
+) -> Result<JLongArray<'local>, Wrong> {
+    let Some(numbers) = numbers else {
+        return Ok(JLongArray::null());
+    };
+    let out = JLongArray::new(env, numbers.len())?;
+    out.set_region(env, 0, &numbers)?;
+    Ok(out)
 }

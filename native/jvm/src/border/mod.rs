@@ -33,10 +33,12 @@ pub fn next(handle: i64) -> Result<Option<Vec<i64>>> {
     guarded(|| lock(&*TASKS.get(handle)?).next())
 }
 
-/// Where the next batch of a tail is, if it comes within so many milliseconds.
+/// The same of the end of a log that grows: what is there, or what comes within so many milliseconds.
 pub fn next_within(handle: i64, millis: i64) -> Result<Option<Vec<i64>>> {
-    let timeout = Duration::from_millis(millis.max(0).unsigned_abs());
-    guarded(|| lock(&*TASKS.get(handle)?).next_within(timeout))
+    guarded(|| {
+        let time = Duration::from_millis(millis.max(0) as u64);
+        lock(&*TASKS.get(handle)?).next_within(time)
+    })
 }
 
 /// Frees the batch that `next` gave last.
@@ -86,4 +88,19 @@ fn parsed(request: &[u8]) -> Result<serde_json::Value> {
 fn guarded<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
     // What a panic leaves behind is behind a lock that says so, or a task that is marked as broken.
     catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|payload| Err(Failure::panic(&*payload)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error() {
+        let text = "a bug".to_owned();
+        let failure = guarded(|| -> Result<()> { panic!("{text}") }).unwrap_err();
+        assert_eq!(failure.kind, "EngineError");
+        assert!(failure.message.contains("a bug"));
+        let failure = guarded(|| -> Result<()> { std::panic::panic_any(7) }).unwrap_err();
+        assert!(failure.message.contains("panicked"));
+    }
 }

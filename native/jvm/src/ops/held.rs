@@ -1,8 +1,7 @@
 //! `held`: what this process holds for Java, to find leaks.
 
 use crate::failure::Result;
-use super::stream;
-use crate::{layout, reading};
+use crate::{layout, reading, stream};
 use serde_json::{Value, json};
 
 pub fn answer(_: &Value) -> Result<Value> {

@@ -22,15 +22,16 @@ const OPS: &[(&str, Op)] = &[
     ("counts", counts::answer),
     ("topics", topics::answer),
     ("stream.open", stream::open),
-    ("stream.close", stream::close),
     ("stream.initial", stream::initial),
-    ("stream.latest", stream::latest),
     ("stream.end", stream::end),
+    ("stream.latest", stream::latest),
     ("stream.splits", stream::splits),
     ("stream.behind", stream::behind),
+    ("stream.count", stream::count),
     ("stream.pin", stream::pin),
     ("stream.tails", stream::tails),
     ("stream.reached", stream::reached),
+    ("stream.close", stream::close),
     ("tail.resume", tail::resume),
 ];
 

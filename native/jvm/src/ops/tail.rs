@@ -1,4 +1,5 @@
-//! `tail.*`: a task of real-time mode that is read.
+//! `tail.resume`: `{"handle", "row"}`, where to go on if only the rows before `row` of the batch that
+//! `nextWithin` gave last were taken.
 
 use crate::answers::field;
 use crate::failure::Result;
@@ -6,10 +7,9 @@ use crate::handles::lock;
 use crate::reading::TASKS;
 use serde_json::{Value, json};
 
-/// Where to go on if only the rows before `row` of its last batch were taken.
-pub fn resume(request: &Value) -> Result<Value> {
-    let (handle, row): (i64, usize) = (field(request, "handle")?, field(request, "row")?);
+pub fn resume(asked: &Value) -> Result<Value> {
+    let (handle, row): (i64, u64) = (field(asked, "handle")?, field(asked, "row")?);
     let task = TASKS.get(handle)?;
-    let resume = lock(&task).resume(row)?;
-    Ok(json!({ "resume": resume }))
+    let resume = lock(&task).resume(row as usize)?;
+    Ok(json!({"resume": resume}))
 }

@@ -2,8 +2,9 @@
 
     python -m tests.spark.e2e.proof.query STORE FOLDER TRIGGER READER [OPTION=VALUE ...]
 
-READER is python, or jvm: by the jar. FOLDER gets `sink/` and `checkpoint/`. TRIGGER is "always" (until killed) or "now" (what is there,
-then the end). It prints "started" when the query runs, "batch N" after each one, "done" at the end.
+READER is python, or jvm: by the jar. FOLDER gets `sink/` and `checkpoint/`. TRIGGER is "always"
+(until killed) or "now" (what is there, then the end). It prints "started" when the query runs,
+"batch N" after each one, "done" at the end.
 """
 
 from __future__ import annotations
