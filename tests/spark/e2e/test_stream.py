@@ -15,6 +15,7 @@ from tests.spark import small_store
 from tests.spark.small_store import Sent, Writer
 from tests.spark.streams import Query
 
+pytestmark = pytest.mark.both_readers
 newer = pytest.mark.skipif(not ADMISSION, reason="this PySpark has no limits in Python sources")
 
 

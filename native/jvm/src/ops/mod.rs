@@ -29,6 +29,8 @@ const OPS: &[(&str, Op)] = &[
     ("stream.behind", stream::behind),
     ("stream.count", stream::count),
     ("stream.pin", stream::pin),
+    ("stream.tails", stream::tails),
+    ("stream.reached", stream::reached),
     ("stream.close", stream::close),
     ("tail.resume", tail::resume),
 ];

@@ -5,7 +5,7 @@ use crate::answers::{field, notes};
 use crate::failure::Result;
 use crate::handles::lock;
 use crate::stream::{Asked, STREAMS, Stream, StreamLimits};
-use pyrmq_scan::{Position, Request};
+use pyrmq_scan::{Position, Request, Resume};
 use serde_json::{Value, json};
 
 /// `{"request", "limits"}`: opens the stores.
@@ -73,6 +73,25 @@ pub fn pin(asked: &Value) -> Result<Value> {
     with(asked, |stream| {
         stream.pin()?;
         Ok(json!({}))
+    })
+}
+
+/// `{"start"}`: tasks of real-time mode, which wait for more; one for each broker.
+pub fn tails(asked: &Value) -> Result<Value> {
+    let start: Value = field(asked, "start")?;
+    with(asked, |stream| {
+        let tails = stream.planner.tails(&start, &stream.notes)?;
+        let tasks: Vec<Value> = tails.iter().map(|tail| json!({"tail": tail})).collect();
+        Ok(json!({"tasks": tasks}))
+    })
+}
+
+/// `{"start", "ends"}`: the position that these tasks got to, each as `tail.resume` said it.
+pub fn reached(asked: &Value) -> Result<Value> {
+    let (start, ends): (Value, Vec<Resume>) = (field(asked, "start")?, field(asked, "ends")?);
+    with(asked, |stream| {
+        let position = stream.planner.reached(&start, &ends)?;
+        Ok(json!({"position": position.text()}))
     })
 }
 

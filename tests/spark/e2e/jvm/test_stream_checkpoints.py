@@ -38,7 +38,7 @@ OPTIONS = {
     "queues": {"assign": '{"orders": {"bröker \\"a\\"": [11, 2, 1]}}'},
     "offsets": {
         "subscribe": "orders",
-        "startingOffsets": '{"orders": {"bröker \\"a\\"": {"10": 3, "2": -1, "0": 1}}}',
+        "startingOffsets": '{"orders": {"bröker \\"a\\"": {"10": 3, "2": 6, "0": 1}}}',
     },
 }
 

@@ -83,6 +83,7 @@ def test_what_is_lost(query: Query, writer: Writer) -> None:
     query.run()
     at = query.position()["log"]["broker-a"]
     writer.put(900)
+    writer.close()
     first, second, *_ = sorted((writer.root / "commitlog").iterdir())
     first.unlink()
     query.run(failOnDataLoss="false")

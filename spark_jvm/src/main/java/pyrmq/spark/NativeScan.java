@@ -56,6 +56,11 @@ final class NativeScan implements AutoCloseable {
     return taken(Native.next(handle()));
   }
 
+  /** The next batch of a tail: what is there, or comes within so many milliseconds; or null. */
+  ColumnarBatch nextWithin(long millis) {
+    return taken(Native.nextWithin(handle(), millis));
+  }
+
   /** Takes over what {@link Native#next}, or a function like it, gave. */
   synchronized ColumnarBatch taken(long[] numbers) {
     stale = true;
@@ -109,11 +114,6 @@ final class NativeScan implements AutoCloseable {
               }
             });
     return out.toString();
-  }
-
-  /** Of a tail: physical offset of the first record that no batch had, or that one had in part. */
-  synchronized long position() {
-    return Json.read(Native.stats(handle())).path("position").longValue();
   }
 
   /** Frees everything; again does nothing. */

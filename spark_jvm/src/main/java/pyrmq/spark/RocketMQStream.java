@@ -39,9 +39,7 @@ final class RocketMQStream
   private final StreamPlanner planner;
   private final FirstPosition firstPosition;
   private final StreamLog log = new StreamLog();
-  private final Pace pace;
-  private final Long maxOffsets;
-  private final long maxBytes;
+  private final JsonNode limits;
   private final StructType schema;
   private final LeftOut leftOut;
   private Backlog backlog = Backlog.UNKNOWN;
@@ -66,19 +64,10 @@ final class RocketMQStream
   RocketMQStream(JsonNode request, JsonNode limits, StructType schema, String folder) {
     SparkContext context = SparkContext.getOrCreate();
     this.firstPosition = new FirstPosition(folder, context.hadoopConfiguration());
-    this.planner = new StreamPlanner(request);
-    this.maxOffsets = limit(limits, "max_offsets");
-    Long bytes = limit(limits, "max_bytes");
-    this.maxBytes = bytes == null ? DEFAULT_MAX_BYTES : bytes;
-    Long delay = limit(limits, "max_delay_ms");
-    this.pace = new Pace(limit(limits, "min_offsets"), delay == null ? 900_000 : delay);
+    this.planner = new StreamPlanner(request, limits);
+    this.limits = limits;
     this.schema = schema;
     this.leftOut = new LeftOut(context);
-  }
-
-  private static Long limit(JsonNode limits, String name) {
-    JsonNode value = limits.path(name);
-    return value.isNumber() ? value.longValue() : null;
   }
 
   @Override
@@ -95,39 +84,36 @@ final class RocketMQStream
     return new StreamOffset(json);
   }
 
-  /** Spark knows one limit a source: the others are kept in {@link #latestOffset(Offset, ReadLimit)}. */
+  /** Spark knows one limit a source: the engine keeps the others. */
   @Override
   public ReadLimit getDefaultReadLimit() {
-    return maxOffsets != null ? ReadLimit.maxRows(maxOffsets) : ReadLimit.maxBytes(maxBytes);
+    JsonNode rows = limits.path("max_offsets");
+    return rows.isNumber()
+        ? ReadLimit.maxRows(rows.longValue())
+        : ReadLimit.maxBytes(limits.path("max_bytes").longValue());
   }
 
+  /** Spark asks with a limit. */
   @Override
   public Offset latestOffset() {
-    return planner.latest(null, null, null);
+    throw new UnsupportedOperationException("latestOffset(Offset, ReadLimit) is what Spark calls");
   }
 
   /** ReadAllAvailable (Trigger.Once) means no limit at all. */
   @Override
   public Offset latestOffset(Offset startOffset, ReadLimit limit) {
-    StreamOffset start = own(startOffset);
-    asked = start;
+    asked = own(startOffset);
     if (realTime || limit instanceof ReadAllAvailable) {
-      return planner.latest(start, null, null);
+      return planner.latest(asked);
     }
-    Long rows = maxOffsets;
-    long bytes = maxBytes;
     if (limit instanceof ReadMaxRows most) {
-      rows = most.maxRows();
-    } else if (limit instanceof ReadMaxBytes most) {
-      bytes = most.maxBytes();
-    } else {
-      throw new ScanException(
-          "ConfigError", "Spark asks for the limit " + limit + ", which this source cannot keep", "");
+      return planner.latest(asked, "rows", most.maxRows());
     }
-    if (pace.holds(wanted -> planner.count(start, wanted))) {
-      return start;
+    if (limit instanceof ReadMaxBytes most) {
+      return planner.latest(asked, "bytes", most.maxBytes());
     }
-    return planner.latest(start, rows, bytes);
+    throw new ScanException(
+        "ConfigError", "Spark asks for the limit " + limit + ", which this source cannot keep", "");
   }
 
   /** The end of the logs now, with how far the micro-batch is behind. */
@@ -142,7 +128,6 @@ final class RocketMQStream
 
   @Override
   public void prepareForTriggerAvailableNow() {
-    pace.pin();
     planner.pin();
   }
 
@@ -180,9 +165,9 @@ final class RocketMQStream
   /** Real-time mode has no limits: each task reads what comes. */
   @Override
   public void prepareForRealTimeMode() {
-    refuse("maxOffsetsPerTrigger", maxOffsets != null);
-    refuse("maxBytesPerTrigger", maxBytes != DEFAULT_MAX_BYTES);
-    refuse("minOffsetsPerTrigger", pace.waits());
+    refuse("maxOffsetsPerTrigger", limits.path("max_offsets").isNumber());
+    refuse("maxBytesPerTrigger", limits.path("max_bytes").longValue() != DEFAULT_MAX_BYTES);
+    refuse("minOffsetsPerTrigger", limits.path("min_offsets").isNumber());
     realTime = true;
   }
 
@@ -214,7 +199,7 @@ final class RocketMQStream
       throw new ScanException(
           "EngineError", ends.size() + " tasks of " + tails + " said how far they got", "");
     }
-    reached = planner.position(tailStart, ends);
+    reached = planner.reached(tailStart, ends);
     return reached;
   }
 

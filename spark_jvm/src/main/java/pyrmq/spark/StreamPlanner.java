@@ -10,11 +10,14 @@ final class StreamPlanner implements AutoCloseable {
   private static final long NONE = -1;
 
   private final JsonNode request;
+  private final JsonNode limits;
   private long stream = NONE;
   private boolean closed;
 
-  StreamPlanner(JsonNode request) {
+  /** {@code limits} are those of the options, as the op {@code options} gives them. */
+  StreamPlanner(JsonNode request, JsonNode limits) {
     this.request = request;
+    this.limits = limits;
   }
 
   /** Where a new query starts; the same however often it is asked for. */
@@ -27,19 +30,24 @@ final class StreamPlanner implements AutoCloseable {
     return position(call("end"));
   }
 
-  /** How far the next batch goes: at most so many messages and bytes; null means no limit. */
-  StreamOffset latest(StreamOffset start, Long maxOffsets, Long maxBytes) {
+  /** How far the next batch goes, with all that there is. */
+  StreamOffset latest(StreamOffset start) {
     ObjectNode asked = question("latest");
-    if (start != null) {
-      asked.set("start", start.tree());
-    }
-    if (maxOffsets != null) {
-      asked.put("max_offsets", maxOffsets);
-    }
-    if (maxBytes != null) {
-      asked.put("max_bytes", maxBytes);
-    }
+    asked.set("start", start.tree());
+    asked.put("limit", "all");
     return position(call(asked));
+  }
+
+  /**
+   * How far the next batch goes: so many {@code rows} or {@code bytes} by Spark's limit, and no more
+   * than the options say of the other one. The start, as long as minOffsetsPerTrigger waits.
+   */
+  StreamOffset latest(StreamOffset start, String kind, long most) {
+    ObjectNode asked = question("latest");
+    asked.set("start", start.tree());
+    asked.putObject("limit").put(kind, most);
+    JsonNode answer = call(asked);
+    return answer.path("position").isNull() ? start : position(answer);
   }
 
   /** The tasks of the batch between two positions; none if they are the same. */
@@ -48,14 +56,6 @@ final class StreamPlanner implements AutoCloseable {
     asked.set("start", start.tree());
     asked.set("end", end.tree());
     return tasks(call(asked));
-  }
-
-  /** How many messages there are to read from a position on, counted up to {@code wanted}. */
-  long count(StreamOffset start, long wanted) {
-    ObjectNode asked = question("count");
-    asked.set("start", start.tree());
-    asked.put("wanted", wanted);
-    return call(asked).path("count").longValue();
   }
 
   /**
@@ -70,7 +70,7 @@ final class StreamPlanner implements AutoCloseable {
     }
   }
 
-  /** From here on {@link #latest} stays at or below the end of the logs now. */
+  /** From here on {@link #latest} stays at or below the end of the logs now, and waits for nothing. */
   void pin() {
     call("pin");
   }
@@ -82,11 +82,11 @@ final class StreamPlanner implements AutoCloseable {
     return tasks(call(asked));
   }
 
-  /** A position that the tasks of {@link #tails} reached, as a checkpoint keeps it. */
-  StreamOffset position(StreamOffset start, List<TailEnd> ends) {
+  /** The position that the tasks of {@link #tails} got to, as a checkpoint keeps it. */
+  StreamOffset reached(StreamOffset start, List<TailEnd> ends) {
     ObjectNode asked = question("reached");
     asked.set("start", start.tree());
-    ends.forEach(end -> asked.withArray("ends").add(end.asJson()));
+    ends.forEach(end -> asked.withArray("ends").add(end.tree()));
     return position(call(asked));
   }
 
@@ -96,7 +96,7 @@ final class StreamPlanner implements AutoCloseable {
     if (stream != NONE) {
       ObjectNode asked = question("close");
       stream = NONE;
-      call(asked);
+      Json.call(asked);
     }
   }
 
@@ -111,8 +111,7 @@ final class StreamPlanner implements AutoCloseable {
   }
 
   private ObjectNode question(String op) {
-    ObjectNode asked = Engine.op("stream." + op);
-    return asked.put("stream", opened());
+    return Engine.op("stream." + op).put("stream", opened());
   }
 
   private long opened() {
@@ -122,6 +121,7 @@ final class StreamPlanner implements AutoCloseable {
       }
       ObjectNode asked = Engine.op("stream.open");
       asked.set("request", request);
+      asked.set("limits", limits);
       stream = call(asked).path("stream").longValue();
     }
     return stream;

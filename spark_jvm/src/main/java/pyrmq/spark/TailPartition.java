@@ -15,7 +15,7 @@ final class TailPartition implements InputPartition {
 
   @Override
   public String toString() {
-    JsonNode json = Json.read(task);
-    return json.path("root").asText() + " from " + json.path("start");
+    JsonNode tail = Json.read(task).path("tail");
+    return tail.path("store").path("root").asText() + " from " + tail.path("from");
   }
 }
