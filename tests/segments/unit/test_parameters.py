@@ -54,7 +54,7 @@ def test_errors_name_parameters_that_there_are() -> None:
     for callee in (pyrmq.scan, plan, StreamPlanner, StreamPlanner.latest, Scan.to_arrow):
         there |= inspect.signature(callee).parameters.keys()
     assert {"pattern", "fail_on_data_loss", "start_time", "broker_names"} <= NAMED
-    assert there >= NAMED - {"timestamp_strategy", "starting_times", "max_records"}
+    assert there >= NAMED - {"timestamp_strategy", "starting_times", "max_records", "body"}
 
 
 def test_a_parameter_with_a_value_is_written_as_in_python() -> None:

@@ -6,39 +6,43 @@
 //! tasks, `task` reads one. A stream goes by positions: `stream`.
 
 pub mod admission;
-mod against;
+pub mod against;
 pub mod at_times;
 mod backlog;
-mod bounds;
-mod checks;
+mod body_form;
+pub mod bounds;
+pub mod checks;
 mod config_folder;
+pub mod counts;
 mod coverage;
 pub mod entries;
 mod error;
 pub mod index_plan;
 mod left_out;
-mod log_ranges;
+pub mod log_ranges;
 #[cfg(test)]
 mod made;
-mod most;
-mod near;
+pub mod most;
+pub mod near;
 mod notes;
-mod offsets;
+pub mod offsets;
 mod once;
 pub mod options;
-mod path;
+pub mod path;
 mod pattern;
 mod place;
 pub mod plan;
+#[cfg(test)]
+mod plan_filters_tests;
 mod position;
 pub mod queue_times;
 pub mod queues;
 pub mod read;
 mod read_options;
-mod repr;
+pub mod repr;
 mod request;
-mod reserved;
-mod rule;
+pub mod reserved;
+pub mod rule;
 mod selection;
 mod store;
 mod stores;
@@ -46,8 +50,8 @@ mod stream;
 mod stream_start;
 mod tail;
 mod task;
-mod unseen;
-mod walk_log;
+pub mod unseen;
+pub mod walk_log;
 mod watch;
 
 pub use against::unknown_topic;
@@ -62,6 +66,7 @@ pub use position::Position;
 pub use read_options::{OnCorruption, ReadOptions};
 pub use request::{Request, SPLIT_BYTES};
 pub use rule::Chooser;
+pub use reserved::is_reserved;
 pub use selection::{
     ANY_QUEUE, Bounds, Filters, Offsets, QueueOffsets, QueueTimes, Rule, Selection,
 };

@@ -1,5 +1,6 @@
 //! One task, read batch by batch.
 
+use super::checks::option;
 use super::entries::{positions, read_log_hint};
 use super::error::{Kind, Part, Result, SegmentError};
 use super::log_ranges::{file_ranges, report_loss};
@@ -47,7 +48,13 @@ impl TaskReader {
 
     /// The same where the place is known.
     pub fn at(task: Task, place: Arc<dyn Place>) -> Result<TaskReader> {
-        task.how.check()?;
+        task.check()?;
+        if task.how.views && !place.is_local() {
+            return Err(option([
+                Part::Name("views"),
+                ": bodies can only be viewed in local files".into(),
+            ]));
+        }
         let parts = match task.fail_on_data_loss {
             true => vec![(task.start, task.end)],
             false => file_ranges(&task.files, task.start, task.end),

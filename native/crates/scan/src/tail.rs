@@ -11,15 +11,18 @@ use super::log_ranges;
 use super::notes::Notes;
 use super::path::{folder_of, join};
 use super::place::Places;
+use super::read::{damaged, note_damage};
 use super::read_options::ReadOptions;
 use super::selection::{Bounds, Rule};
 use super::store::{SegmentStore, end_of, file_set};
+use super::task::Task;
 use super::watch::{Wait, Watch};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Int64Array, RecordBatch};
 use pyrmq_arrow::{
-    Column, FileSet, Open, ReadAt, Reader, RecordSource, Settings, Stats, find_end, open_regular,
+    Column, FileSet, Open, ReadAt, Reader, RecordSource, ScanError, Settings, Stats, find_end,
+    open_regular,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -40,6 +43,8 @@ const BUSY: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_millis(1);
 /// Between two looks whether the log is still the same one.
 const IDENTITY: Duration = Duration::from_millis(100);
+/// Between two lists of the files, where no event asks for one.
+const LISTED: Duration = Duration::from_secs(2);
 /// Bytes of a record's head that tell it from any other.
 const ANCHOR: usize = 64;
 /// Bytes read at once where little is new.
@@ -101,11 +106,14 @@ pub struct Tail {
     wait: Box<dyn Wait>,
     relist: bool,
     looked: Instant,
+    listed: Instant,
     grew: Option<Instant>,
     gave: Option<Instant>,
     /// Something was begun that is no record yet, so often; when to look again.
     begun: (u32, Option<Instant>),
     notes: Arc<Notes>,
+    /// Damaged parts, and their bytes, that were told.
+    told: (u64, u64),
     failed: bool,
 }
 
@@ -163,10 +171,12 @@ impl Tail {
             wait,
             relist: true,
             looked: Instant::now(),
+            listed: Instant::now(),
             grew: None,
             gave: None,
             begun: (0, None),
             notes,
+            told: (0, 0),
             failed: false,
         };
         tail.start()?;
@@ -300,10 +310,11 @@ impl Tail {
                     high
                 }
             };
-            let found = self
-                .reader
-                .next_batch()
-                .map_err(|error| self.damaged(error))?;
+            let found = self.reader.next_batch();
+            let found = found.map_err(|error| self.damaged(error, end))?;
+            if self.reader.stats().damaged_parts > self.told.0 {
+                self.note_damage(end);
+            }
             self.at = match &found {
                 Some(_) => self.reader.place().unwrap_or(end).max(self.at),
                 None => end,
@@ -410,8 +421,11 @@ impl Tail {
 
     /// Whether the log is still the one that was read.
     fn look(&mut self) -> Result<()> {
-        (self.looked, self.relist) = (Instant::now(), false);
-        self.task.store = self.task.store.relisted()?;
+        self.looked = Instant::now();
+        if self.relist || self.listed.elapsed() >= LISTED || self.has_changed() {
+            (self.listed, self.relist) = (self.looked, false);
+            self.task.store = self.task.store.relisted()?;
+        }
         let store = &self.task.store;
         if let Some(index) = self.file_at(self.at.saturating_sub(1)) {
             let (base, len, path) = &store.files[index];
@@ -428,6 +442,15 @@ impl Tail {
         }
         self.open.keep_only(&store.files);
         self.check_anchor()
+    }
+
+    /// Whether the file that is read has another length, or is not there.
+    fn has_changed(&self) -> bool {
+        let Some(index) = self.file_at(self.at.saturating_sub(1)) else {
+            return true;
+        };
+        let (_, len, path) = &self.task.store.files[index];
+        std::fs::metadata(path).map_or(true, |data| data.len() != *len)
     }
 
     fn check_anchor(&mut self) -> Result<()> {
@@ -504,8 +527,48 @@ impl Tail {
         )
     }
 
-    fn damaged(&self, error: pyrmq_arrow::ScanError) -> SegmentError {
-        SegmentError::from(error)
+    fn damaged(&self, error: ScanError, end: u64) -> SegmentError {
+        match SegmentError::from(error) {
+            error if error.kind == Kind::Damaged => damaged(&self.as_task(end), error),
+            error => error,
+        }
+    }
+
+    /// Tells of what was left out as damaged since the last time.
+    fn note_damage(&mut self, end: u64) {
+        let (stats, told) = (self.reader.stats(), self.told);
+        self.told = (stats.damaged_parts, stats.skipped_bytes);
+        let new = Stats {
+            damaged_parts: stats.damaged_parts - told.0,
+            skipped_bytes: stats.skipped_bytes - told.1,
+            ..stats
+        };
+        let all = self.reader.damage();
+        let new_parts = all.get(told.0 as usize..).unwrap_or_default();
+        note_damage(&self.as_task(end), new, new_parts, &self.notes);
+    }
+
+    /// What is read, for messages.
+    fn as_task(&self, end: u64) -> Task {
+        let TailTask {
+            store, rule, how, ..
+        } = &self.task;
+        Task {
+            broker: store.name.clone(),
+            root: store.root.clone(),
+            files: Vec::new(),
+            place: None,
+            start: self.at,
+            end,
+            log_end: end,
+            rule: rule.clone(),
+            how: how.clone(),
+            fail_on_data_loss: self.task.fail_on_data_loss,
+            span: None,
+            by_entries: false,
+            queues: Vec::new(),
+            places: Vec::new(),
+        }
     }
 
     fn file_at(&self, phys: u64) -> Option<usize> {
@@ -521,7 +584,7 @@ impl Tail {
         let step = if small { SMALL_STEP } else { STEP };
         self.open.step.store(step, Ordering::Relaxed);
         let own = log_ranges::overlapping(&self.task.store.files, low, high);
-        file_set(&own, self.open.clone())
+        file_set(own, self.open.clone())
     }
 }
 
@@ -605,3 +668,7 @@ impl ReadAt for KeptFile {
         Ok(have)
     }
 }
+
+#[cfg(test)]
+#[path = "tail_tests.rs"]
+mod tests;

@@ -1,6 +1,6 @@
 //! Positions and tasks of a stream.
 
-use super::error::{run, to_py};
+use super::error::run;
 use super::places::{PyPlaces, parsed};
 use super::selection::{SegmentForm, SegmentSelection};
 use super::split::{Split, at_least};
