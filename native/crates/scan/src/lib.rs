@@ -65,8 +65,8 @@ pub use place::{Found, LOCAL, Local, LocalPlaces, Place, PlaceRef, Places, Shape
 pub use position::Position;
 pub use read_options::{OnCorruption, ReadOptions};
 pub use request::{Request, SPLIT_BYTES};
-pub use rule::Chooser;
 pub use reserved::is_reserved;
+pub use rule::Chooser;
 pub use selection::{
     ANY_QUEUE, Bounds, Filters, Offsets, QueueOffsets, QueueTimes, Rule, Selection,
 };
