@@ -242,7 +242,7 @@ impl ReadOptions {
             ])
             .hint("leave out one of them"));
         }
-        Ok(())
+        super::body::check(self)
     }
 }
 
