@@ -7,7 +7,6 @@
 
 pub mod against;
 pub mod at_times;
-pub mod body;
 pub mod bounds;
 pub mod checks;
 mod config_folder;

@@ -1,6 +1,5 @@
 //! One task, read batch by batch.
 
-use super::body::Bodies;
 use super::checks::option;
 use super::entries::{positions, read_log_hint};
 use super::error::{Kind, Part, Result, SegmentError};
@@ -25,8 +24,6 @@ pub struct TaskReader {
     task: Task,
     place: Arc<dyn Place>,
     schema: SchemaRef,
-    /// Where bodies are no bytes.
-    bodies: Option<Bodies>,
     /// What is read in one go, and its end: a file at a time where deleted ones are left out.
     parts: std::vec::IntoIter<(u64, u64)>,
     /// Records that entries or places name: looked for once, at the first part.
@@ -62,10 +59,8 @@ impl TaskReader {
             true => vec![(task.start, task.end)],
             false => file_ranges(&task.files, task.start, task.end),
         };
-        let (schema, bodies) = schema_of(&task.how)?;
         Ok(TaskReader {
-            schema,
-            bodies,
+            schema: schema(&task.how)?,
             place,
             parts: parts.into_iter(),
             positions: None,
@@ -103,10 +98,7 @@ impl TaskReader {
     pub fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             match self.step() {
-                Ok(Step::Batch(batch)) => match &mut self.bodies {
-                    Some(bodies) => return bodies.convert(batch).map(Some),
-                    None => return Ok(Some(batch)),
-                },
+                Ok(Step::Batch(batch)) => return Ok(Some(batch)),
                 Ok(Step::Part) => {}
                 Ok(Step::End) => return Ok(None),
                 Err(error) => {
@@ -297,20 +289,10 @@ fn note_damage(task: &Task, stats: Stats, damage: &[Damage], notes: &Notes) {
 
 /// The Arrow schema of what is read.
 pub fn schema(how: &ReadOptions) -> Result<SchemaRef> {
-    schema_of(how).map(|(schema, _)| schema)
-}
-
-/// The same, and what turns bodies into their form.
-fn schema_of(how: &ReadOptions) -> Result<(SchemaRef, Option<Bodies>)> {
     let files = FileSet::new(Vec::new(), Local.opener())?;
     let nothing = pyrmq_arrow::Selection::new(None);
     let reader = Reader::new(range(files, (0, 0), 0), nothing, how.settings("")?)?;
-    let bodies = Bodies::new(how, &reader.schema())?;
-    let schema = match &bodies {
-        Some(bodies) => bodies.schema(),
-        None => reader.schema(),
-    };
-    Ok((schema, bodies))
+    Ok(reader.schema())
 }
 
 #[cfg(test)]

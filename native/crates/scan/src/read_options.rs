@@ -28,7 +28,7 @@ pub struct ReadOptions {
     pub batch_rows: u64,
     pub batch_bytes: u64,
     pub views: bool,
-    /// The form of the column `body`: `"binary"`, `"utf8"`, or `{"json": a struct type in Spark's JSON}`.
+    /// bytes, utf8, or json with a schema: the form of the column `body`.
     pub body: Option<serde_json::Value>,
 }
 

@@ -244,29 +244,3 @@ fn a_task_from_elsewhere_is_checked() {
         assert_eq!(error.map(|e| e.kind), Some(Kind::Segment), "{file:?}");
     }
 }
-
-#[test]
-fn bodies_in_another_form() {
-    let made = made();
-    let schema = serde_json::json!({"type": "struct", "fields": [
-        {"name": "a", "type": "long", "nullable": true, "metadata": {}}]});
-    for (form, kind) in [
-        (serde_json::json!("utf8"), arrow_schema::DataType::Utf8),
-        (
-            serde_json::json!({"json": schema}),
-            arrow_schema::DataType::Struct(
-                vec![arrow_schema::Field::new(
-                    "a",
-                    arrow_schema::DataType::Int64,
-                    true,
-                )]
-                .into(),
-            ),
-        ),
-    ] {
-        let mut reader = open(task(&made, |request| request.how.body = Some(form)));
-        let field = reader.schema().field_with_name("body").unwrap().clone();
-        assert_eq!(field.data_type(), &kind);
-        assert_eq!(read(&mut reader).0, 200);
-    }
-}
