@@ -5,11 +5,15 @@
 //! The way of a read: `store` finds the files, `selection` says what is asked for, `plan` makes
 //! tasks, `task` reads one. A stream goes by positions: `stream`.
 
+pub mod admission;
 pub mod against;
 pub mod at_times;
+mod backlog;
+mod body_form;
 pub mod bounds;
 pub mod checks;
 mod config_folder;
+pub mod counts;
 mod coverage;
 pub mod entries;
 mod error;
@@ -23,10 +27,14 @@ pub mod near;
 mod notes;
 pub mod offsets;
 mod once;
+pub mod options;
 pub mod path;
 mod pattern;
 mod place;
 pub mod plan;
+#[cfg(test)]
+mod plan_filters_tests;
+mod position;
 pub mod queue_times;
 pub mod queues;
 pub mod read;
@@ -38,18 +46,32 @@ pub mod rule;
 mod selection;
 mod store;
 mod stores;
+mod stream;
+mod stream_start;
+mod tail;
 mod task;
 pub mod unseen;
 pub mod walk_log;
+mod watch;
 
+pub use against::unknown_topic;
+pub use backlog::{Backlog, Behind, QueueBehind};
+pub use checks::{parse_tags, parse_topics};
 pub use error::{Kind, Part, Parts, Result, SegmentError};
+pub use most::at_most;
 pub use notes::{Level, Notes};
+pub use offsets::{parse_assign, parse_offsets};
 pub use place::{Found, LOCAL, Local, LocalPlaces, Place, PlaceRef, Places, Shape};
+pub use position::Position;
 pub use read_options::{OnCorruption, ReadOptions};
 pub use request::{Request, SPLIT_BYTES};
+pub use rule::Chooser;
+pub use reserved::is_reserved;
 pub use selection::{
     ANY_QUEUE, Bounds, Filters, Offsets, QueueOffsets, QueueTimes, Rule, Selection,
 };
 pub use store::{File, SegmentStore};
 pub use stores::open_stores;
+pub use stream::StreamPlanner;
+pub use tail::{Resume, Tail, TailBatch, TailTask};
 pub use task::{QueuePart, Task};
