@@ -65,7 +65,7 @@ impl Task {
             "its range ends before it begins, or behind all offsets"
         } else if !self.queues.iter().all(is_unit) {
             "entries of its queues have a size that no queue has"
-        } else if !self.by_entries && !(self.queues.is_empty() && self.places.is_empty()) {
+        } else if !self.by_entries && (!self.queues.is_empty() || !self.places.is_empty()) {
             "it names entries, but is not read by them"
         } else {
             return Ok(());
