@@ -40,6 +40,7 @@ mod selection;
 mod store;
 mod stores;
 mod task;
+mod top;
 pub mod unseen;
 pub mod walk_log;
 
@@ -47,7 +48,7 @@ pub use error::{Kind, Part, Parts, Result, SegmentError};
 pub use notes::{Level, Notes};
 pub use place::{Found, LOCAL, Local, LocalPlaces, Place, PlaceRef, Places, Shape};
 pub use read_options::{OnCorruption, ReadOptions};
-pub use request::{Request, SPLIT_BYTES};
+pub use request::{Request, SPLIT_BYTES, Top, TopBy};
 pub use selection::{
     ANY_QUEUE, Bounds, Filters, Offsets, QueueOffsets, QueueTimes, Rule, Selection,
 };
