@@ -50,6 +50,7 @@ mod stream;
 mod stream_start;
 mod tail;
 mod task;
+mod top;
 pub mod unseen;
 pub mod walk_log;
 mod watch;
@@ -67,6 +68,7 @@ pub use read_options::{OnCorruption, ReadOptions};
 pub use request::{Request, SPLIT_BYTES};
 pub use reserved::is_reserved;
 pub use rule::Chooser;
+pub use request::{Request, SPLIT_BYTES, Top, TopBy};
 pub use selection::{
     ANY_QUEUE, Bounds, Filters, Offsets, QueueOffsets, QueueTimes, Rule, Selection,
 };
