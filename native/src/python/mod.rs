@@ -80,7 +80,6 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let (default, all) = arrow::column_names(m.py())?;
     m.add("DEFAULT_COLUMNS", default)?;
     m.add("ALL_COLUMNS", all)?;
-    scan::add(m)?;
     m.add_function(wrap_pyfunction!(scan_options::scan_option_rows, m)?)?;
     m.add_function(wrap_pyfunction!(scan_options::scan_options, m)?)?;
     m.add_function(wrap_pyfunction!(scan_options::scan_option_value, m)?)?;
@@ -88,6 +87,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(scan_options::scan_through_brokers, m)?)?;
     m.add_function(wrap_pyfunction!(scan_options::scan_columns, m)?)?;
     m.add_function(wrap_pyfunction!(scan_options::scan_schema, m)?)?;
+    scan::add(m)?;
     m.add_function(wrap_pyfunction!(json::parse_json, m)?)?;
     m.add_function(wrap_pyfunction!(json::json_members, m)?)?;
     m.add_function(wrap_pyfunction!(received::read_records, m)?)?;

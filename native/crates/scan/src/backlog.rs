@@ -48,7 +48,9 @@ impl Behind {
     pub fn summary(&self) -> Backlog {
         let all = || self.messages.iter().flatten().map(|one| one.messages);
         let sum: Option<u64> = all().next().map(|_| all().sum());
-        let average = |sum: u64| (sum as f64 / all().count() as f64 * 10.0).round() / 10.0;
+        // As Python rounds: the text is exact, and halves go to the even digit.
+        let rounded = |average: f64| format!("{average:.1}").parse().unwrap_or(average);
+        let average = |sum: u64| rounded(sum as f64 / all().count() as f64);
         Backlog {
             bytes: self.bytes.values().sum(),
             messages: sum,
@@ -170,6 +172,13 @@ mod tests {
         let wanted = json!({"bytes": 12, "messages": 5, "minMessages": 1, "avgMessages": 1.7,
             "maxMessages": 2});
         assert_eq!(shown, wanted);
+    }
+
+    #[test]
+    fn halves_go_to_the_even_digit() {
+        let average = |counts: &[u64]| of(counts).summary().avg_messages;
+        assert_eq!(average(&[0, 0, 0, 1]), Some(0.2));
+        assert_eq!(average(&[0, 0, 0, 3]), Some(0.8));
     }
 
     #[test]

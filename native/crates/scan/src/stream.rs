@@ -23,6 +23,7 @@ use super::selection::{Offsets, Rule, Selection};
 use super::store::SegmentStore;
 use super::stores::open_stores;
 use super::stream_start::{Start, by_folder, check_names, record_near, shares, starting_at};
+use super::tail::{Resume, TailTask};
 use super::task::Task;
 use pyrmq_arrow::{Advance, advance, find_end};
 use serde_json::Value;
@@ -481,6 +482,55 @@ impl StreamPlanner {
 fn heads(rule: &Arc<Rule>) -> Result<pyrmq_arrow::Selection> {
     let asker = Asker::new(rule.clone())?;
     Ok(pyrmq_arrow::Selection::new(Some(Box::new(asker))))
+}
+
+/// Real-time mode.
+impl StreamPlanner {
+    /// What reads on from `start` and waits for more: one for each broker.
+    pub fn tails(&mut self, start: &Value, notes: &Notes) -> Result<Vec<TailTask>> {
+        self.relist(notes)?;
+        let position = self.position(start)?;
+        let own = &self.request.selection;
+        if let Some(more) = added(own, &position, &position.clone().of_selection(own))? {
+            let names = match more.named_topics() {
+                Some(names) => names.join(", "),
+                None => "all but those of before".to_owned(),
+            };
+            let text = format!("what was added, {names}, stands before the stream's position");
+            return Err(SegmentError::new(Kind::Checkpoint, text).hint(
+                "real-time mode reads on from there: run the query once with another trigger, such as \
+                 availableNow",
+            ));
+        }
+        let task = |store: &SegmentStore| TailTask {
+            rule: Arc::new(self.rule(store, Some(&position), None)),
+            store: store.clone(),
+            how: self.request.how.clone(),
+            from: position.log[&store.name],
+            fail_on_data_loss: self.request.fail_on_data_loss,
+        };
+        Ok(self.stores.iter().map(task).collect())
+    }
+
+    /// The position behind what tasks from `start` on gave. Where one stopped inside a record, its
+    /// queue starts at an offset, up to the end of that record.
+    pub fn reached(&self, start: &Value, ends: &[Resume]) -> Result<Position> {
+        let position = self.position(start)?;
+        let mut log = position.log.clone();
+        for end in ends {
+            log.insert(end.broker.clone(), end.log);
+        }
+        let mut out = position.moved(log).of_selection(&self.request.selection);
+        for end in ends.iter().filter(|end| !end.starts.is_empty()) {
+            let starts = out.starts.entry(end.broker.clone()).or_default();
+            for (topic, queues) in &end.starts {
+                starts.entry(topic.clone()).or_default().extend(queues);
+            }
+            let until = out.until.entry(end.broker.clone()).or_default();
+            *until = (*until).max(end.log.saturating_add(1));
+        }
+        Ok(out)
+    }
 }
 
 fn part(

@@ -652,3 +652,7 @@ impl ReadAt for KeptFile {
         Ok(have)
     }
 }
+
+#[cfg(test)]
+#[path = "tail_tests.rs"]
+mod tests;

@@ -1,7 +1,7 @@
 //! The border of `pyrmq-scan`: stores, plans, tasks and streams over raw segments. Everything is
 //! decided in that crate; here its words become Python's objects, errors and log lines.
 
-mod error;
+pub mod error;
 mod places;
 mod reader;
 mod selection;
@@ -9,7 +9,6 @@ mod split;
 mod stores;
 mod stream;
 
-pub use error::to_py;
 use pyo3::prelude::*;
 
 /// Adds the classes and functions to the module.
