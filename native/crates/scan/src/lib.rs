@@ -65,10 +65,9 @@ pub use offsets::{parse_assign, parse_offsets};
 pub use place::{Found, LOCAL, Local, LocalPlaces, Place, PlaceRef, Places, Shape};
 pub use position::Position;
 pub use read_options::{OnCorruption, ReadOptions};
-pub use request::{Request, SPLIT_BYTES};
+pub use request::{Request, SPLIT_BYTES, Top, TopBy};
 pub use reserved::is_reserved;
 pub use rule::Chooser;
-pub use request::{Request, SPLIT_BYTES, Top, TopBy};
 pub use selection::{
     ANY_QUEUE, Bounds, Filters, Offsets, QueueOffsets, QueueTimes, Rule, Selection,
 };

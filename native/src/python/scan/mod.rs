@@ -10,7 +10,6 @@ mod split;
 mod stores;
 mod stream;
 
-pub use error::to_py;
 use pyo3::prelude::*;
 
 /// Adds the classes and functions to the module.
