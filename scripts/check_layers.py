@@ -46,7 +46,7 @@ CRATES: dict[str, set[str]] = {
     "server": {"format", "store", "broker", "tls"},
     "capi": {"format", "store", "broker", "server", "tls"},
     "arrow": {"format"},
-    "scan": {"format", "store", "arrow"},
+    "scan": {"format", "store", "arrow", "offline"},
     "offline": {"format"},
     "bench": {"format", "sign", "tls"},
     "jvm": {"format", "arrow", "scan"},

@@ -279,3 +279,7 @@ fn extents(
     }
     Ok(out)
 }
+
+#[cfg(test)]
+#[path = "at_times_tests.rs"]
+mod tests;

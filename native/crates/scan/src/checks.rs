@@ -298,9 +298,8 @@ mod tests {
         assert_eq!(error, format!("<tags>: 'A ||' has an empty tag ({hint})"));
         let error = shown(parse_tags("a = 1").unwrap_err());
         assert!(error.starts_with("<tags>: 'a = 1' is no tag ("), "{error}");
-        let many = vec!["t"; 1].join("||");
-        assert!(parse_tags(&many).is_ok());
         let many: Vec<_> = (0..=MAX_TAGS).map(|n| n.to_string()).collect();
+        assert!(parse_tags(&many[1..].join("||")).is_ok());
         assert!(parse_tags(&many.join("||")).is_err());
     }
 

@@ -12,6 +12,7 @@ mod backlog;
 pub mod bounds;
 pub mod checks;
 mod config_folder;
+mod coverage;
 pub mod entries;
 mod error;
 pub mod index_plan;

@@ -65,16 +65,6 @@ pub fn entries(times: &QueueTimes) -> Vec<TimeEntry> {
     out
 }
 
-/// The brokers that are named of a topic.
-pub fn brokers_of<'a>(times: &'a QueueTimes, topic: &str) -> Vec<&'a str> {
-    let brokers = times.get(topic).and_then(|brokers| brokers.as_object());
-    brokers
-        .into_iter()
-        .flatten()
-        .map(|(name, _)| name.as_str())
-        .collect()
-}
-
 /// A time as ISO 8601 in UTC, with milliseconds where there are any; as a number where it is none
 /// that a clock shows.
 pub fn shown(ms: i64) -> String {
@@ -144,8 +134,6 @@ mod tests {
         assert!(found[0].covers("A", "x", 9) && !found[0].covers("B", "x", 9));
         assert!(found[1].covers("B", "b", 9) && !found[1].covers("B", "c", 9));
         assert!(found[2].covers("B", "c", 0) && !found[2].covers("B", "c", 3));
-        assert_eq!(brokers_of(&times, "B"), ["b", "c"]);
-        assert!(brokers_of(&times, "A").is_empty());
         let mut sorted = found.clone();
         sorted.reverse();
         sorted.sort();

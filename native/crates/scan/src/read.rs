@@ -1,5 +1,6 @@
 //! One task, read batch by batch.
 
+use super::checks::option;
 use super::entries::{positions, read_log_hint};
 use super::error::{Kind, Part, Result, SegmentError};
 use super::log_ranges::{file_ranges, report_loss};
@@ -47,7 +48,13 @@ impl TaskReader {
 
     /// The same where the place is known.
     pub fn at(task: Task, place: Arc<dyn Place>) -> Result<TaskReader> {
-        task.how.check()?;
+        task.check()?;
+        if task.how.views && !place.is_local() {
+            return Err(option([
+                Part::Name("views"),
+                ": bodies can only be viewed in local files".into(),
+            ]));
+        }
         let parts = match task.fail_on_data_loss {
             true => vec![(task.start, task.end)],
             false => file_ranges(&task.files, task.start, task.end),
@@ -87,6 +94,7 @@ impl TaskReader {
     ///
     /// SegmentDamagedError and errors of the system name the file; DataLossError if a file was deleted.
     /// SegmentPathError, whatever `fail_on_data_loss` says, if the log cannot be seen from here.
+    #[allow(clippy::should_implement_trait)] // an iterator would go on behind an error
     pub fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             match self.step() {

@@ -217,6 +217,22 @@ fn a_task_from_elsewhere_is_checked() {
         TaskReader::open(place, &LocalPlaces).err().unwrap().kind,
         Kind::Path
     );
+    let rare = task(&made, |request| {
+        request.selection.topics = vec!["rare".to_owned()]
+    });
+    let mut unit = rare.clone();
+    unit.queues[0].unit = 1;
+    let mut scanned = rare;
+    scanned.by_entries = false;
+    let mut turned = all.clone();
+    (turned.start, turned.end) = (turned.end, turned.start);
+    for task in [unit, scanned, turned] {
+        let error = TaskReader::open(task, &LocalPlaces).err().unwrap();
+        assert!(
+            error.to_string().starts_with("this is no task: "),
+            "{error}"
+        );
+    }
     // Files that lie over each other, or end behind all offsets.
     for file in [
         (10, 100, "x".to_owned()),

@@ -254,7 +254,13 @@ fn foreign_files_and_stores_beside_are_named_once() {
     let path = root.at("s");
     let warnings = || {
         let notes = Notes::default();
-        open_stores(&[path.clone()], &["b".to_owned()], &LocalPlaces, &notes).unwrap();
+        open_stores(
+            std::slice::from_ref(&path),
+            &["b".to_owned()],
+            &LocalPlaces,
+            &notes,
+        )
+        .unwrap();
         let all = notes.take().into_iter();
         all.filter(|note| note.0 == Level::Warning)
             .map(|note| note.1)

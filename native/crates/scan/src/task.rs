@@ -1,5 +1,7 @@
 //! One task of a read: where it reads, and how. Its JSON can be sent to another process or machine.
 
+use super::error::{Kind, Result, SegmentError};
+use super::queues::{BATCH, SIMPLE};
 use super::read_options::ReadOptions;
 use super::selection::Rule;
 use super::store::File;
@@ -53,6 +55,23 @@ pub struct Task {
 const SHOWN: usize = 3;
 
 impl Task {
+    /// An error for what no plan says: a task may come from elsewhere.
+    pub fn check(&self) -> Result<()> {
+        self.how.check()?;
+        let is_unit = |part: &QueuePart| [SIMPLE, BATCH].contains(&part.unit);
+        let why = if self.start > self.end || self.end > i64::MAX as u64 {
+            "its range ends before it begins, or behind all offsets"
+        } else if !self.queues.iter().all(is_unit) {
+            "entries of its queues have a size that no queue has"
+        } else if !self.by_entries && !(self.queues.is_empty() && self.places.is_empty()) {
+            "it names entries, but is not read by them"
+        } else {
+            return Ok(());
+        };
+        let text = format!("this is no task: {why}");
+        Err(SegmentError::new(Kind::Segment, text))
+    }
+
     /// What this is, for messages.
     pub fn describe(&self) -> String {
         let topics = match self.rule.selection.named_topics() {
