@@ -43,8 +43,9 @@ pub struct Selection {
     pub tags: Option<Vec<String>>,
     pub key: Option<String>,
     filters: Option<Box<Filters>>,
-    /// Whether a filter is decided by the heads of records.
+    /// Whether a filter is decided by the heads of records, or by their properties.
     by_head: bool,
+    by_text: bool,
 }
 
 /// A record that is wanted, as far as its head says.
@@ -81,13 +82,14 @@ impl Selection {
             key: None,
             filters: None,
             by_head: false,
+            by_text: false,
         }
     }
 
     /// Only messages for which the filters hold too.
     #[must_use]
     pub fn filtered(mut self, filters: Filters) -> Self {
-        self.by_head = filters.by_head();
+        (self.by_head, self.by_text) = (filters.by_head(), filters.by_properties());
         self.filters = Some(Box::new(filters));
         self
     }
@@ -149,9 +151,7 @@ impl Selection {
     /// Whether tags or keys have to be compared.
     #[inline]
     pub fn by_properties(&self) -> bool {
-        self.tags.is_some()
-            || self.key.is_some()
-            || self.filters().is_some_and(Filters::by_properties)
+        self.tags.is_some() || self.key.is_some() || self.by_text
     }
 
     /// Whether a property string lets its message through.

@@ -7,6 +7,7 @@ use super::task::{QueuePart, Task};
 use pyrmq_format::cq_entry::CqEntry;
 use pyrmq_format::delay::SCHEDULE_TOPIC;
 use pyrmq_format::java;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 /// What to do where entries are deleted.
@@ -58,7 +59,7 @@ fn gone(task: &Task, part: &QueuePart, seen: u64) -> SegmentError {
     .hint(read_log_hint())
 }
 
-/// The codes that entries of messages with the tags have; None: entries cannot say it.
+/// The codes that entries of messages with the tags have, ascending; None: entries cannot say it.
 ///
 /// [ConsumeQueue] Instead of a hash there may be an address into consumequeue_ext, and in the delay
 /// topic a time of delivery; the entry of an inner batch has no hash of the messages in it. Those are
@@ -67,13 +68,17 @@ pub fn tag_codes(rule: &Rule, topic: &str, unit: u64) -> Option<Vec<i64>> {
     if topic.as_bytes() == SCHEDULE_TOPIC || unit == BATCH {
         return None;
     }
-    let tags = rule.selection.tags.as_ref()?;
-    let mut codes: Vec<i64> = tags
-        .iter()
-        .map(|tag| java::hash(tag.as_bytes()) as i64)
-        .collect();
-    codes.sort_unstable();
-    Some(codes)
+    let chosen = &rule.selection;
+    let code = |tag: Option<&str>| java::tag_code(tag.map(str::as_bytes));
+    let named = chosen.tags.as_ref();
+    let named = named.map(|tags| tags.iter().map(|tag| code(Some(tag))).collect());
+    let filtered = chosen.filters.tags.as_ref();
+    let filtered = filtered.map(|tags| tags.iter().map(|tag| code(tag.as_deref())).collect());
+    let codes: BTreeSet<i64> = match (named, filtered) {
+        (Some(a), Some(b)) => &a & &b,
+        (a, b) => a.or(b)?,
+    };
+    Some(codes.into_iter().collect())
 }
 
 /// The size of the message that an entry leads to; 0 if it cannot be one that is asked for. Tags are

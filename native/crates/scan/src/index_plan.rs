@@ -21,6 +21,8 @@ use std::path::Path;
 
 /// `auto` reads by the queues if their messages have at most this part of the log's bytes.
 pub const SHARE: f64 = 0.3;
+/// Most keys that are looked for in the index.
+const MAX_KEYS: usize = 64;
 /// Most bins along the log, a power of two.
 const BINS_SHIFT: u32 = 14;
 
@@ -148,9 +150,27 @@ pub fn by_queues(
     })
 }
 
+/// Whether topics are asked for by what says it of them. Those of a filter count if the store knows
+/// them all: it may have messages of one that was deleted.
+pub(crate) fn names_topics(
+    store: &SegmentStore,
+    rule: &Rule,
+    notes: &Notes,
+) -> Result<bool, NoIndex> {
+    let chosen = &rule.selection;
+    if chosen.named_topics().is_some() || chosen.pattern.is_some() {
+        return Ok(true);
+    }
+    let Some(topics) = &chosen.filters.topics else {
+        return Ok(false);
+    };
+    let known = store.topics(notes)?.unwrap_or_default();
+    Ok(topics.is_subset(&known))
+}
+
 /// An error where a topic that is asked for has no queue. Mostly it has no message then, but its
 /// folder may also be missing among copied files; a caller who asks for the index knows.
-fn check_complete(
+pub(crate) fn check_complete(
     store: &SegmentStore,
     asker: &Asker<&Rule>,
     rule: &Rule,
@@ -338,6 +358,32 @@ impl Bins {
     }
 }
 
+/// What the index can find: topics and words of keys, if a key of named topics is asked for. What a
+/// filter asks for is the whole of KEYS, whose first word has an entry.
+fn keys_of(rule: &Rule) -> Option<(Vec<&str>, Vec<&str>)> {
+    let chosen = &rule.selection;
+    let topics = match (chosen.named_topics(), &chosen.filters.topics) {
+        (Some(named), Some(only)) => named
+            .into_iter()
+            .filter(|topic| only.contains(*topic))
+            .collect(),
+        (Some(named), None) => named,
+        (None, only) => only.as_ref()?.iter().map(String::as_str).collect(),
+    };
+    if let Some(key) = &chosen.key {
+        return Some((topics, vec![key]));
+    }
+    let keys = chosen.filters.keys.as_ref();
+    let keys = keys.filter(|keys| keys.len() <= MAX_KEYS)?.iter();
+    let words = keys.map(|keys| keys.as_deref()?.split(' ').find(|word| !word.is_empty()));
+    Some((topics, words.collect::<Option<Vec<&str>>>()?))
+}
+
+/// Whether a key is asked for that the index may find.
+pub fn asks_for_key(rule: &Rule) -> bool {
+    rule.selection.key.is_some() || keys_of(rule).is_some()
+}
+
 /// A read of `low..high` of the log by the index files. An error if there are none, no topic is
 /// named, or one of them has inner batches: of those brokers index the keys of the batch, not of its
 /// messages.
@@ -346,7 +392,7 @@ pub fn by_key(
     rule: &Rule,
     (low, high): (u64, u64),
 ) -> Result<IndexPlan, NoIndex> {
-    let (Some(topics), Some(key)) = (rule.selection.named_topics(), &rule.selection.key) else {
+    let Some((topics, keys)) = keys_of(rule) else {
         return unusable("the index finds a key of a topic that is named");
     };
     let Some(index) = &store.index else {
@@ -362,14 +408,17 @@ pub fn by_key(
     }
     let mut places = BTreeSet::new();
     let (mut first, mut behind) = (low, high);
-    for topic in &topics {
+    for (topic, key) in topics
+        .iter()
+        .flat_map(|topic| keys.iter().map(move |key| (topic, key)))
+    {
         let (found, covered) = pyrmq_offline::key_places(Path::new(index), topic, key)
             .map_err(|error| SegmentError::io(index, error))?;
         let Some(covered) = covered else {
             return unusable("the index is empty");
         };
         places.extend(found);
-        // A broker may index more between two topics: what both answers cover counts.
+        // A broker may index more between two answers: what all of them cover counts.
         (first, behind) = (first.max(covered.0), behind.min(covered.1));
     }
     let first = first.max(low).min(high);

@@ -12,6 +12,7 @@ mod backlog;
 pub mod bounds;
 pub mod checks;
 mod config_folder;
+pub mod counts;
 mod coverage;
 pub mod entries;
 mod error;
@@ -66,3 +67,6 @@ pub use stores::open_stores;
 pub use stream::StreamPlanner;
 pub use tail::{Resume, Tail, TailBatch, TailTask};
 pub use task::{QueuePart, Task};
+
+#[cfg(test)]
+mod plan_filters_tests;

@@ -82,7 +82,7 @@ impl<'a> RecordStarts<'a> {
     }
 
     /// Whether the record that an entry leads to has the entry's place.
-    fn agrees(&self, queue: &Queue, entry: &Entry, phys: u64) -> Result<bool> {
+    pub(crate) fn agrees(&self, queue: &Queue, entry: &Entry, phys: u64) -> Result<bool> {
         let Some(file) = file_at(&self.store.files, phys) else {
             return Ok(false);
         };

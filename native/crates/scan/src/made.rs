@@ -3,9 +3,11 @@
 use super::{LocalPlaces, Notes, SegmentStore, open_stores};
 use pyrmq_format::cq_entry::{CqEntry, Entry, Layout};
 use pyrmq_format::host::Host;
+use pyrmq_format::index::{key_hash, topic_seed};
 use pyrmq_format::java;
 use pyrmq_format::names::file_name;
 use pyrmq_format::record::{self, BLANK_LEN, Head, sys_flag};
+use pyrmq_store::{Index, IndexConfig};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -62,6 +64,8 @@ pub struct Way {
     pub deleted: usize,
     /// Queue offset of the first message of each queue.
     pub first_offset: u64,
+    /// Keys are indexed, but for those of the last records and without inner batches.
+    pub index: bool,
 }
 
 pub struct Made {
@@ -153,6 +157,10 @@ pub fn make(puts: &[Put], way: &Way) -> Made {
     for ((topic, id), queue) in &queues {
         write_queue(root, topic, *id, queue, log_start, way.first_offset);
     }
+    if way.index {
+        let last = rows.iter().map(|row| row.phys).rev().nth(way.undispatched);
+        write_index(&root.join("index"), &rows, last.unwrap_or(0));
+    }
     rows.retain(|row| row.phys >= log_start);
     let paths = [root.to_string_lossy().into_owned()];
     let names = ["b".to_owned()];
@@ -240,6 +248,28 @@ fn encode(put: &Put, phys: usize, offset: i64) -> Vec<u8> {
     };
     record::encode(&mut out, &head, topic, &body, &[outer]);
     out
+}
+
+fn write_index(dir: &Path, rows: &[Row], last: u64) {
+    let cfg = IndexConfig {
+        dir: dir.to_owned(),
+        slots: 16,
+        entries: 256,
+    };
+    let index = Index::open(cfg).unwrap();
+    index.recover(true, 0).unwrap();
+    for row in rows.iter().filter(|row| row.phys <= last) {
+        for word in row
+            .key
+            .unwrap_or("")
+            .split(' ')
+            .filter(|word| !word.is_empty())
+        {
+            let hash = key_hash(topic_seed(row.topic.as_bytes()), word.as_bytes());
+            index.put(hash, row.phys, row.time).unwrap();
+        }
+    }
+    index.flush(true).unwrap();
 }
 
 /// A message in an inner batch.

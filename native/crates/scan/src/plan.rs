@@ -4,6 +4,7 @@ use super::against::check_assigned;
 use super::at_times;
 use super::bounds::{Limits, batch_limits};
 use super::checks::{check_plan_options, option};
+use super::coverage;
 use super::error::{Part as TextPart, Result};
 use super::index_plan::{self, IndexPlan, IndexTask, NoIndex};
 use super::log_ranges::{
@@ -13,6 +14,7 @@ use super::most;
 use super::notes::Notes;
 use super::place::Places;
 use super::queue_times::shown;
+use super::queues::dispatched;
 use super::read_options::ReadOptions;
 use super::request::Request;
 use super::selection::{Rule, Selection};
@@ -74,6 +76,20 @@ pub fn check_request(request: &Request) -> Result<()> {
 
 /// As `plan`, of stores that are open.
 pub fn plan_stores(stores: &[SegmentStore], request: &Request, notes: &Notes) -> Result<Planned> {
+    let parts = parts_of(stores, request, notes)?;
+    let mut out = tasks_of(&parts, request, notes)?;
+    if let Some(most) = request.max_records {
+        out.tasks = most::at_most(out.tasks, most, |store| place_of(stores, store))?;
+    }
+    Ok(out)
+}
+
+/// What is read of each store.
+pub(crate) fn parts_of<'a>(
+    stores: &'a [SegmentStore],
+    request: &Request,
+    notes: &Notes,
+) -> Result<Vec<Part<'a>>> {
     check_request(request)?;
     let how = &request.how;
     if how.views && stores.iter().any(|store| store.place.is_some()) {
@@ -96,7 +112,7 @@ pub fn plan_stores(stores: &[SegmentStore], request: &Request, notes: &Notes) ->
         ends.push(find_end(&store.file_set(&store.files)?, None)?.0);
     }
     if is_later_than_all(stores, &ends, &request.selection, how, notes)? {
-        return Ok(nothing());
+        return Ok(Vec::new());
     }
     let selection =
         at_times::with_offsets(&request.selection, stores, &ends, how.on_corruption, notes)?;
@@ -108,11 +124,7 @@ pub fn plan_stores(stores: &[SegmentStore], request: &Request, notes: &Notes) ->
             parts.push(part);
         }
     }
-    let mut out = tasks_of(&parts, request, notes)?;
-    if let Some(most) = request.max_records {
-        out.tasks = most::at_most(out.tasks, most, |store| place_of(stores, store))?;
-    }
-    Ok(out)
+    Ok(parts)
 }
 
 fn nothing() -> Planned {
@@ -279,13 +291,12 @@ fn by_index(
     }
     let (store, chosen, auto) = (part.store, &part.rule.selection, request.plan == "auto");
     let filters = &chosen.filters;
-    let narrow = chosen.key.is_some()
-        || chosen.named_topics().is_some()
-        || chosen.pattern.is_some()
-        || filters.topics.is_some()
+    let named = chosen.key.is_some() || index_plan::names_topics(store, &part.rule, notes)?;
+    let by_queue = filters.topics.is_some()
         || filters.queues.is_some()
-        || filters.queue_offsets.is_some();
-    if auto && !narrow {
+        || filters.queue_offsets.is_some()
+        || filters.tags.is_some();
+    if auto && !named && !by_queue {
         return unusable("all topics are read");
     }
     let doubt = match store.base.is_empty() {
@@ -302,7 +313,13 @@ fn by_index(
         ));
     }
     let limits = (part.limits.low, part.limits.high);
-    if chosen.key.is_some() {
+    if auto && !named {
+        let last = dispatched(store, part.log_end, limits.1)?.clamp(limits.0, limits.1);
+        if let Some(why) = coverage::why_not(store, (limits.0, last))? {
+            return unusable(&format!("all topics are read, and {why}"));
+        }
+    }
+    if index_plan::asks_for_key(&part.rule) {
         match index_plan::by_key(store, &part.rule, limits) {
             Ok(found) => return Ok(found),
             Err(NoIndex::Unusable(why)) => notes.info(format!(

@@ -7,10 +7,12 @@ use proptest::prelude::*;
 pub fn puts() -> impl Strategy<Value = Vec<Put>> {
     let topic = prop::sample::select(vec!["A", "B", "SCHEDULE_TOPIC_XXXX"]);
     let tag = prop::sample::select(vec![None, Some("a"), Some("b"), Some("Aa"), Some("BB")]);
-    let put = (topic, 0..3i32, tag, 0usize..200);
+    let key = prop::sample::select(vec![None, Some("k"), Some("k x"), Some("y"), Some(" ")]);
+    let put = (topic, 0..3i32, tag, key, 0usize..200);
     prop::collection::vec(put, 0..120).prop_map(|puts| {
         let puts = puts.into_iter().enumerate();
-        puts.map(|(number, (topic, queue, tag, body))| Put {
+        puts.map(|(number, (topic, queue, tag, key, body))| Put {
+            key,
             tag,
             body,
             time: 1000 + 10 * number as i64,
@@ -28,7 +30,9 @@ pub fn puts() -> impl Strategy<Value = Vec<Put>> {
 
 pub fn way() -> impl Strategy<Value = Way> {
     let first = prop::sample::select(vec![0u64, 0, 3, 16, 21]);
-    (0usize..4, 0usize..4, first).prop_map(|(undispatched, deleted, first_offset)| Way {
+    let numbers = (0usize..4, 0usize..4, first, any::<bool>());
+    numbers.prop_map(|(undispatched, deleted, first_offset, index)| Way {
+        index,
         undispatched,
         deleted,
         first_offset,
