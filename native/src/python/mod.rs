@@ -19,6 +19,7 @@ mod pulls;
 mod read_request;
 mod received;
 mod revivers;
+mod scan;
 mod scan_options;
 mod sql;
 mod store;
@@ -86,6 +87,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(scan_options::scan_through_brokers, m)?)?;
     m.add_function(wrap_pyfunction!(scan_options::scan_columns, m)?)?;
     m.add_function(wrap_pyfunction!(scan_options::scan_schema, m)?)?;
+    scan::add(m)?;
     m.add_function(wrap_pyfunction!(json::parse_json, m)?)?;
     m.add_function(wrap_pyfunction!(json::json_members, m)?)?;
     m.add_function(wrap_pyfunction!(received::read_records, m)?)?;

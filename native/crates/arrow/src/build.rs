@@ -1,6 +1,7 @@
 //! Columns being filled, row by row.
 
-use super::columns::{Column, PropertiesForm, map_fields, schema};
+use super::body_json::{JsonType, Node};
+use super::columns::{BodyForm, Column, PropertiesForm, map_fields, schema};
 use arrow_array::builder::make_view;
 use arrow_array::{
     ArrayRef, BinaryArray, BinaryViewArray, Int32Array, Int64Array, MapArray, RecordBatch,
@@ -32,14 +33,14 @@ pub struct Message<'a> {
 }
 
 /// A column of bytes; `nulls` only where a value may be missing.
-struct Bytes {
+pub(super) struct Bytes {
     offsets: Vec<i32>,
     values: Vec<u8>,
     nulls: Option<NullBufferBuilder>,
 }
 
 impl Bytes {
-    fn new(optional: bool) -> Self {
+    pub(super) fn new(optional: bool) -> Self {
         Bytes {
             offsets: vec![0],
             values: Vec::new(),
@@ -55,7 +56,7 @@ impl Bytes {
     }
 
     #[inline]
-    fn push(&mut self, value: &[u8]) {
+    pub(super) fn push(&mut self, value: &[u8]) {
         append(&mut self.values, value);
         self.close();
     }
@@ -82,10 +83,34 @@ impl Bytes {
         (offsets, Buffer::from_vec(values), nulls)
     }
 
-    fn strings(&mut self) -> StringArray {
+    pub(super) fn strings(&mut self) -> StringArray {
         let (offsets, values, nulls) = self.take();
         // SAFETY: every value was checked or made to be UTF-8 before it was pushed.
         unsafe { StringArray::new_unchecked(offsets, values, nulls) }
+    }
+
+    /// The same with nulls that somebody else has kept, one for each value.
+    pub(super) fn strings_with(&mut self, nulls: Option<NullBuffer>) -> StringArray {
+        let (offsets, values, _) = self.take();
+        assert!(nulls.as_ref().is_none_or(|n| n.len() + 1 == offsets.len()));
+        // SAFETY: every value was checked or made to be UTF-8 before it was pushed, and there are as
+        // many nulls as values.
+        unsafe { StringArray::new_unchecked(offsets, values, nulls) }
+    }
+
+    pub(super) fn get(&self, index: usize) -> &[u8] {
+        &self.values[self.offsets[index] as usize..self.offsets[index + 1] as usize]
+    }
+
+    pub(super) fn len_of_values(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Only the first values stay. Not for columns with nulls of their own.
+    pub(super) fn truncate(&mut self, count: usize) {
+        debug_assert!(self.nulls.is_none());
+        self.offsets.truncate(count + 1);
+        self.values.truncate(self.offsets[count] as usize);
     }
 
     fn binaries(&mut self) -> BinaryArray {
@@ -272,6 +297,8 @@ enum Filling {
     Binary(Bytes),
     View(Views),
     Map(Pairs),
+    /// Objects of JSON, and the bytes that they took so far.
+    Json(Box<Node>, usize),
 }
 
 pub struct Builder {
@@ -291,7 +318,13 @@ pub struct Builder {
 }
 
 impl Builder {
-    pub fn new(columns: &[Column], form: PropertiesForm, broker: &str, views: bool) -> Self {
+    pub fn new(
+        columns: &[Column],
+        form: PropertiesForm,
+        body: &BodyForm,
+        broker: &str,
+        views: bool,
+    ) -> Self {
         use Column::*;
         let filling = |c: Column| match c {
             Flag | QueueId | BodyLength | SysFlag | StoreSize | BodyCrc | ReconsumeTimes => {
@@ -299,15 +332,21 @@ impl Builder {
             }
             QueueOffset | CommitLogOffset | PreparedTransactionOffset => Filling::Long(Vec::new()),
             BornTimestamp | StoreTimestamp => Filling::Time(Vec::new()),
-            Body if views => Filling::View(Views::default()),
-            Body => Filling::Binary(Bytes::new(false)),
+            Body => match body {
+                BodyForm::Binary if views => Filling::View(Views::default()),
+                BodyForm::Binary => Filling::Binary(Bytes::new(false)),
+                BodyForm::Utf8 => Filling::Text(Bytes::new(false)),
+                BodyForm::Json(fields) => {
+                    Filling::Json(Box::new(Node::new(&JsonType::Struct(fields.clone()))), 0)
+                }
+            },
             Properties if form == PropertiesForm::Map => Filling::Map(Pairs::new()),
             Tags | Keys | TransactionId => Filling::Text(Bytes::new(true)),
             _ => Filling::Text(Bytes::new(false)),
         };
         let any = |wanted: &[Column]| columns.iter().any(|c| wanted.contains(c));
         Builder {
-            schema: Arc::new(schema(columns, form, views)),
+            schema: Arc::new(schema(columns, form, body, views)),
             columns: columns.iter().map(|&c| (c, filling(c))).collect(),
             form,
             broker: broker.to_owned(),
@@ -391,6 +430,12 @@ impl Builder {
                     }
                 }
                 Filling::Map(_) => {}
+                Filling::Json(node, before) => {
+                    node.push(m.body);
+                    let now = node.bytes();
+                    bytes += now - *before;
+                    *before = now;
+                }
                 Filling::Text(v) => {
                     let before = v.values.len();
                     text(*column, v, m, props, &named, &self.broker, self.form);
@@ -416,6 +461,10 @@ impl Builder {
                 Filling::Binary(v) => Arc::new(v.binaries()),
                 Filling::View(v) => Arc::new(v.take()),
                 Filling::Map(v) => Arc::new(v.take()),
+                Filling::Json(node, bytes) => {
+                    *bytes = 0;
+                    node.finish()
+                }
             }
         });
         let arrays: Vec<ArrayRef> = arrays.collect();
@@ -485,6 +534,7 @@ fn text(
 ) {
     match column {
         Column::Topic => to.push(m.topic.as_bytes()),
+        Column::Body => to.push(String::from_utf8_lossy(m.body).as_bytes()),
         Column::BrokerName => to.push(broker.as_bytes()),
         Column::Tags => to.push_optional(named.tags),
         Column::Keys => to.push_optional(named.keys),

@@ -9,6 +9,7 @@ pub mod admission;
 pub mod against;
 pub mod at_times;
 mod backlog;
+mod body_form;
 pub mod bounds;
 pub mod checks;
 mod config_folder;
@@ -31,6 +32,8 @@ pub mod path;
 mod pattern;
 mod place;
 pub mod plan;
+#[cfg(test)]
+mod plan_filters_tests;
 mod position;
 pub mod queue_times;
 pub mod queues;
@@ -51,14 +54,19 @@ pub mod unseen;
 pub mod walk_log;
 mod watch;
 
+pub use against::unknown_topic;
 pub use backlog::{Backlog, Behind, QueueBehind};
+pub use checks::{parse_tags, parse_topics};
 pub use error::{Kind, Part, Parts, Result, SegmentError};
+pub use most::at_most;
 pub use notes::{Level, Notes};
+pub use offsets::{parse_assign, parse_offsets};
 pub use place::{Found, LOCAL, Local, LocalPlaces, Place, PlaceRef, Places, Shape};
 pub use position::Position;
 pub use read_options::{OnCorruption, ReadOptions};
 pub use request::{Request, SPLIT_BYTES};
 pub use reserved::is_reserved;
+pub use rule::Chooser;
 pub use selection::{
     ANY_QUEUE, Bounds, Filters, Offsets, QueueOffsets, QueueTimes, Rule, Selection,
 };
@@ -67,6 +75,3 @@ pub use stores::open_stores;
 pub use stream::StreamPlanner;
 pub use tail::{Resume, Tail, TailBatch, TailTask};
 pub use task::{QueuePart, Task};
-
-#[cfg(test)]
-mod plan_filters_tests;
