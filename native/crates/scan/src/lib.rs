@@ -66,7 +66,6 @@ pub use place::{Found, LOCAL, Local, LocalPlaces, Place, PlaceRef, Places, Shape
 pub use position::Position;
 pub use read_options::{OnCorruption, ReadOptions};
 pub use request::{Request, SPLIT_BYTES, Top, TopBy};
-pub use request::{Request, SPLIT_BYTES};
 pub use reserved::is_reserved;
 pub use rule::Chooser;
 pub use selection::{
