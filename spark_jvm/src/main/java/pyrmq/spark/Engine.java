@@ -5,9 +5,13 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import org.apache.spark.sql.types.StructType;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** What the driver asks the engine: each op of {@link Native#call} as a method. */
 final class Engine {
+  private static final Logger LOG = LoggerFactory.getLogger("pyrmq.spark");
+
   private Engine() {}
 
   static ObjectNode op(String name) {
@@ -48,6 +52,16 @@ final class Engine {
     asked.set("request", request);
     JsonNode answer = call(asked);
     log(answer.path("notes"));
+    return answer;
+  }
+
+  /** The counts of a read, or why the queues cannot tell, which is logged. */
+  static JsonNode counts(ObjectNode asked) {
+    JsonNode answer = call(asked);
+    log(answer.path("notes"));
+    if (!answer.path("exact").asBoolean()) {
+      LOG.info("messages are counted by reading them: {}", NativeScan.escaped(answer.path("why").asText()));
+    }
     return answer;
   }
 
