@@ -134,7 +134,7 @@ def test_what_is_open_is_held(spark: SparkSession, native: Any, store: Path) -> 
 
 def test_nothing_is_left_of_queries(spark: SparkSession, store: Path) -> None:
     """Read to their end, in part, and to an error in a task."""
-    frame = spark.read.format("rocketmq").option("splitBytes", "32k").load(str(store))
+    frame = spark.read.format("rocketmq").option("splitBytes", "64k").load(str(store))
     for _ in range(size(5, 500)):
         assert frame.count() == COUNT
         assert len(frame.limit(3).collect()) == 3
@@ -148,8 +148,9 @@ def test_nothing_is_left_of_queries(spark: SparkSession, store: Path) -> None:
 
 def test_nothing_is_left_of_a_task_that_is_killed(spark: SparkSession, store: Path) -> None:
     context = spark.sparkContext
-    frame = spark.read.format("rocketmq").load(str(store))
-    many = frame.selectExpr("explode(sequence(1, 10000000)) AS n", "body")
+    # Spark looks between two batches whether a task is killed.
+    frame = spark.read.format("rocketmq").option("batchRows", 1).load(str(store))
+    many = frame.selectExpr("explode(sequence(1, 1000000)) AS n", "body")
     errors: list[Exception] = []
 
     def run() -> None:

@@ -125,7 +125,7 @@ final class NativeLoader {
     if (isMusl(cpu)) {
       return "this system has musl instead of glibc, as Alpine Linux: use an image with glibc";
     }
-    if (why.contains("wrong ELF class") || why.contains("Exec format") || why.contains("ELF")) {
+    if (why.contains("ELF") || why.contains("Exec format") || why.contains("too short")) {
       return "the file is for another CPU than " + cpu + ", or damaged: build the jar again";
     }
     return "build the jar on this system with `make jar`, or name a library by -D" + PATH + "=FILE, "
