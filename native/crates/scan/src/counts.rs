@@ -348,3 +348,7 @@ fn add_tail(
 #[cfg(test)]
 #[path = "counts_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "counts_bench.rs"]
+mod bench;
