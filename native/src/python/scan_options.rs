@@ -4,8 +4,8 @@ use super::scan::to_py;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
-use pyrmq_scan::options::{self, Query, Value, Wrong};
 use pyrmq_scan::Offsets;
+use pyrmq_scan::options::{self, Query, Value, Wrong};
 use serde_json::Value as Json;
 
 /// All options, one dict each: the names of `options::Row`, with `where` and `required` as lists of

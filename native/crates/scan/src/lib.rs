@@ -50,6 +50,7 @@ mod stream;
 mod stream_start;
 mod tail;
 mod task;
+mod top;
 pub mod unseen;
 pub mod walk_log;
 mod watch;
@@ -64,9 +65,9 @@ pub use offsets::{parse_assign, parse_offsets};
 pub use place::{Found, LOCAL, Local, LocalPlaces, Place, PlaceRef, Places, Shape};
 pub use position::Position;
 pub use read_options::{OnCorruption, ReadOptions};
-pub use request::{Request, SPLIT_BYTES};
-pub use rule::Chooser;
+pub use request::{Request, SPLIT_BYTES, Top, TopBy};
 pub use reserved::is_reserved;
+pub use rule::Chooser;
 pub use selection::{
     ANY_QUEUE, Bounds, Filters, Offsets, QueueOffsets, QueueTimes, Rule, Selection,
 };
