@@ -81,13 +81,8 @@ def reader_of(spark: SparkSession) -> str:
     jvm = getattr(spark, "_jvm", None)
     if jvm is None:  # Spark Connect: the server's class path is not seen from here
         return "python"
-    from py4j.protocol import Py4JJavaError
-
-    try:
-        jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader().loadClass(_CLASS)
-    except Py4JJavaError:
-        return "python"
-    return "jvm"
+    loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+    return "python" if loader.getResource(f"{_CLASS.replace('.', '/')}.class") is None else "jvm"
 
 
 def check_version(spark: SparkSession) -> None:

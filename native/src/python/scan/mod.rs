@@ -2,6 +2,7 @@
 //! decided in that crate; here its words become Python's objects, errors and log lines.
 
 mod error;
+mod options;
 mod places;
 mod reader;
 mod selection;
@@ -9,7 +10,6 @@ mod split;
 mod stores;
 mod stream;
 
-pub use error::to_py;
 use pyo3::prelude::*;
 
 /// Adds the classes and functions to the module.
@@ -30,5 +30,12 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(selection::parse_topics, m)?)?;
     m.add_function(wrap_pyfunction!(selection::unknown_topic, m)?)?;
     m.add_function(wrap_pyfunction!(stores::open_segment_stores, m)?)?;
+    m.add_function(wrap_pyfunction!(options::scan_option_rows, m)?)?;
+    m.add_function(wrap_pyfunction!(options::scan_options, m)?)?;
+    m.add_function(wrap_pyfunction!(options::scan_option_value, m)?)?;
+    m.add_function(wrap_pyfunction!(options::scan_check_cases, m)?)?;
+    m.add_function(wrap_pyfunction!(options::scan_through_brokers, m)?)?;
+    m.add_function(wrap_pyfunction!(options::scan_columns, m)?)?;
+    m.add_function(wrap_pyfunction!(options::scan_schema, m)?)?;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The options of Spark's source, for its part in Python: the table, and the parse of the engine.
 
-use super::scan::to_py;
+use super::error::to_py;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
