@@ -24,7 +24,7 @@ QUICK := $(addsuffix /unit,bench model config net auth namesrv broker client tra
 LONG_FORMS := crash faults simulation memory interop spark python sanitize fuzz random
 
 .DEFAULT_GOAL := help
-.PHONY: help setup engine run demo demo-ha demo-outbox quick test soak test-rust lint lint-style lint-python lint-rust docs format bench bench-loopback \
+.PHONY: help setup engine jar run demo demo-ha demo-outbox quick test soak test-rust lint lint-style lint-python lint-rust docs format bench bench-loopback \
 	bench-client bench-instructions bench-transactions bench-spark bench-plot bench-save bench-compare profile docs-plots wheel-check thorough $(LONG_FORMS:%=thorough-%) clean
 
 help: ## Show this list
@@ -50,6 +50,9 @@ $(COMPILED): | $(STAMP)
 setup: $(STAMP) ## Make .venv and build the engine into it
 
 engine: $(ENGINE) ## Build the engine for development: within a minute, and not for benchmarks
+
+jar: ## Build spark_ext/jars/pyrmq-spark.jar, Spark's reader in the JVM (Java 17, Maven; PYRMQ_JAR_PROFILE=dev-engine)
+	@scripts/spark_jar.sh
 
 run: $(STAMP) ## Run a name server and a broker on 127.0.0.1:9876 and :10911
 	$(BIN)/pyrmq server
@@ -159,6 +162,7 @@ profile: $(STAMP) ## A flame graph of a loaded broker, Rust and Python (SCENARIO
 bench-spark: $(STAMP) ## Spark on segments beside Parquet and others, in turns (needs Java, 8 GiB of memory)
 	@mkdir -p build
 	$(BIN)/python -m benches.spark --json build/bench-spark.json
+	$(BIN)/python -m benches.spark.jvm --json build/bench-spark-jvm.json
 
 bench-plot: $(STAMP) ## Draw docs/benchmarks.svg from what the last `make bench` measured
 	$(BIN)/pip install --quiet --disable-pip-version-check 'matplotlib>=3.9,<4'

@@ -36,7 +36,7 @@ PYTHON_LAYERS = [
     {"bench"},
     {"cli"},
 ]
-# The crates in native/crates, and which of them each may depend on.
+# The crates in native/crates and the border to a JVM, and which of the crates each may depend on.
 CRATES: dict[str, set[str]] = {
     "format": set(),
     "store": {"format"},
@@ -49,6 +49,7 @@ CRATES: dict[str, set[str]] = {
     "scan": {"format", "store", "arrow", "offline"},
     "offline": {"format"},
     "bench": {"format", "sign", "tls"},
+    "jvm": {"format", "arrow", "scan"},
 }
 # The folders of a crate's src in their order; ROOT stands for the files beside lib.rs.
 ROOT = "."
@@ -57,10 +58,12 @@ FOLDERS: dict[str, list[set[str]]] = {
     "format": [{ROOT}, {"filter"}],
     "store": [{ROOT}, {"ha"}],
     "broker": [{"txn"}, {"delay"}, {"timer"}, {"pop"}, {ROOT}, {"wire"}],
+    "scan": [{ROOT}, {"options"}],
     "native": [{ROOT}, {"python"}],
+    "jvm": [{ROOT}, {"ops"}, {"border"}],
 }
-# Crates that know another language's runtime: only the border (native/src) may have them.
-BORDERS = {"pyo3", "pyo3-ffi", "jni", "jni-sys"}
+# Crates that know another language's runtime, and the border that may have them.
+BORDERS = {"pyo3": "native", "pyo3-ffi": "native", "jni": "jvm", "jni-sys": "jvm"}
 SPARK = {"spark_ext", "pyspark", "pyspark_rocketmq", "pyspark_pyrmq"}
 SPARK_DOOR = "pyrmq/cli/pipeline.py"
 
@@ -84,8 +87,10 @@ def faults(root: Path) -> list[str]:
 
 
 def _crates(root: Path) -> Iterator[tuple[str, Path]]:
-    """The crates of the engine: name and folder of the sources. `native` is the border."""
-    for source in [root / "native" / "src", *sorted((root / "native" / "crates").glob("*/src"))]:
+    """The crates of the engine: name and folder of the sources. `native` is the border to Python,
+    `jvm` that to a JVM."""
+    native = root / "native"
+    for source in [native / "src", native / "jvm/src", *sorted((native / "crates").glob("*/src"))]:
         if source.is_dir():
             yield source.parent.name, source
 
@@ -130,7 +135,8 @@ def _crate_dependencies(crate: str, folder: Path, root: Path) -> list[str]:
     names = {n for key in ("dependencies", "dev-dependencies") for n in stated.get(key, {})}
     own = {name.removeprefix("pyrmq-") for name in names if name.startswith("pyrmq-")}
     found = [f"{where}: {crate} may not depend on {name}" for name in own - CRATES[crate]]
-    found += [f"{where}: {name} is for the border only" for name in names & BORDERS]
+    others = {name for name in names & BORDERS.keys() if BORDERS[name] != crate}
+    found += [f"{where}: {name} is for the border only" for name in others]
     return sorted(found)
 
 

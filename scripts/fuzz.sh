@@ -18,7 +18,7 @@ RUNS=${PYRMQ_FUZZ_RUNS:-}
 SANITIZER=${PYRMQ_FUZZ_SANITIZER:-address}
 TARGET_DIR=$PWD/target/fuzz
 HOST=x86_64-unknown-linux-gnu
-ALL="record crc properties pop text checkpoint entries index session header send_fields json send signed tls arrow recover"
+ALL="record crc properties pop text checkpoint entries index session header send_fields json send signed tls arrow jvm recover"
 
 if ! cargo +nightly --version >/dev/null 2>&1; then
     echo "fuzz: a nightly Rust toolchain is needed for coverage and sanitizers." >&2
@@ -64,7 +64,7 @@ max_len() {
     properties | pop) echo 256 ;;
     entries | index | header | send_fields | json) echo 512 ;;
     record | crc) echo 1024 ;;
-    session | send | signed | arrow | tls) echo 2048 ;;
+    session | send | signed | arrow | jvm | tls) echo 2048 ;;
     *) echo 9000 ;;
     esac
 }

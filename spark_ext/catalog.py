@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pyrmq.errors import ConfigError
-from spark_ext.broker.access_options import SECRETS
+from spark_ext.option_table import SECRETS
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -4,8 +4,8 @@
     spark.streams.addListener(listener)
 
 PySpark (4.1 to 4.3) asks a Python source for no metrics, so `lastProgress.sources[].metrics` stays
-empty; this makes them of the offsets in a query's progress, by the names of Kafka's source. Without
-a listener:
+empty; this makes them of the offsets in a query's progress, by the names of Kafka's source. The
+reader in the JVM has them there, and what it left out. Without a listener:
 
     metrics_of(query.lastProgress)
     [{"messagesBehindLatest": 1200, "minOffsetsBehindLatest": 0, ...}]
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 
 Metrics = dict[str, float]
+LEFT_OUT = ("damagedParts", "skippedBytes", "lostBytes")
+"""What a query left out since it started."""
 
 
 def metrics_of(progress: Any) -> list[Metrics]:
@@ -46,7 +48,7 @@ def metrics_of(progress: Any) -> list[Metrics]:
 
 def of_source(source: Any) -> Metrics:
     """Behind the end of the micro-batch: messages and bytes, as far as they are known, and of one
-    queue least, average and most; rows per second as Spark counts them."""
+    queue least, average and most; what was left out; rows per second as Spark counts them."""
     out: Metrics = {}
     behind = _offset(source, "latestOffset").get("behind", {})
     names = {
@@ -59,6 +61,9 @@ def of_source(source: Any) -> Metrics:
     for key, name in names.items():
         if key in behind:
             out[name] = behind[key]
+    told = _get(source, "metrics")
+    if isinstance(told, Mapping):  # of the reader in the JVM
+        out |= {name: float(told[name]) for name in LEFT_OUT if name in told}
     for name in ("inputRowsPerSecond", "processedRowsPerSecond"):
         rate = _get(source, name)
         if isinstance(rate, (int, float)):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
-from pyrmq.errors import ConfigError
+from pyrmq.engine import scan_through_brokers
 from spark_ext import catalog, column_hint
 from spark_ext import schema as schemas
 from spark_ext.option import Query
@@ -142,21 +142,7 @@ class RocketMQDataSource(DataSource):
                 self.options[key] = value
 
     def _through_broker(self) -> bool:
-        given = {key.lower() for key in self.options}
-        files = bool(given & {"path", "paths", "location"})
-        broker = "nameserver" in given
-        if files and broker:
-            raise ConfigError(
-                "both path and nameServer are given: path reads segment files, nameServer reads "
-                "through brokers; take one"
-            )
-        if not files and not broker:
-            raise ConfigError(
-                "nothing to read is named: give a path, load('/data/store'), or option nameServer "
-                "to read through brokers. (A table of the catalog with a list of columns loses its "
-                "options in Spark: create it without, option columns names them)"
-            )
-        return broker
+        return scan_through_brokers(list(self.options))
 
 
 class PyrmqDataSource(RocketMQDataSource):

@@ -15,13 +15,13 @@ import click
 
 from pyrmq.cli.access import Access, access_options
 from spark_ext import times
-from spark_ext.broker.access_options import SECRETS
 from spark_ext.jobs import report
 from spark_ext.jobs.choice import ENGINES, choose
 from spark_ext.jobs.early import is_elsewhere, need_folder_of
 from spark_ext.jobs.engine import FORMATS, MODES, Engine, Table
 from spark_ext.jobs.errors import JobError, first_cause
 from spark_ext.jobs.source import Source
+from spark_ext.option_table import SECRETS
 
 
 class Moment(click.ParamType):  # type: ignore[type-arg]

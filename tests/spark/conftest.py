@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark import shared_classes
+from tests.spark import jvm_jar, shared_classes
 from tests.spark.worker_python import worker_python
 from tests.support.thorough import THOROUGH
 from tests.system.interop import toolchain
@@ -73,18 +73,36 @@ def need_java() -> None:
         pytest.skip(f"Spark cannot run: {problem}")
 
 
+READERS = (pytest.param(None, id="python"), pytest.param("jvm", id="jvm"))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """What is marked both_readers runs with the source in Python, and with that of the jar."""
+    if "reader" in metafunc.fixturenames and metafunc.definition.get_closest_marker("both_readers"):
+        metafunc.parametrize("reader", READERS, indirect=True, scope="session")
+
+
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def reader(request: pytest.FixtureRequest) -> str:
+    """Who reads `format("rocketmq")`: python, or jvm."""
+    return getattr(request, "param", None) or "python"
+
+
+@pytest.fixture(scope="session")
+def spark(reader: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session on two cores; nothing is registered, so formats are found by name."""
     need_java()
     from pyspark.sql import SparkSession
 
+    jar = str(jvm_jar.built()) if reader == "jvm" else ""
+    jvm_jar.jvm_for(jar)
     _share_classes(make=True)
     home = tmp_path_factory.mktemp("spark")
     os.environ["PYSPARK_PYTHON"] = worker_python()
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = SparkSession.builder.master("local[2]").appName("pyrmq tests")
-    for key, value in {**SETTINGS, "spark.sql.warehouse.dir": str(home / "warehouse")}.items():
+    folders = {"spark.sql.warehouse.dir": str(home / "warehouse")}
+    for key, value in {**SETTINGS, **folders, **({"spark.jars": jar} if jar else {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

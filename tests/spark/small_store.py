@@ -32,8 +32,8 @@ class Sent:
 class Writer:
     """An open store; `put` appends messages, numbered from 0 on, over all topics and queues."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, queues: int = QUEUES) -> None:
+        self.root, self._queues = root, queues
         self.sent: list[Sent] = []
         self._store = Store(root, commit_log_file_size=SEGMENT, store_host="127.0.0.1:10911")
 
@@ -41,7 +41,7 @@ class Writer:
         """Appends; returns what was appended."""
         first = len(self.sent)
         for number in range(first, first + count):
-            topic, queue = TOPICS[number % 2], number // 2 % QUEUES
+            topic, queue = TOPICS[number % 2], number // 2 % self._queues
             tag, key = TAGS[number % 3], f"key-{number}"
             text = b"%d " % number + body
             properties = encode_properties({"TAGS": tag, "KEYS": key, "n": str(number)})

@@ -19,6 +19,7 @@ mod pulls;
 mod read_request;
 mod received;
 mod revivers;
+mod scan;
 mod sql;
 mod store;
 mod timers;
@@ -78,6 +79,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let (default, all) = arrow::column_names(m.py())?;
     m.add("DEFAULT_COLUMNS", default)?;
     m.add("ALL_COLUMNS", all)?;
+    scan::add(m)?;
     m.add_function(wrap_pyfunction!(json::parse_json, m)?)?;
     m.add_function(wrap_pyfunction!(json::json_members, m)?)?;
     m.add_function(wrap_pyfunction!(received::read_records, m)?)?;

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 TOPS = (
     "pyrmq", "native", "tests", "docs", "scripts", "spark_ext", "benches", "examples",
-    "build_backend", "pyspark_rocketmq", "pyspark_pyrmq",
+    "build_backend", "pyspark_rocketmq", "pyspark_pyrmq", "spark_jvm",
 )  # fmt: skip
 CODE = {".py", ".pyi", ".pyx", ".pxi", ".pxd", ".rs", ".h"}
 TEXT = CODE | {".md", ".toml", ".sh", ".txt", ".yml", ""}
@@ -34,6 +34,7 @@ NO_MODULE = {
     "pyrmq.audit": "a logger",
     "pyrmq.outbox.identity": "a file of the outbox",
 }
+JAVA = "spark_jvm/src/main/java"
 PATH = re.compile(rf"(?<![\w/.$}}-])(?:{'|'.join(TOPS)})/[\w./-]*\w(?![\w/.-]*[*{{}}<$…])")
 DOTTED = re.compile(r"(?<![\w./@-])(?:pyrmq|spark_ext|tests|benches)(?:\.[A-Za-z_]\w*)+")
 FILE = re.compile(
@@ -72,12 +73,16 @@ def lines() -> Iterator[tuple[str, str]]:
 
 
 def is_path(name: str) -> bool:
+    if name.startswith("pyrmq/spark"):  # a class, as Java's linker names it
+        return (ROOT / JAVA / name).with_suffix(".java").exists()
     return bool(MADE & set(Path(name).parts)) or (ROOT / name).exists()
 
 
 def is_name(name: str) -> bool:
     """Whether the module is there, and has a word for what follows it."""
     parts = name.split(".")
+    if parts[:2] == ["pyrmq", "spark"]:
+        return is_java(parts)
     if parts[1] == "_native" or parts[-1].startswith("__"):
         return True  # the first is built, and Python gives the others
     for end in range(len(parts), 0, -1):
@@ -88,6 +93,14 @@ def is_name(name: str) -> bool:
             words = " ".join(file.read_text(encoding="utf-8") for file in found)
             return end == len(parts) or re.search(rf"\b{parts[end]}\b", words) is not None
     return False
+
+
+def is_java(parts: list[str]) -> bool:
+    """Whether it is of the package of Spark's reader: a class, or a system property."""
+    path = ROOT / JAVA / "pyrmq/spark"
+    if len(parts) == 2 or path.joinpath(parts[2]).with_suffix(".java").is_file():
+        return True
+    return any(f'"{".".join(parts)}"' in file.read_text() for file in path.glob("*.java"))
 
 
 def is_placeholder(name: str) -> bool:

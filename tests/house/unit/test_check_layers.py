@@ -221,7 +221,9 @@ def crate(tree: Tree, name: str, **files: str) -> list[str]:
     """Files of a crate's src by their name, with `__` for `/`; `lib` is added if it is missing."""
     modules = sorted({file.split("__")[0] for file in files} - {"lib"})
     files.setdefault("lib", "".join(f"pub mod {module};\n" for module in modules))
-    folder = "native/src" if name == "native" else f"native/crates/{name}/src"
+    folder = {"native": "native/src", "jvm": "native/jvm/src"}.get(
+        name, f"native/crates/{name}/src"
+    )
     return tree.files(
         {f"{folder}/{file.replace('__', '/')}.rs": text for file, text in files.items()}
     )
@@ -289,6 +291,7 @@ def test_what_follows_a_test_item_is_read(tree: Tree) -> None:
     [
         ("format", "", "filter"), ("store", "", "ha"), ("broker", "txn", "delay"),
         ("broker", "delay", ""), ("broker", "", "wire"), ("native", "", "python"),
+        ("jvm", "", "ops"), ("jvm", "ops", "border"),
     ],
 )  # fmt: skip
 def test_every_layer_in_rust(tree: Tree, name: str, own: str, other: str) -> None:
@@ -305,7 +308,7 @@ def test_every_layer_in_rust(tree: Tree, name: str, own: str, other: str) -> Non
     assert crate(tree, name, **files(other, own)) == []
 
 
-@pytest.mark.parametrize("name", ["format", "arrow", "native"])
+@pytest.mark.parametrize("name", ["format", "arrow", "native", "jvm"])
 def test_a_rust_folder_in_no_layer(tree: Tree, name: str) -> None:
     (fault,) = crate(tree, name, novel__mod="")
     assert "novel" in fault

@@ -14,6 +14,8 @@ from pyrmq import __version__
 from tests.spark import bare_python, small_store
 from tests.spark.small_store import Sent
 
+pytestmark = pytest.mark.both_readers
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -22,6 +22,8 @@ ALL = (
     "preparedTransactionOffset,msgId,transactionId,bornHost,storeHost,propertiesRaw"
 )
 
+pytestmark = pytest.mark.both_readers
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:

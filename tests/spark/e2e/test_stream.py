@@ -6,7 +6,6 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_ext.worker import ADMISSION
 from tests.spark import small_store
 from tests.spark.small_store import Sent, Writer
+from tests.spark.streams import Query
 
+pytestmark = pytest.mark.both_readers
 newer = pytest.mark.skipif(not ADMISSION, reason="this PySpark has no limits in Python sources")
 
 
@@ -23,44 +24,6 @@ def writer(tmp_path: Path) -> Iterator[Writer]:
     made = Writer(tmp_path / "broker-a")
     yield made
     made.close()
-
-
-class Query:
-    """One streaming query in the making: `run` starts it, reads what is there, and stops it."""
-
-    def __init__(self, spark: SparkSession, store: Path, checkpoint: Path) -> None:
-        self.spark, self.store, self.checkpoint = spark, store, checkpoint
-        self.batches: list[list[int]] = []
-        """The physical offsets of the rows of each micro-batch that had any."""
-
-    def frame(self, **options: str) -> DataFrame:
-        stream = self.spark.readStream.format("rocketmq").option("startingOffsets", "earliest")
-        return stream.options(**options).load(str(self.store))
-
-    def run(self, **options: str) -> list[int]:
-        """With Trigger.AvailableNow; returns what this run read, in no order."""
-        seen = len(self.batches)
-
-        def take(batch: DataFrame, _: int) -> None:
-            rows = [row[0] for row in batch.select("commitLogOffset").collect()]
-            if rows:
-                self.batches.append(rows)
-
-        query = (
-            self.frame(**options)
-            .writeStream.foreachBatch(take)
-            .option("checkpointLocation", str(self.checkpoint))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
-        return sorted(place for rows in self.batches[seen:] for place in rows)
-
-    def position(self) -> dict[str, Any]:
-        """What the newest file of the checkpoint holds of our source."""
-        newest = max((self.checkpoint / "offsets").glob("[0-9]*"), key=lambda p: int(p.name))
-        found: dict[str, Any] = json.loads(newest.read_text().splitlines()[2])
-        return found
 
 
 @pytest.fixture

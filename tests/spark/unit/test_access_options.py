@@ -15,14 +15,13 @@ from pyrmq import Credentials, Tls
 from pyrmq.errors import ConfigError, ConnectError
 from pyrmq.net.client.blocking_channel import BlockingChannels
 from spark_ext.broker.access import credentials_of, tls_of
-from spark_ext.broker.access_options import SECRETS
 from spark_ext.broker.cluster import Cluster
 from spark_ext.broker.plan import access
 from spark_ext.catalog import of_statement
 from spark_ext.jobs.lag import command as lag
 from spark_ext.jobs.source import Source
 from spark_ext.option import Query
-from spark_ext.option_table import OPTIONS
+from spark_ext.option_table import OPTIONS, SECRETS
 from spark_ext.options import Options
 from spark_ext.sink.task import Task
 from tests.support.certificates import Authority

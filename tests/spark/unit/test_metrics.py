@@ -39,6 +39,12 @@ def test_of_a_progress(form: Any) -> None:
     ]
 
 
+def test_what_the_reader_in_the_jvm_left_out() -> None:
+    told = progress({"log": {"a": 1}, "version": 1}, None)
+    told["sources"][0]["metrics"] = {"skippedBytes": "120", "lostBytes": "0", "other": "x"}
+    assert metrics_of(told) == [{"skippedBytes": 120.0, "lostBytes": 0.0}]
+
+
 def test_sources_of_others_are_left_alone() -> None:
     assert metrics_of(None) == []
     for end in ("null", "5", None, {"topic": {"0": 5}}, '{"x'):

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from spark_ext.times import duration, moment, queue_times
+from spark_ext.option_table import TABLE
+from spark_ext.times import moment
 
+duration = TABLE["maxtriggerdelay"].parse
+queue_times = TABLE["startingoffsetsbytimestamp"].parse
 NOON = 1_769_860_800_000
 
 

@@ -1,7 +1,7 @@
 //! A part of a log, batch by batch.
 
 use super::build::Builder;
-use super::columns::{Column, PropertiesForm};
+use super::columns::{BodyForm, Column, PropertiesForm};
 use super::error::{Result, ScanError};
 use super::files::FileSet;
 use super::select::Selection;
@@ -26,6 +26,7 @@ pub enum Verify {
 pub struct Settings {
     pub columns: Vec<Column>,
     pub form: PropertiesForm,
+    pub body: BodyForm,
     pub broker: String,
     pub decompress: bool,
     pub verify: Verify,
@@ -69,23 +70,34 @@ pub struct Reader {
     stats: Stats,
     damage: Vec<Damage>,
     done: bool,
+    /// Filters leave nothing of this broker.
+    excluded: bool,
+    /// Inner batches are never spread over two batches.
+    whole: bool,
+    /// Physical offset of the record that was met last.
+    last: Option<u64>,
 }
 
 impl Reader {
     pub fn new(from: RecordSource, selection: Selection, settings: Settings) -> Result<Self> {
+        if settings.views && settings.body != BodyForm::Binary {
+            let text = "bodies can be viewed where they lie only as they are stored";
+            return Err(ScanError::Illegal(text.to_owned()));
+        }
         let file_set = from.file_set().cloned();
         let log_end = from.log_end();
         let source = Source::new(from, settings.views)?;
         let builder = Builder::new(
             &settings.columns,
             settings.form,
+            &settings.body,
             &settings.broker,
             settings.views,
         );
         let bodies = settings.columns.contains(&Column::Body);
         let filters = selection.filters();
         let left = filters.and_then(|f| f.limit).unwrap_or(u64::MAX);
-        let done = filters.is_some_and(|f| f.excludes(&settings.broker));
+        let excluded = filters.is_some_and(|f| f.excludes(&settings.broker));
         Ok(Reader {
             source,
             file_set,
@@ -97,8 +109,41 @@ impl Reader {
             left,
             stats: Stats::default(),
             damage: Vec::new(),
-            done,
+            done: excluded,
+            excluded,
+            whole: false,
+            last: None,
         })
+    }
+
+    /// From now on the messages of one record come in one batch, however big it gets: `place` is
+    /// always known then.
+    #[must_use]
+    pub fn whole_records(mut self) -> Self {
+        self.whole = true;
+        self
+    }
+
+    /// Goes on with other records, as where a log has grown; what was selected stays.
+    pub fn go_on(&mut self, from: RecordSource, views: bool) -> Result<()> {
+        self.file_set = from.file_set().cloned();
+        self.log_end = from.log_end();
+        self.source = Source::new(from, views)?;
+        self.done = self.excluded || self.left == 0;
+        Ok(())
+    }
+
+    /// Physical offset from which on nothing was read yet; None: inside a record, or of no log.
+    pub fn place(&self) -> Option<u64> {
+        match &self.source {
+            Source::Walk(walk) if !self.sink.has_open() => Some(walk.phys()),
+            _ => None,
+        }
+    }
+
+    /// Physical offset of the record that was met last.
+    pub fn last(&self) -> Option<u64> {
+        self.last
     }
 
     pub fn schema(&self) -> SchemaRef {
@@ -127,7 +172,7 @@ impl Reader {
         self.done |= filled?;
         let rows = self.sink.builder.rows();
         self.stats.rows += rows as u64;
-        self.left -= rows as u64;
+        self.left = self.left.saturating_sub(rows as u64);
         self.done |= self.left == 0;
         Ok((rows > 0).then(|| self.sink.builder.take()))
     }
@@ -157,12 +202,16 @@ impl Reader {
     #[inline]
     fn take(&mut self) -> Result<Option<Fault>> {
         let (view, record, map) = self.source.record()?;
-        let limits = self.limits;
+        let limits = match self.whole {
+            true => (usize::MAX, usize::MAX),
+            false => self.limits,
+        };
         if self.sink.go_on(view, record, map.as_ref(), limits) {
             return Ok(None);
         }
         self.stats.records += 1;
         self.stats.record_bytes += view.total as u64;
+        self.last = u64::try_from(view.phys).ok();
         let at_end = (view.phys as u64).wrapping_add(view.total as u64) == self.log_end;
         let check = self.verify == Verify::All || (self.verify == Verify::Tail && at_end);
         let Some(wanted) = self.sink.wants(view, record)? else {

@@ -307,3 +307,51 @@ fn places_and_answers() {
     let rows: usize = batches(&mut reader).iter().map(|b| b.num_rows()).sum();
     assert_eq!((rows, reader.damage().len()), (5, 1));
 }
+
+#[test]
+fn a_reader_goes_on_where_a_log_has_grown() {
+    let batch = Sent {
+        sys_flag: sys_flag::INNER_BATCH | sys_flag::NEED_UNWRAP,
+        queue_offset: 5,
+        ..Sent::plain(child(b"", b"TAGS\x01a\x02").repeat(50))
+    };
+    let middle = 5;
+    let messages: Vec<Sent> = tricky()
+        .take(middle)
+        .chain([batch])
+        .chain(tricky().take(20))
+        .collect();
+    let log = log(4, messages.into_iter());
+    let disk = disk(&log.bytes);
+    let columns = [Column::CommitLogOffset];
+    let range = |start: usize, end: usize| RecordSource::Range {
+        file_set: disk.file_set.clone(),
+        range: (start as u64, end as u64),
+        log_end: end as u64,
+        exact: true,
+    };
+    let mut reader = Reader::new(range(0, 0), Selection::new(None), settings(&columns))
+        .unwrap()
+        .whole_records();
+    let (mut seen, mut at) = (Vec::new(), 0);
+    for end in log.starts.iter().skip(2).step_by(3).chain([&log.end]) {
+        reader.go_on(range(at, *end), false).unwrap();
+        while let Some(batch) = reader.next_batch().unwrap() {
+            let places = batch.column(0).as_primitive::<Int64Type>().values();
+            seen.extend(places.iter().map(|&place| place as usize));
+            assert_eq!(reader.last(), Some(*places.last().unwrap() as u64));
+            // What comes next starts behind all that was given.
+            let next = reader.place().unwrap() as usize;
+            let given = log.starts.iter().filter(|&&start| start < next).count();
+            let mut records = seen.clone();
+            records.dedup();
+            assert_eq!(records.len(), given);
+        }
+        at = *end;
+    }
+    let mut expected = log.starts.clone();
+    for _ in 1..50 {
+        expected.insert(middle, log.starts[middle]);
+    }
+    assert_eq!(seen, expected);
+}

@@ -275,7 +275,7 @@ pub(crate) fn of_queue(
             last = place + number as u64;
             first = first.or(Some(last));
         }
-        seen += entries.len() as u64;
+        seen += entries.count() as u64;
         Ok(ControlFlow::Continue(()))
     })?;
     if seen < end {

@@ -63,6 +63,8 @@ pub enum Part {
     Name(&'static str),
     /// A parameter and its value.
     Value(&'static str, &'static str),
+    /// The same, with a value that comes from outside.
+    Given(&'static str, String),
 }
 
 impl From<&str> for Part {
@@ -119,6 +121,16 @@ impl SegmentError {
         out
     }
 
+    /// Text and hint in one, as Python shows an error.
+    pub fn with_hint(&self) -> String {
+        match &self.hint {
+            Some(hint) if !hint.is_empty() => {
+                format!("{self} ({})", SegmentError::rendered(hint, plain))
+            }
+            _ => self.to_string(),
+        }
+    }
+
     /// Text, or hint, with the names that `shown` gives to parameters.
     pub fn rendered(parts: &[Part], shown: impl Fn(&str, Option<&str>) -> String) -> String {
         parts
@@ -127,6 +139,7 @@ impl SegmentError {
                 Part::Text(text) => text.clone(),
                 Part::Name(name) => shown(name, None),
                 Part::Value(name, value) => shown(name, Some(value)),
+                Part::Given(name, value) => shown(name, Some(value)),
             })
             .collect()
     }
@@ -134,11 +147,15 @@ impl SegmentError {
 
 impl fmt::Display for SegmentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plain = |name: &str, value: Option<&str>| match value {
-            Some(value) => format!("{name}={value}"),
-            None => name.to_owned(),
-        };
         f.write_str(&SegmentError::rendered(&self.text, plain))
+    }
+}
+
+/// A parameter as `pyrmq.scan` names it.
+fn plain(name: &str, value: Option<&str>) -> String {
+    match value {
+        Some(value) => format!("{name}={value}"),
+        None => name.to_owned(),
     }
 }
 

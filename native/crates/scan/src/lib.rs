@@ -5,8 +5,11 @@
 //! The way of a read: `store` finds the files, `selection` says what is asked for, `plan` makes
 //! tasks, `task` reads one. A stream goes by positions: `stream`.
 
+pub mod admission;
 pub mod against;
 pub mod at_times;
+mod backlog;
+mod body_form;
 pub mod bounds;
 pub mod checks;
 mod config_folder;
@@ -16,45 +19,60 @@ pub mod entries;
 mod error;
 pub mod index_plan;
 mod left_out;
-pub mod log_ranges;
+mod log_ranges;
 #[cfg(test)]
 mod made;
-pub mod most;
-pub mod near;
+mod most;
+mod near;
 mod notes;
-pub mod offsets;
+mod offsets;
 mod once;
-pub mod path;
+pub mod options;
+mod path;
 mod pattern;
 mod place;
 pub mod plan;
+#[cfg(test)]
+mod plan_filters_tests;
+mod position;
 pub mod queue_times;
 pub mod queues;
 pub mod read;
 mod read_options;
-pub mod repr;
+mod repr;
 mod request;
-pub mod reserved;
-pub mod rule;
+mod reserved;
+mod rule;
 mod selection;
 mod store;
 mod stores;
+mod stream;
+mod stream_start;
+mod tail;
 mod task;
 mod top;
 pub mod unseen;
 pub mod walk_log;
+mod watch;
 
+pub use against::unknown_topic;
+pub use backlog::{Backlog, Behind, QueueBehind};
+pub use checks::{parse_tags, parse_topics};
 pub use error::{Kind, Part, Parts, Result, SegmentError};
+pub use most::at_most;
 pub use notes::{Level, Notes};
+pub use offsets::{parse_assign, parse_offsets};
 pub use place::{Found, LOCAL, Local, LocalPlaces, Place, PlaceRef, Places, Shape};
+pub use position::Position;
 pub use read_options::{OnCorruption, ReadOptions};
 pub use request::{Request, SPLIT_BYTES, Top, TopBy};
+pub use reserved::is_reserved;
+pub use rule::Chooser;
 pub use selection::{
     ANY_QUEUE, Bounds, Filters, Offsets, QueueOffsets, QueueTimes, Rule, Selection,
 };
 pub use store::{File, SegmentStore};
 pub use stores::open_stores;
+pub use stream::StreamPlanner;
+pub use tail::{Resume, Tail, TailBatch, TailTask};
 pub use task::{QueuePart, Task};
-
-#[cfg(test)]
-mod plan_filters_tests;

@@ -413,7 +413,7 @@ fn index_task(part: &Part<'_>, rule: &Arc<Rule>, task: IndexTask, how: &ReadOpti
     }
 }
 
-fn place_of(stores: &[SegmentStore], task: &Task) -> super::PlaceRef {
+pub(crate) fn place_of(stores: &[SegmentStore], task: &Task) -> super::PlaceRef {
     let same = stores.iter().find(|store| store.place == task.place);
     same.map(|store| store.at.clone()).unwrap_or_default()
 }

@@ -246,7 +246,7 @@ pub fn range(file_set: FileSet, range: (u64, u64), log_end: u64) -> RecordSource
 }
 
 /// The error for a damaged record. It can be skipped where the next one was found.
-fn damaged(task: &Task, error: SegmentError) -> SegmentError {
+pub(crate) fn damaged(task: &Task, error: SegmentError) -> SegmentError {
     let mut text: Vec<Part> = vec![format!("{}: ", task.describe()).into()];
     text.extend(error.text);
     let mut out = SegmentError::new(Kind::Damaged, text);
@@ -262,7 +262,7 @@ fn damaged(task: &Task, error: SegmentError) -> SegmentError {
 }
 
 /// Tells what was left out as damaged, in one line.
-fn note_damage(task: &Task, stats: Stats, damage: &[Damage], notes: &Notes) {
+pub(crate) fn note_damage(task: &Task, stats: Stats, damage: &[Damage], notes: &Notes) {
     if stats.damaged_parts == 0 {
         return;
     }

@@ -114,6 +114,7 @@ pub fn segments(corpus: &Corpus) {
     log.extend(blank);
     let add = |name: &str, choice: u8, part: u8, log: &[u8]| {
         corpus.add("arrow", name, &[&[choice, part], log].concat());
+        corpus.add("jvm", name, &[&[choice ^ 0x3a, part], log].concat());
     };
     add("plain", 8, 255, &log);
     add("columns", 3, 255, &log);

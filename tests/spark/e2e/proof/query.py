@@ -1,9 +1,10 @@
 """A streaming query in a process of its own, to be killed: segments to Parquet, by a checkpoint.
 
-    python -m tests.spark.e2e.proof.query STORE FOLDER TRIGGER [OPTION=VALUE ...]
+    python -m tests.spark.e2e.proof.query STORE FOLDER TRIGGER READER [OPTION=VALUE ...]
 
-FOLDER gets `sink/` and `checkpoint/`. TRIGGER is "always" (until killed) or "now" (what is there,
-then the end). It prints "started" when the query runs, "batch N" after each one, "done" at the end.
+READER is python, or jvm: by the jar. FOLDER gets `sink/` and `checkpoint/`. TRIGGER is "always"
+(until killed) or "now" (what is there, then the end). It prints "started" when the query runs,
+"batch N" after each one, "done" at the end.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from urllib.parse import unquote, urlparse
 
 import pyarrow.parquet as pq
 
+from tests.spark.jvm_jar import JAR
 from tests.spark.worker_python import worker_python
 
 if TYPE_CHECKING:
@@ -30,13 +32,14 @@ COLUMNS = ["topic", "queueId", "queueOffset", "commitLogOffset", "tags", "body"]
 ROOT = Path(__file__).parents[4]
 
 
-def run(store: str, folder: Path, trigger: str, options: dict[str, str]) -> None:
+def run(store: str, folder: Path, trigger: str, reader: str, options: dict[str, str]) -> None:
     from pyspark.sql import SparkSession
 
     import spark_ext
 
     spark = (
         SparkSession.builder.master("local[2]")
+        .config("spark.jars", str(JAR) if reader == "jvm" else "")
         .config("spark.driver.memory", "1g")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
@@ -75,14 +78,16 @@ def start(
 class Query:
     """The process as a context; leaving it kills it and the JVM that it started."""
 
-    def __init__(self, store: Path, folder: Path, trigger: str, **options: object) -> None:
+    def __init__(
+        self, store: Path, folder: Path, trigger: str, reader: str = "python", **options: object
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._errors = folder / "query.err"
         words = [f"{name}={value}" for name, value in options.items()]
         with self._errors.open("ab") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.spark.e2e.proof.query", str(store), str(folder),
-                 trigger, *words],
+                 trigger, reader, *words],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -143,5 +148,5 @@ def sink_rows(sink: Path) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    run(sys.argv[1], Path(sys.argv[2]), sys.argv[3],
-        dict(word.split("=", 1) for word in sys.argv[4:]))  # fmt: skip
+    run(sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4],
+        dict(word.split("=", 1) for word in sys.argv[5:]))  # fmt: skip

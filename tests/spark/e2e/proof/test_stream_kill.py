@@ -34,9 +34,10 @@ def assert_is_the_log(rows: list[dict[str, object]], count: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.both_readers
 @pytest.mark.thorough("a JVM for each life; test_stream_restart ends queries in one")
 @pytest.mark.parametrize("seed", seeds("spark-stream-kill"))
-def test_killed_and_restarted(spark: SparkSession, tmp_path: Path, seed: int):
+def test_killed_and_restarted(spark: SparkSession, reader: str, tmp_path: Path, seed: int):
     """The driver and its JVM die by SIGKILL at random moments of their work. The last run, which
     reads the rest, is one of this process."""
     chance = random.Random(seed)
@@ -44,7 +45,7 @@ def test_killed_and_restarted(spark: SparkSession, tmp_path: Path, seed: int):
     options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 3000}
     with Writer(store, 10_000_000, PER_SECOND) as writer:
         for _ in range(ROUNDS):
-            with Query(store, out, "always", **options) as query:
+            with Query(store, out, "always", reader, **options) as query:
                 query.wait_for("batch" if chance.random() < 0.8 else "started")
                 time.sleep(chance.uniform(0, 1.5))  # the moment of the kill
                 query.kill()

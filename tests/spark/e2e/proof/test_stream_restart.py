@@ -22,6 +22,7 @@ from tests.support.thorough import seeds, size
 from .test_stream_kill import assert_is_the_log
 from .writer import Writer, body_of, opened, put
 
+pytestmark = pytest.mark.both_readers
 ROUNDS = size("PYRMQ_SPARK_ROUNDS", 1, 50)
 MOMENTS = ["after", "before", "stop"]
 """A query fails after it has done a batch, so that the batch comes again, or before that; or it is

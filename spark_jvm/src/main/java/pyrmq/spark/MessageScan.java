@@ -1,0 +1,139 @@
+package pyrmq.spark;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.OptionalLong;
+import java.util.Set;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/** A read of segments with what Spark has pushed down. Batches are planned when Spark asks. */
+final class MessageScan implements Scan, SupportsReportStatistics, Batch {
+  /** Built where a query needs no column, as there must be one; cheap, as it has a fixed width. */
+  private static final String ANY = "flag";
+
+  /** Columns that may be long: the bytes of the log are their size. */
+  private static final Set<String> LONG = Set.of("body", "properties", "propertiesRaw");
+
+  private final MessageTable table;
+  private final MessageTable.Reading reading;
+  private final StructType schema;
+  private final Conditions conditions;
+  private final List<Predicate> pushed;
+  private final long limit;
+  private Snapshot.Planned planned;
+  private boolean streams;
+
+  MessageScan(
+      MessageTable table,
+      MessageTable.Reading reading,
+      StructType schema,
+      Conditions conditions,
+      List<Predicate> pushed,
+      long limit) {
+    this.table = table;
+    this.reading = reading;
+    this.schema = schema;
+    this.conditions = conditions;
+    this.pushed = List.copyOf(pushed);
+    this.limit = limit;
+  }
+
+  @Override
+  public StructType readSchema() {
+    return schema;
+  }
+
+  @Override
+  public String description() {
+    List<String> parts = new ArrayList<>();
+    parts.add("RocketMQScan " + table.name());
+    parts.add("PushedFilters: " + pushed);
+    if (limit >= 0) {
+      parts.add("PushedLimit: " + limit);
+    }
+    parts.add("ReadSchema: " + schema.simpleString());
+    return String.join(", ", parts);
+  }
+
+  @Override
+  public Batch toBatch() {
+    return this;
+  }
+
+  @Override
+  public InputPartition[] planInputPartitions() {
+    return plan().tasks().stream().map(ScanPartition::new).toArray(InputPartition[]::new);
+  }
+
+  @Override
+  public PartitionReaderFactory createReaderFactory() {
+    return new ScanReaderFactory(schema);
+  }
+
+  @Override
+  public MicroBatchStream toMicroBatchStream(String checkpoint) {
+    streams = true;
+    return reading.stream(columns(), schema, checkpoint);
+  }
+
+  @Override
+  public ColumnarSupportMode columnarSupportMode() {
+    // Real-time mode goes by rows: the stream's reader factory says so of its partitions.
+    return streams ? ColumnarSupportMode.PARTITION_DEFINED : ColumnarSupportMode.SUPPORTED;
+  }
+
+  @Override
+  public CustomMetric[] supportedCustomMetrics() {
+    return ScanMetrics.all();
+  }
+
+  @Override
+  public Statistics estimateStatistics() {
+    if (streams) {
+      return new Size(OptionalLong.empty(), OptionalLong.empty());
+    }
+    Snapshot.Planned plan = plan();
+    long rows = plan.rows();
+    if (limit >= 0) {
+      long most = limit * Math.max(1, plan.tasks().size());
+      rows = rows < 0 ? -1 : Math.min(rows, most);
+    }
+    boolean narrow = true;
+    for (String name : columns()) {
+      narrow &= !LONG.contains(name);
+    }
+    long bytes = plan.bytes();
+    if (narrow && rows >= 0) {
+      long each = 8;
+      for (StructField field : schema.fields()) {
+        each += field.dataType().defaultSize();
+      }
+      bytes = Math.min(bytes, rows * each);
+    }
+    return new Size(OptionalLong.of(bytes), rows < 0 ? OptionalLong.empty() : OptionalLong.of(rows));
+  }
+
+  private record Size(OptionalLong sizeInBytes, OptionalLong numRows) implements Statistics {}
+
+  private List<String> columns() {
+    List<String> names = Columns.own(schema);
+    return names.isEmpty() ? List.of(ANY) : names;
+  }
+
+  private synchronized Snapshot.Planned plan() {
+    if (planned == null) {
+      planned = reading.snapshot().plan(columns(), conditions, limit);
+    }
+    return planned;
+  }
+}

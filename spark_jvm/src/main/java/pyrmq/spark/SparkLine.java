@@ -1,0 +1,26 @@
+package pyrmq.spark;
+
+import java.util.List;
+
+/** The versions of Spark that this jar fits. Others have other interfaces under the same names. */
+public final class SparkLine {
+  private static final List<String> KNOWN = List.of("4.1.", "4.2.", "4.3.");
+
+  private SparkLine() {}
+
+  /** SparkSetupError if this Spark is none of them. */
+  static void check() {
+    check(Internals.version());
+  }
+
+  /** The same of a version. */
+  public static void check(String version) {
+    if (KNOWN.stream().noneMatch(version::startsWith)) {
+      throw Internals.shown(
+          new ScanException(
+              "SparkSetupError",
+              "this jar is for Spark 4.1, 4.2 and 4.3, but here runs Spark " + version,
+              "take the jar out of spark.jars, and use the source in Python, or another Spark"));
+    }
+  }
+}
