@@ -17,6 +17,7 @@ mod coverage;
 pub mod entries;
 mod error;
 pub mod index_plan;
+mod kept;
 mod left_out;
 pub mod log_ranges;
 #[cfg(test)]
@@ -45,6 +46,7 @@ mod stores;
 mod stream;
 mod stream_start;
 mod tail;
+mod tail_task;
 mod task;
 pub mod unseen;
 pub mod walk_log;
@@ -63,7 +65,8 @@ pub use selection::{
 pub use store::{File, SegmentStore};
 pub use stores::open_stores;
 pub use stream::StreamPlanner;
-pub use tail::{Resume, Tail, TailBatch, TailTask};
+pub use tail::{Tail, TailBatch};
+pub use tail_task::{Resume, TailTask};
 pub use task::{QueuePart, Task};
 
 #[cfg(test)]
