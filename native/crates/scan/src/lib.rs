@@ -18,6 +18,7 @@ mod coverage;
 pub mod entries;
 mod error;
 pub mod index_plan;
+mod kept;
 mod left_out;
 mod log_ranges;
 #[cfg(test)]
@@ -49,6 +50,7 @@ mod stores;
 mod stream;
 mod stream_start;
 mod tail;
+mod tail_task;
 mod task;
 mod top;
 pub mod unseen;
@@ -74,5 +76,6 @@ pub use selection::{
 pub use store::{File, SegmentStore};
 pub use stores::open_stores;
 pub use stream::StreamPlanner;
-pub use tail::{Resume, Tail, TailBatch, TailTask};
+pub use tail::{Tail, TailBatch};
+pub use tail_task::{Resume, TailTask};
 pub use task::{QueuePart, Task};
