@@ -20,8 +20,17 @@ final class NativeLoader {
 
   private NativeLoader() {}
 
-  /** Loads the library; later calls in {@link Native} work then. */
-  static void load() {
+  /** Loads the library. Why that is not possible; null if {@link Native} can be called now. */
+  static ScanException load() {
+    try {
+      loaded();
+      return null;
+    } catch (ScanException failure) {
+      return failure;
+    }
+  }
+
+  private static void loaded() {
     String cpu = cpu(System.getProperty("os.name", ""), System.getProperty("os.arch", ""));
     String own = System.getProperty(PATH, "");
     if (own.isEmpty()) {
