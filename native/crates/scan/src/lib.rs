@@ -5,10 +5,7 @@
 //! The way of a read: `store` finds the files, `selection` says what is asked for, `plan` makes
 //! tasks, `task` reads one. A stream goes by positions: `stream`.
 
-<<<<<<< HEAD
 pub mod admission;
-=======
->>>>>>> w-options
 pub mod against;
 pub mod at_times;
 mod backlog;
