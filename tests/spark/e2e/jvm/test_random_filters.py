@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 
 from pyrmq.engine import Store
 from tests.support.records import encode_properties
-from tests.support.thorough import THOROUGH
+from tests.support.thorough import seeds, size
 
 MESSAGES = 700
-CLAUSES = 400 if THOROUGH else 40
+CLAUSES = size("PYRMQ_SPARK_CLAUSES", 40, 600)
 COLUMNS = (
     "topic,brokerName,queueId,queueOffset,commitLogOffset,storeTimestamp,bornTimestamp,tags,keys"
 )
@@ -104,10 +104,12 @@ class Clauses:
         return f"'{found}'"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds("spark-filters"))
 def test_the_same_rows(
-    spark: SparkSession, stores: list[str], all_rows: DataFrame, request: pytest.FixtureRequest
+    spark: SparkSession, stores: list[str], all_rows: DataFrame, seed: int
 ) -> None:
-    chance = random.Random(f"{request.node.name} {CLAUSES}")
+    chance = random.Random(seed)
     clauses = Clauses(chance, all_rows)
     pushed = 0
     for _ in range(CLAUSES):
