@@ -162,6 +162,7 @@ profile: $(STAMP) ## A flame graph of a loaded broker, Rust and Python (SCENARIO
 bench-spark: $(STAMP) ## Spark on segments beside Parquet and others, in turns (needs Java, 8 GiB of memory)
 	@mkdir -p build
 	$(BIN)/python -m benches.spark --json build/bench-spark.json
+	$(BIN)/python -m benches.spark.jvm --json build/bench-spark-jvm.json
 
 bench-plot: $(STAMP) ## Draw docs/benchmarks.svg from what the last `make bench` measured
 	$(BIN)/pip install --quiet --disable-pip-version-check 'matplotlib>=3.9,<4'

@@ -1,7 +1,7 @@
 """Types of the compiled module; engine.pyx documents them."""
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, TypeVar, final, overload
@@ -229,6 +229,198 @@ def segment_times(
     files: Sequence[File], *, opener: Opener | None = None
 ) -> list[tuple[int, int] | None]:
     """Of each file store time (ms) and physical offset of its first record; None if it has none."""
+
+@final
+class SegmentStore:
+    """One broker's log. Can be sent to another process."""
+
+    def __new__(cls, json: bytes, filesystem: object | None) -> Self: ...
+    @property
+    def name(self) -> str:
+        """Name of the broker."""
+
+    @property
+    def root(self) -> str:
+        """Path or URI as it was given, for messages."""
+
+    @property
+    def files(self) -> tuple[File, ...]:
+        """Sorted; none is empty, no two overlap. There may be holes between them."""
+
+    @property
+    def queues(self) -> str | None:
+        """The consumequeue folder; None if there is none that can be read here."""
+
+    @property
+    def index(self) -> str | None:
+        """The index folder, likewise."""
+
+    @property
+    def filesystem(self) -> Any | None:
+        """How to open the files (`pyrmq.segments.filesystem`); None: they are local."""
+
+    @property
+    def folder(self) -> str:
+        """The commit-log folder; "" for single files."""
+
+    @property
+    def base(self) -> str:
+        """The store folder; "" where the log alone was given."""
+
+    @property
+    def no_queues(self) -> str:
+        """Why there are no queues."""
+
+    @property
+    def folder_name(self) -> str:
+        """Name of its folder, where `name` is what the store itself says."""
+
+    @property
+    def first(self) -> int:
+        """Physical offset of the first byte that is there."""
+
+    @property
+    def last(self) -> int:
+        """Physical offset behind the last file, which may be room not yet written."""
+
+    def holes(self) -> list[tuple[int, int]]:
+        """Ranges of physical offsets between the files that no file holds."""
+
+    def relisted(self) -> SegmentStore:
+        """The same place listed again: files come at the end and go at the start."""
+
+    def topics(self) -> frozenset[str] | None:
+        """Topics that the store knows, by its queue folders and config/topics.json; None if it has
+        neither, so that nothing can be said."""
+
+@final
+class SegmentSelection:
+    """`pyrmq.segments.selection.Selection` as JSON, checked. SegmentOptionError where it
+    contradicts itself."""
+
+    def __new__(cls, json: str) -> Self: ...
+    def selects(self, topic: str) -> bool: ...
+
+@final
+class SegmentForm:
+    """`pyrmq.segments.read_options.ReadOptions` as JSON, checked: SegmentOptionError for a wrong
+    value."""
+
+    def __new__(cls, json: str) -> Self: ...
+
+def parse_offsets(text: str, name: str) -> str | dict[str, dict[str, dict[int, int]]]:
+    """`earliest`, `latest`, or offsets by topic, broker and queue, of JSON. SegmentOptionError
+    names the parameter `name`: starting_offsets or ending_offsets."""
+
+def parse_assign(text: str, name: str) -> dict[str, dict[str, list[int]]]:
+    """Queues by topic and broker, of JSON, each once and in order. SegmentOptionError."""
+
+def parse_tags(expression: str) -> list[str] | None: ...
+def parse_topics(text: str) -> list[str]: ...
+def unknown_topic(topic: str, known: set[str], place: str) -> Any:
+    """The UnknownTopicError for a topic that is not in `place`; it names those that are near."""
+
+def open_segment_stores(
+    paths: Sequence[str], broker_names: Sequence[str], storage_options: dict[str, Any] | None
+) -> list[SegmentStore]:
+    """See `pyrmq.segments.store.open_stores`."""
+
+@final
+class Split:
+    """One task of a read: where it reads, and how. Can be sent to another process.
+
+    A segment that is not found was deleted, or cannot be seen from where the task runs.
+    """
+
+    def __new__(cls, json: bytes, filesystem: object | None) -> Self: ...
+    @property
+    def broker(self) -> str: ...
+    @property
+    def root(self) -> str:
+        """Path or URI of the store as it was given, for messages."""
+
+    @property
+    def files(self) -> tuple[File, ...]: ...
+    @property
+    def start(self) -> int:
+        """Physical offsets, from and before."""
+
+    @property
+    def end(self) -> int: ...
+    @property
+    def by_entries(self) -> bool:
+        """Whether queue entries or the index name the records; else the log itself is read."""
+
+    def describe(self) -> str:
+        """What this is, for messages."""
+
+    def reader(self) -> SplitReader: ...
+    def read(self) -> Iterator[Any]:
+        """Its messages as pyarrow record batches, none empty, in log order.
+
+        SegmentDamagedError and OSError name the file; DataLossError if a file was deleted.
+        SegmentPathError, whatever `fail_on_data_loss` says, if the log cannot be seen from here.
+        """
+
+@final
+class SplitReader:
+    """The messages of a split as Arrow batches (PyCapsule interface). Errors: see `Split.read`;
+    through `__arrow_c_stream__` they arrive as what its consumer makes of a text. What is left out
+    is logged (`pyrmq.segments`)."""
+
+    @property
+    def schema(self) -> BatchSchema: ...
+    def next_batch(self) -> Batch | None: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
+    def stats(self) -> dict[str, int]: ...
+
+def plan_segments(
+    stores: Sequence[SegmentStore],
+    selection: SegmentSelection,
+    how: SegmentForm,
+    *,
+    split_bytes: int,
+    min_partitions: int | None,
+    mode: str,
+    fail_on_data_loss: bool,
+) -> list[Split]:
+    """See `pyrmq.segments.plan.plan`."""
+
+def splits_of_at_most(splits: Sequence[Split], count: int) -> list[Split]:
+    """See `pyrmq.segments.split.at_most`."""
+
+def joined_splits(splits: Sequence[Split]) -> list[Split]:
+    """The same with adjacent ranges of a log joined."""
+
+@final
+class SegmentStream:
+    """See `pyrmq.segments.stream.StreamPlanner`. Positions are JSON."""
+
+    def __new__(
+        cls,
+        paths: Sequence[str],
+        selection: SegmentSelection,
+        how: SegmentForm,
+        *,
+        broker_names: Sequence[str],
+        storage_options: dict[str, Any] | None,
+        split_bytes: int,
+        min_partitions: int | None,
+        mode: str,
+        fail_on_data_loss: bool,
+    ) -> Self: ...
+    def initial(self) -> str: ...
+    def end(self) -> str: ...
+    def latest(
+        self, start: bytes | None, max_offsets: int | None, max_bytes: int | None
+    ) -> str: ...
+    def splits(self, start: bytes, end: bytes) -> list[Split]: ...
+    def count(self, start: bytes, wanted: int) -> int: ...
+    def pin(self) -> None: ...
+    def behind(
+        self,
+    ) -> tuple[dict[str, int], list[tuple[str, str, int, int]] | None]:
+        """Bytes by broker; messages by broker, topic and queue id, None where nobody knows."""
 
 class Batch:
     """A batch of rows: `pyarrow.record_batch(batch)`."""

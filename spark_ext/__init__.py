@@ -16,12 +16,12 @@ from spark_ext.warnings_shown import show
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkSetupError", "register", "session"]
+__all__ = ["SparkSetupError", "jar_path", "reader", "register", "session"]
 
 show()
 
 
-def session(builder: SparkSession.Builder | None = None) -> SparkSession:
+def session(builder: SparkSession.Builder | None = None, *, reader: str = "auto") -> SparkSession:
     """Returns the existing session, or a new one, which finds the source and runs it fast.
 
         spark = spark_ext.session()
@@ -30,10 +30,30 @@ def session(builder: SparkSession.Builder | None = None) -> SparkSession:
     Workers run the Python of this program unless PYSPARK_PYTHON or spark.pyspark.python names
     another one; docs/spark.md lists the other settings. Settings of the builder, spark-submit or
     spark-defaults.conf stay as they are. It calls `register`; SparkSetupError says what is missing.
+
+    `reader`: `auto` adds the package's jar to a new session if it fits this Spark and this machine,
+    so that Spark's JVM reads the segments; `jvm` raises SparkSetupError where it does not fit;
+    `python` leaves it out. `spark_ext.reader(spark)` says which it is.
     """
     from spark_ext.setup import session as made
 
-    return made(builder)
+    return made(builder, reader=reader)
+
+
+def reader(spark: SparkSession) -> str:
+    """Who reads `format("rocketmq")` in this session: `jvm` or `python`. Of a session of Spark
+    Connect it is always `python`, because the class path of the server is not visible."""
+    from spark_ext.jar import reader_of
+
+    return reader_of(spark)
+
+
+def jar_path() -> str:
+    """The path of the jar, for `spark-submit --jars` and `spark.jars`; also printed by
+    `python -m spark_ext`. SparkSetupError if this installation has no jar."""
+    from spark_ext.jar import path
+
+    return path()
 
 
 def register(spark: SparkSession) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyrmq.segments.position import Behind
+    from pyrmq.segments.stream import Behind
 
 
 def of_queues(behind: Collection[int]) -> dict[str, Any]:

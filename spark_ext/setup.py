@@ -6,6 +6,7 @@ of spark-defaults.conf always wins.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spark_ext import jar
 from spark_ext.errors import SparkSetupError
 from spark_ext.interpreter import is_local
 from spark_ext.registration import register
@@ -35,9 +37,14 @@ ARROW = {
 """Properties of such a session's JVM: Spark asks for nulls and rows itself before it reads a value,
 so that Arrow need not check them once more."""
 MINIMUM_JAVA = 17
+_OTHER = {
+    "jvm": "start the program with spark-submit --jars $(python -m spark_ext)",
+    "python": 'start it without the jar, or give a read .option("reader", "python")',
+}
+log = logging.getLogger(__name__)
 
 
-def session(builder: SparkSession.Builder | None = None) -> SparkSession:
+def session(builder: SparkSession.Builder | None = None, *, reader: str = "auto") -> SparkSession:
     """The session that there is, or a new one, with the source registered in this thread."""
     try:
         from pyspark import SparkContext
@@ -49,19 +56,37 @@ def session(builder: SparkSession.Builder | None = None) -> SparkSession:
     made = SparkSession.builder if builder is None else builder
     options: dict[str, Any] = made._options
     remote = str(options.get("spark.remote") or os.environ.get("SPARK_REMOTE") or "")
+    if reader not in jar.READERS:
+        raise SparkSetupError(f"reader: {reader!r}, expected {', '.join(jar.READERS)}")
     if SparkContext._active_spark_context is None and not remote.startswith("sc://"):
-        _prepare(options, remote)
+        _prepare(options, remote, reader)
     spark = made.getOrCreate()
     register(spark)
+    _check_reader(spark, reader)
     return spark
 
 
-def _prepare(options: dict[str, Any], remote: str) -> None:
+def _check_reader(spark: SparkSession, wanted: str) -> None:
+    """Logs who reads; SparkSetupError where it is not who was asked for."""
+    found = jar.reader_of(spark)
+    if found == "jvm":
+        jar.check_version(spark)
+    if wanted not in ("auto", found):
+        have = "has" if found == "jvm" else "does not have"
+        raise SparkSetupError(
+            f"reader={wanted!r} was asked for, but the JVM of this session runs already and {have} "
+            f"the jar on its class path: {_OTHER[wanted]}"
+        )
+    log.info("format rocketmq is read by the %s reader", found)
+
+
+def _prepare(options: dict[str, Any], remote: str, reader: str = "python") -> None:
     """Sets what is to be set before there is a SparkContext. Starts the JVM, as only that knows
     the settings of spark-defaults.conf; what is set in it comes behind all that users set."""
     chosen = options.get("spark.pyspark.python")
     os.environ.setdefault("PYSPARK_PYTHON", str(chosen or sys.executable))
-    system = _start({k: str(v) for k, v in options.items() if k != "spark.remote"}).java.lang.System
+    start = {k: str(v) for k, v in options.items() if k != "spark.remote"}
+    system = _start(start | jar.settings(reader, options)).java.lang.System
     chosen = chosen or system.getProperty("spark.pyspark.python")
     if chosen:  # as in spark-submit, where the setting comes before the variable
         os.environ["PYSPARK_PYTHON"] = str(chosen)

@@ -52,8 +52,3 @@ def parquet(spark: Any, store: Path, codec: str = "snappy") -> Path:
 def ten_segments(root: Path, kind: str, nbytes: int) -> Path:
     """A log of ten segments of the same size, written one after the other."""
     return write_log(root, kind, nbytes, segment=nbytes // 10)
-
-
-def thirty_two_queues(root: Path, kind: str, nbytes: int) -> Path:
-    """The usual log: eight topics of four queues are thirty-two queues."""
-    return write_log(root, kind, nbytes)

@@ -33,9 +33,12 @@ def _text(dice: random.Random) -> bytes:
     return "".join(parts).encode()
 
 
-def write_log(root: Path, kind: str, nbytes: int, segment: int | None = None) -> Path:
-    """A store of about `nbytes` under `root`, made once; its folder. `segment`: bytes of a file."""
-    folder = root / f"{kind}-{nbytes}-{segment or 0}"
+def write_log(
+    root: Path, kind: str, nbytes: int, segment: int | None = None, *, queues: int = QUEUES
+) -> Path:
+    """A store of about `nbytes` under `root`, made once; its folder. `segment`: bytes of a file,
+    `queues`: of each topic."""
+    folder = root / f"{kind}-{nbytes}-{segment or 0}-{queues}"
     if (folder / "done").exists():
         return folder
     dice = random.Random(_SEED)
@@ -48,7 +51,7 @@ def write_log(root: Path, kind: str, nbytes: int, segment: int | None = None) ->
         max_mapped_queue_files=64,
     )
     for topic in TOPICS:
-        store.set_topic(topic, read_queues=QUEUES, write_queues=QUEUES)
+        store.set_topic(topic, read_queues=queues, write_queues=queues)
     stop = nbytes - (2 << 20) if segment is None else nbytes
     n = place = 0
     while place < stop:
@@ -59,7 +62,7 @@ def write_log(root: Path, kind: str, nbytes: int, segment: int | None = None) ->
         topic = TOPICS[dice.randrange(8)]
         at, size = dice.randrange(POOL - high), dice.randint(low, high)
         body = b'{"n":%d,%s}' % (n, text[at : at + size])
-        put = store.put(topic, n % QUEUES, body, properties, born_timestamp=n)
+        put = store.put(topic, n % queues, body, properties, born_timestamp=n)
         place = put[0]
         n += 1
     store.close()

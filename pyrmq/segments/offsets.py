@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyrmq.engine as engine
 from pyrmq.errors import OffsetOutOfRangeError, Parameter, SegmentOptionError
 
 QueueOffsets = dict[str, dict[str, dict[int, int]]]
@@ -19,112 +20,40 @@ QueueOffsets = dict[str, dict[str, dict[int, int]]]
 EARLIEST = -2
 LATEST = -1
 MAX_OFFSET = 2**63 - 1
-_MAX_QUEUE = 2**31 - 1
-_MAX_TEXT = 64 << 20
-"""Characters of JSON that are still read: a million queues take some 20 million."""
-
-_OFFSETS_FORM = '{"topic": {"broker": {"queue id": offset}}}, -2 is earliest, -1 latest'
-_ASSIGN_FORM = '{"topic": {"broker": [queue ids]}}'
 
 
 def parse_offsets(text: str, parameter: str) -> str | QueueOffsets:
     """`earliest`, `latest`, or offsets by queue. SegmentOptionError names `parameter`."""
-    word = text.strip().lower()
-    if word in ("earliest", "latest"):
-        return word
-    form = f"expected earliest, latest, or JSON like {_OFFSETS_FORM}"
-    return check_offsets(_json(text, parameter, form), parameter)
+    return engine.parse_offsets(text, parameter)
 
 
 def check_offsets(value: Any, parameter: str) -> QueueOffsets:
-    """Offsets by queue from what JSON, or a caller in Python, gave."""
-    form = f"expected {_OFFSETS_FORM}"
-    out: QueueOffsets = {}
-    for topic, broker, queues in _levels(value, parameter, form):
-        if not isinstance(queues, dict):
-            raise _wrong(parameter, f"{topic!r} of {broker!r} has {_shown(queues)}", form)
-        of_broker = out.setdefault(topic, {}).setdefault(broker, {})
-        for queue, offset in queues.items():
-            if not _is_int(offset) or not EARLIEST <= offset <= MAX_OFFSET:
-                raise _wrong(
-                    parameter,
-                    f"{topic!r}, {broker!r}, queue {_shown(queue)}: {_shown(offset)} is no offset",
-                    form,
-                )
-            of_broker[_queue_id(queue, parameter, form)] = offset
-    return out
+    """Offsets by queue from what a caller in Python gave."""
+    return engine.parse_offsets(_text(value, parameter), parameter)  # type: ignore[return-value]
 
 
 def parse_assign(text: str, parameter: str = "assign") -> dict[str, dict[str, tuple[int, ...]]]:
     """Queues by topic and broker. SegmentOptionError names `parameter`."""
-    return check_assign(_json(text, parameter, f"expected {_ASSIGN_FORM}"), parameter)
+    found = engine.parse_assign(text, parameter)
+    return {
+        topic: {broker: tuple(queues) for broker, queues in brokers.items()}
+        for topic, brokers in found.items()
+    }
 
 
 def check_assign(value: Any, parameter: str = "assign") -> dict[str, dict[str, tuple[int, ...]]]:
-    """As `parse_assign`, of what JSON gave."""
-    form = f"expected {_ASSIGN_FORM}"
-    out: dict[str, dict[str, tuple[int, ...]]] = {}
-    for topic, broker, queues in _levels(value, parameter, form):
-        if not isinstance(queues, (list, tuple)) or not queues:
-            raise _wrong(parameter, f"{topic!r} of {broker!r} has {_shown(queues)}", form)
-        ids = {_queue_id(queue, parameter, form) for queue in queues}
-        out.setdefault(topic, {})[broker] = tuple(sorted(ids))
-    if not out:
-        raise _wrong(parameter, "it names no queue", form)
-    return out
+    """As `parse_assign`, of what a caller in Python gave."""
+    return parse_assign(_text(value, parameter), parameter)
 
 
-def _json(text: str, parameter: str, form: str) -> Any:
-    if len(text) > _MAX_TEXT:
-        raise _wrong(parameter, f"it has {len(text)} characters", form)
+def _text(value: Any, parameter: str) -> str:
+    """As JSON; objects that are none stand in it as Python shows them."""
     try:
-        return json.loads(text, object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:
-        raise _wrong(parameter, f"{_shown(text)} does not parse: {error}", form) from error
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose names occur once; JSON itself would keep the last."""
-    out = dict(pairs)
-    if len(out) != len(pairs):
-        seen: set[str] = set()
-        twice = next(k for k, _ in pairs if k in seen or seen.add(k))  # type: ignore[func-returns-value]
-        raise ValueError(f"{twice!r} is there twice")
-    return out
-
-
-def _levels(value: Any, parameter: str, form: str) -> Iterator[tuple[str, str, Any]]:
-    """(topic, broker, what it has) of the two upper levels."""
-    if not isinstance(value, dict):
-        raise _wrong(parameter, f"{_shown(value)} is no object", form)
-    for topic, brokers in value.items():
-        if not isinstance(topic, str) or not isinstance(brokers, dict):
-            raise _wrong(parameter, f"{_shown(topic)} has {_shown(brokers)}", form)
-        for broker, queues in brokers.items():
-            if not isinstance(broker, str):
-                raise _wrong(parameter, f"{_shown(broker)} is no broker name", form)
-            yield topic, broker, queues
-
-
-def _queue_id(value: Any, parameter: str, form: str) -> int:
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 10:
-        value = int(value)
-    if not _is_int(value) or not 0 <= value <= _MAX_QUEUE:
-        raise _wrong(parameter, f"{_shown(value)} is no queue id", form)
-    return int(value)
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
-def _wrong(parameter: str, text: str, form: str) -> SegmentOptionError:
-    return SegmentOptionError((Parameter(parameter), f": {text}"), form)
+        return json.dumps(value, default=repr)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise SegmentOptionError(
+            (Parameter(parameter), f": {value!r} is no object: {error}")
+        ) from error
 
 
 QueueTimes = Mapping[str, int | Mapping[str, int | Mapping[int, int]]]

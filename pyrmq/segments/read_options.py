@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
-from pyrmq.engine import ALL_COLUMNS, DEFAULT_COLUMNS, LogRange, SegmentReader
+from pyrmq.engine import DEFAULT_COLUMNS, LogRange, SegmentForm, SegmentReader
 from pyrmq.errors import Parameter, SegmentOptionError
 from pyrmq.segments.filesystem import need
-from pyrmq.segments.parameters import ON_CORRUPTION, PROPERTIES, VERIFY_CRC
+from pyrmq.segments.parameters import ON_CORRUPTION
 
 _MAX_ROWS = 10_000_000
 _MAX_BYTES = 1 << 30
@@ -33,43 +34,26 @@ class ReadOptions:
     """Bodies as binary_view over the mapped files, not copied; local files only."""
 
     def __post_init__(self) -> None:
-        for name, value, allowed in (
-            ("properties", self.properties, PROPERTIES),
-            ("verify_crc", self.verify_crc, VERIFY_CRC),
-            ("on_corruption", self.on_corruption, ON_CORRUPTION),
-        ):
-            if value not in allowed:
-                raise SegmentOptionError(
-                    (Parameter(name), f": {value!r}"),
-                    f"expected {', '.join(allowed[:-1])} or {allowed[-1]}",
-                )
         for name, number, limit in (
             ("batch_rows", self.batch_rows, _MAX_ROWS),
             ("batch_bytes", self.batch_bytes, _MAX_BYTES),
         ):
             if not 1 <= number <= limit:
                 raise SegmentOptionError((Parameter(name), f": {number}"), f"expected 1 to {limit}")
-        known = ALL_COLUMNS
-        for column in self.columns:
-            if column not in known:
-                near = difflib.get_close_matches(column, known, 1, 0.5)
-                guess = f"did you mean {near[0]}? " if near else ""
-                hint = f"{guess}there are {', '.join(known)}"
-                raise SegmentOptionError(
-                    (Parameter("columns"), f": there is no column {column!r}"), hint
-                )
-        if len(set(self.columns)) != len(self.columns):
-            raise SegmentOptionError((Parameter("columns"), " names a column twice"))
-        if self.properties == "none" and "properties" in self.columns:
+        if self.on_corruption not in ON_CORRUPTION:
             raise SegmentOptionError(
-                (
-                    Parameter("properties", "none"),
-                    ", but ",
-                    Parameter("columns"),
-                    " names properties",
-                ),
-                "leave out one of them",
+                (Parameter("on_corruption"), f": {self.on_corruption!r}"),
+                f"expected {' or '.join(ON_CORRUPTION)}",
             )
+        self.native  # noqa: B018 - the engine checks the rest
+
+    def __reduce__(self) -> tuple[type[ReadOptions], tuple[object, ...]]:
+        return ReadOptions, tuple(getattr(self, one.name) for one in fields(self))
+
+    @cached_property
+    def native(self) -> SegmentForm:
+        """The same for the engine."""
+        return SegmentForm(json.dumps({one.name: getattr(self, one.name) for one in fields(self)}))
 
     def names(self) -> tuple[str, ...]:
         """The columns that come, in order."""

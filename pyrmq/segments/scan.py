@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from pyrmq.engine import Split, joined_splits
 from pyrmq.errors import Parameter, SegmentOptionError
 from pyrmq.segments.filesystem import need
 from pyrmq.segments.offsets import check_assign, check_offsets, parse_assign, parse_offsets
 from pyrmq.segments.plan import SPLIT_BYTES, plan
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Selection, parse_tags
-from pyrmq.segments.split import Split
 from pyrmq.segments.store import open_stores
 
 Path = str | os.PathLike[str]
@@ -43,9 +42,8 @@ class Scan:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
         if not self.splits:
             return self._how.empty().__arrow_c_stream__(requested_schema)
-        splits = joined(self.splits)
-        if len(splits) == 1 and self._how.on_corruption == "fail":
-            # Natively throughout; skipped records are logged only on the way through Python.
+        splits = joined_splits(self.splits)
+        if len(splits) == 1:  # natively throughout
             return splits[0].reader().__arrow_c_stream__(requested_schema)
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
@@ -69,20 +67,6 @@ class Scan:
     def _batches(self) -> Iterator[Any]:
         for split in self.splits:
             yield from split.read()
-
-
-def joined(splits: Sequence[Split]) -> list[Split]:
-    """The same with adjacent ranges joined."""
-    out: list[Split] = []
-    for split in splits:
-        before = out[-1] if out else split
-        follows = before.end == split.start and before.broker == split.broker
-        if out and follows and type(before) is type(split) is Split:
-            files = tuple(sorted({*before.files, *split.files}))
-            out[-1] = replace(before, files=files, end=split.end, log_end=split.log_end)
-        else:
-            out.append(split)
-    return out
 
 
 def scan(

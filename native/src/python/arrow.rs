@@ -12,7 +12,9 @@ use parking_lot::Mutex;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
-use pyrmq_arrow::{ALL, Advance, DEFAULT, Reader, Selection, advance, find_end, first_times};
+use pyrmq_arrow::{
+    ALL, Advance, DEFAULT, Reader, Selection, Stats, advance, find_end, first_times,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -75,7 +77,7 @@ pub fn column_names(py: Python<'_>) -> PyResult<(Bound<'_, PyTuple>, Bound<'_, P
 
 /// A batch of rows; Arrow's PyCapsule interface.
 #[pyclass(frozen, module = "pyrmq._native")]
-pub struct Batch(RecordBatch);
+pub struct Batch(pub RecordBatch);
 
 #[pymethods]
 impl Batch {
@@ -103,7 +105,7 @@ impl Batch {
 }
 
 #[pyclass(frozen, module = "pyrmq._native")]
-pub struct BatchSchema(SchemaRef);
+pub struct BatchSchema(pub SchemaRef);
 
 #[pymethods]
 impl BatchSchema {
@@ -119,8 +121,8 @@ fn arrow_error(e: ArrowError) -> PyErr {
 
 /// A reader that several threads may hold. Its callbacks need the GIL, so nobody waits for it with
 /// the GIL held; a callback that uses its own reader gets an error.
-struct Shared {
-    reader: Mutex<Reader>,
+pub struct Shared<R> {
+    reader: Mutex<R>,
     /// The thread that works with it, by the address of something of its own; 0 if none does.
     owner: AtomicUsize,
 }
@@ -137,12 +139,19 @@ impl Drop for Owned<'_> {
     }
 }
 
-impl Shared {
-    fn with<R: Send>(
+impl<R: Send> Shared<R> {
+    pub fn new(reader: R) -> Self {
+        Shared {
+            reader: Mutex::new(reader),
+            owner: AtomicUsize::new(0),
+        }
+    }
+
+    pub fn with<T: Send>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&mut Reader) -> R + Send,
-    ) -> PyResult<R> {
+        work: impl FnOnce(&mut R) -> T + Send,
+    ) -> PyResult<T> {
         let me = OWN.with(|own| std::ptr::from_ref(own) as usize);
         if self.owner.load(Ordering::Relaxed) == me {
             let text = "a reader cannot be used by its own rule or opener";
@@ -160,7 +169,7 @@ impl Shared {
 /// A part of a log as Arrow batches: see engine.pyi.
 #[pyclass(frozen, module = "pyrmq._native")]
 pub struct SegmentReader {
-    shared: Arc<Shared>,
+    shared: Arc<Shared<Reader>>,
     schema: SchemaRef,
 }
 
@@ -182,12 +191,8 @@ impl SegmentReader {
         let wanted = Selection::from(wanted.unwrap_or_default());
         let reader = Reader::new(way, wanted, settings).map_err(scan_to_py)?;
         let schema = reader.schema();
-        let shared = Shared {
-            reader: Mutex::new(reader),
-            owner: AtomicUsize::new(0),
-        };
         Ok(SegmentReader {
-            shared: Arc::new(shared),
+            shared: Arc::new(Shared::new(reader)),
             schema,
         })
     }
@@ -220,14 +225,7 @@ impl SegmentReader {
 
     /// What was read so far, in figures.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let stats = self.shared.with(py, |reader| reader.stats())?;
-        let d = PyDict::new(py);
-        d.set_item("records", stats.records)?;
-        d.set_item("recordBytes", stats.record_bytes)?;
-        d.set_item("rows", stats.rows)?;
-        d.set_item("damagedParts", stats.damaged_parts)?;
-        d.set_item("skippedBytes", stats.skipped_bytes)?;
-        Ok(d)
+        stats_dict(py, self.shared.with(py, |reader| reader.stats())?)
     }
 
     /// Damaged parts that were left out: (path, byte, physical offset, bytes, why).
@@ -240,10 +238,20 @@ impl SegmentReader {
     }
 }
 
+pub fn stats_dict(py: Python<'_>, stats: Stats) -> PyResult<Bound<'_, PyDict>> {
+    let d = PyDict::new(py);
+    d.set_item("records", stats.records)?;
+    d.set_item("recordBytes", stats.record_bytes)?;
+    d.set_item("rows", stats.rows)?;
+    d.set_item("damagedParts", stats.damaged_parts)?;
+    d.set_item("skippedBytes", stats.skipped_bytes)?;
+    Ok(d)
+}
+
 /// The rest of a reader, for Arrow's stream interface.
 struct Batches {
     schema: SchemaRef,
-    shared: Arc<Shared>,
+    shared: Arc<Shared<Reader>>,
 }
 
 impl Iterator for Batches {

@@ -5,8 +5,8 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMemoryView};
 use pyrmq_arrow::{
-    ALL, Column, DEFAULT, FileSet, LogFile, Open, OpenLocal, PropertiesForm, ReadAt, RecordSource,
-    ScanError, Selection, Settings, TopicRule, TopicRules, Verify,
+    ALL, BodyForm, Column, DEFAULT, FileSet, LogFile, Open, OpenLocal, PropertiesForm, ReadAt,
+    RecordSource, ScanError, Selection, Settings, TopicRule, TopicRules, Verify,
 };
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use std::sync::Arc;
 /// Opens files through a callable of Python's.
 struct PyOpen(Py<PyAny>);
 
-struct PyFile(Py<PyAny>);
+/// An open file of Python's, with `read_at`.
+pub struct PyFile(pub Py<PyAny>);
 
 impl Open for PyOpen {
     fn open(&self, path: &str) -> io::Result<Box<dyn ReadAt>> {
@@ -244,6 +245,7 @@ impl ReadForm {
         Ok(Settings {
             columns,
             form,
+            body: BodyForm::Binary,
             broker: broker_name.to_owned(),
             decompress: self.decompress,
             verify: match self.verify_crc.as_str() {

@@ -39,15 +39,6 @@ def test_user_topics_by_default(made: Made) -> None:
     assert read(planned(made, topics=(SCHEDULE,))) == made.of(SCHEDULE)
 
 
-def test_min_partitions_and_sizes() -> None:
-    from pyrmq.segments.log_ranges import SMALLEST, split_size
-
-    assert split_size(1 << 30, 256 << 20, 16) == 64 << 20
-    assert split_size(1 << 30, 256 << 20, 1000) == SMALLEST
-    assert split_size(1 << 30, 256 << 20, 2) == 256 << 20
-    assert split_size(1 << 30, 4096, None) == 4096
-
-
 def test_times_skip_whole_segments(made: Made, tmp_path: Path) -> None:
     root = tmp_path / BROKER
     with small(root) as store:

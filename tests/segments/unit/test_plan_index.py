@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,6 @@ from pyrmq.errors import (
     SegmentError,
 )
 from pyrmq.model.subscription import java_hash
-from pyrmq.segments import index_plan
-from pyrmq.segments.selection import Selection
-from pyrmq.segments.split import IndexSplit
 from tests.segments.making import BROKER, SCHEDULE, Made, put, read, small
 from tests.segments.planning import copied, planned
 from tests.store.tools import image, queue_files
@@ -46,32 +44,40 @@ from tests.store.tools import image, queue_files
     ids=str,
 )
 def test_by_queues_as_by_scan(made: Made, options: dict[str, Any], split_bytes: int) -> None:
-    def wanted(row: tuple[Any, ...]) -> bool:
-        rule = Selection(**options).rule(BROKER, *bounds)(row[0])
-        if isinstance(rule, dict):
-            low, high = rule.get(row[1], rule.get(-1, (0, 0)))
-            rule = low <= row[2] < high
-        tags, key = options.get("tags"), options.get("key")
-        return rule and (not tags or row[4] in tags) and (not key or key in row[5].split(" "))
+    def of_queue(name: str, topic: str, queue: int, default: int) -> int:
+        offset: int = options.get(name, {}).get(topic, {}).get(BROKER, {}).get(queue, default)
+        return default if offset < 0 else offset
 
-    bounds = [
-        {topic: {q: n for q, n in of[BROKER].items() if n >= 0} for topic, of in given.items()}
-        for given in (options.get("starting_offsets", {}), options.get("ending_offsets", {}))
-    ]
+    def wanted(row: tuple[Any, ...]) -> bool:
+        topic, queue, offset = row[:3]
+        if "assign" in options:
+            chosen = queue in options["assign"].get(topic, {BROKER: ()})[BROKER]
+        else:
+            pattern = options.get("pattern", "|".join(options.get("topics", ())))
+            chosen = re.fullmatch(pattern, topic) and queue in options.get("queues", (queue,))
+        tags, key = options.get("tags"), options.get("key")
+        return bool(
+            chosen
+            and of_queue("starting_offsets", topic, queue, 0) <= offset
+            and offset < of_queue("ending_offsets", topic, queue, 1 << 62)
+            and (not tags or row[4] in tags)
+            and (not key or key in row[5].split(" "))
+        )
+
     expected = [row for row in made.rows if wanted(row)]
     assert expected
     assert read(planned(made, mode="scan", split_bytes=split_bytes, **options)) == expected
     splits = planned(made, mode="index", split_bytes=split_bytes, **options)
-    assert isinstance(splits[0], IndexSplit)
+    assert splits[0].by_entries
     assert sorted(read(splits), key=lambda row: row[3]) == expected
     assert read(planned(made, split_bytes=split_bytes, **options)) == expected
 
 
 def test_auto_takes_the_index_for_little(made: Made) -> None:
-    assert isinstance(planned(made, topics=("C",))[0], IndexSplit)
-    assert isinstance(planned(made, topics=("A",), queues=(1,))[0], IndexSplit)
-    assert not isinstance(planned(made, topics=("A",))[0], IndexSplit)
-    assert not isinstance(planned(made)[0], IndexSplit)
+    assert planned(made, topics=("C",))[0].by_entries
+    assert planned(made, topics=("A",), queues=(1,))[0].by_entries
+    assert not planned(made, topics=("A",))[0].by_entries
+    assert not planned(made)[0].by_entries
 
 
 def test_index_splits_are_small_and_cross_processes(made: Made) -> None:
@@ -101,13 +107,17 @@ def test_what_has_no_entry_yet_is_scanned(made: Made, tmp_path: Path) -> None:
         path.write_bytes(raw)
     for mode in ("index", "auto"):
         splits = planned(root, topics=("C",), mode=mode)
-        assert isinstance(splits[0], IndexSplit)
+        assert splits[0].by_entries
         assert read(splits) == made.of("C")
 
 
 def test_a_key_by_the_index_files(made: Made) -> None:
     splits = planned(made, topics=("A",), key="a-100-2")
-    assert splits[0].places == (made.phys("A", 2, 100),)
+    assert splits[0].by_entries
+    reader = splits[0].reader()
+    while reader.next_batch() is not None:
+        pass
+    assert reader.stats()["records"] == 1, "the index named the one"
     assert read(splits) == [row for row in made.of("A") if row[5] == "a-100-2"]
     assert read(planned(made, topics=("A",), key="a-100-2", mode="scan")) == read(splits)
     assert read(planned(made, topics=("A",), key="not there")) == []
@@ -120,9 +130,9 @@ def test_after_a_crash_auto_scans(made: Made, tmp_path: Path) -> None:
     with small(root) as store:
         for number in range(100):
             put(store, "A", number % 4, b"x" * 100, key="k")
-        assert isinstance(planned(root, topics=("A",), queues=(0,))[0], IndexSplit)
+        assert planned(root, topics=("A",), queues=(0,))[0].by_entries
         killed = image(root, tmp_path / "killed" / BROKER)
-    assert not isinstance(planned(killed, topics=("A",), queues=(0,))[0], IndexSplit)
+    assert not planned(killed, topics=("A",), queues=(0,))[0].by_entries
     assert len(read(planned(killed, topics=("A",), queues=(0,)))) == 25
 
 
@@ -144,7 +154,7 @@ def test_missing_head_of_a_queue(made: Made, tmp_path: Path) -> None:
     assert read(planned(root, topics=("C",), mode="index")) == left  # as it was told
     later = {"starting_offsets": {"C": {BROKER: {0: kept + 1}}}}
     splits = planned(root, topics=("C",), **later)
-    assert isinstance(splits[0], IndexSplit)
+    assert splits[0].by_entries
     assert read(splits) == left[1:]
 
 
@@ -160,23 +170,6 @@ def test_queue_entries_that_go_before_they_are_read(made: Made, tmp_path: Path, 
         path.write_bytes(raw[:40] + (bytes(len(raw) - 40) if how == "zeros" else b""))
     with pytest.raises(DataLossError, match=r"(were|was) deleted before (they were|it was) read"):
         read(splits)
-
-
-def test_an_index_that_grows_between_two_topics(
-    made: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What only one of the looks covers is scanned."""
-    phys, end = made.phys("A", 2, 100), made.rows[-1][3]
-    asked = []
-
-    def key_places(folder: str, topic: str, key: str) -> tuple[list[int], tuple[int, int]]:
-        asked.append(topic)
-        return [], (0, phys) if len(asked) == 1 else (0, end)
-
-    monkeypatch.setattr(index_plan, "key_places", key_places)
-    found = read(planned(made, topics=("A", "C"), key="a-100-2", mode="index"))
-    assert len(asked) == 2
-    assert [row[3] for row in found] == [phys]
 
 
 def test_index_of_a_log_alone(made: Made) -> None:

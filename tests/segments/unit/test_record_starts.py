@@ -4,14 +4,11 @@ says to be a record."""
 from __future__ import annotations
 
 import shutil
-import struct
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pyrmq.segments.log_ranges import RecordStarts
-from pyrmq.segments.store import open_stores
 from tests.segments.making import BROKER, read, small
 from tests.segments.planning import planned
 from tests.store.tools import LOG_FILE
@@ -54,21 +51,3 @@ def test_a_body_gives_no_rows(forged: Path, split_bytes: int, queues: bool) -> N
     assert read(splits) == whole
     if split_bytes == 1 << 10:
         assert (len(splits) > 40) is queues, "without queues a split is a file"
-
-
-def test_entries_that_lead_elsewhere_are_no_starts(forged: Path) -> None:
-    store = open_stores([str(forged)])[0]
-    starts = RecordStarts(store)
-    first = starts.behind(1, 1 << 40)
-    assert first is not None
-    assert starts.behind(first, 1 << 40) == first
-    assert starts.behind(first + 1, first + 2) is None
-    for queue in ("0", "1"):
-        path = sorted((forged / "consumequeue" / "T" / queue).iterdir())[0]
-        content = bytearray(path.read_bytes())
-        for at in range(0, len(content), 20):
-            phys, size = struct.unpack_from(">qi", content, at)
-            if size:
-                struct.pack_into(">q", content, at, phys + BODY_AT)
-        path.write_bytes(content)
-    assert RecordStarts(store).behind(first, 1 << 40) is None

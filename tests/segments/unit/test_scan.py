@@ -13,10 +13,11 @@ import pyarrow as pa
 import pytest
 
 import pyrmq
+from pyrmq.engine import joined_splits
 from pyrmq.errors import MissingPackageError, SegmentOptionError
 from pyrmq.segments.plan import plan
 from pyrmq.segments.read_options import ReadOptions
-from pyrmq.segments.scan import Scan, joined
+from pyrmq.segments.scan import Scan
 from pyrmq.segments.selection import Selection
 from pyrmq.segments.store import open_stores
 from tests.segments.making import ROW, Made, as_rows, read
@@ -95,9 +96,9 @@ def test_ranges_that_follow_on_each_other_are_one_stream(made: Made) -> None:
     how = ReadOptions(columns=tuple(ROW))
     splits = plan(stores, Selection(), how, split_bytes=20_000, mode="scan")
     assert len(splits) > 20
-    (one,) = joined(splits)
+    (one,) = joined_splits(splits)
     assert read([one]) == read(splits) == as_rows(pa.table(Scan(splits, how)))
-    assert len(joined(splits[:4] + splits[5:])) == 2
+    assert len(joined_splits(splits[:4] + splits[5:])) == 2
 
 
 def test_skipped_damage_is_reported_in_a_stream_too(

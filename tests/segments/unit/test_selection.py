@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from pyrmq.errors import SegmentOptionError
-from pyrmq.segments.offsets import MAX_OFFSET
 from pyrmq.segments.selection import (
-    ANY_QUEUE,
     Selection,
     parse_tags,
     parse_topics,
@@ -46,28 +44,11 @@ def test_a_pattern_is_for_the_whole_name() -> None:
     assert not chosen.selects("MyOrders")
 
 
-def test_rule_without_bounds_is_yes_or_no() -> None:
-    rule = Selection(topics=("A",)).rule("x")
-    assert rule("A") is True
-    assert rule("B") is False
-
-
-def test_rule_of_assign_names_its_queues_of_its_broker() -> None:
-    rule = Selection(assign={"A": {"x": (1, 3), "y": (0,)}}).rule("x")
-    assert rule("A") == {1: (0, MAX_OFFSET), 3: (0, MAX_OFFSET)}
-    assert Selection(assign={"A": {"y": (0,)}}).rule("x")("A") is False
-
-
-def test_rule_with_bounds_leaves_other_queues_whole() -> None:
-    rule = Selection(topics=("A",)).rule("x", {"A": {0: 5}}, {"A": {0: 9, 1: 4}})
-    assert rule("A") == {0: (5, 9), 1: (0, 4), ANY_QUEUE: (0, MAX_OFFSET)}
-    rule = Selection(topics=("A",), queues=(0, 2)).rule("x", {"A": {0: 5, 1: 7}})
-    assert rule("A") == {0: (5, MAX_OFFSET), 2: (0, MAX_OFFSET)}
-
-
-def test_rule_crosses_processes() -> None:
-    rule = Selection(pattern="A.*", tags=("t",)).rule("x", {"AB": {0: 5}})
-    assert pickle.loads(pickle.dumps(rule)) == rule
+def test_a_selection_crosses_processes() -> None:
+    chosen = Selection(pattern="A.*", tags=("t",), starting_offsets={"AB": {"x": {0: 5}}})
+    again = pickle.loads(pickle.dumps(chosen))
+    assert again == chosen
+    assert again.selects("AB")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ import logging
 import os
 import pickle
 import shutil
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -158,11 +160,13 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     with pytest.raises(SegmentPathError, match=r"there is odd-\\udcff") as caught:
         one(tmp_path / "not there")
     str(caught.value).encode()
-    with pytest.raises(SegmentOptionError, match="give broker_names") as other:
-        one(tmp_path / odd)
-    str(other.value).encode()
-    (store,) = open_stores([str(tmp_path / odd)], ["b"])
-    assert store.first == 0
+    for names in ([], ["b"]):
+        with pytest.raises(SegmentPathError, match="the name is not UTF-8") as other:
+            open_stores([str(tmp_path / odd)], names)
+        str(other.value).encode()
+    log_folder(tmp_path / "named", 0)
+    with pytest.raises(SegmentOptionError, match=r"broker_names: .* is not UTF-8"):
+        open_stores([str(tmp_path / "named")], [odd])
 
 
 def test_nothing_in_it(tmp_path: Path) -> None:
@@ -221,12 +225,35 @@ def test_configured_topics_count_as_known(tmp_path: Path) -> None:
         assert one(tmp_path / "s").topics() is None
 
 
-def test_unreadable_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = log_folder(tmp_path / "s", 0, SIZE)
-    bad = str(folder / f"{SIZE:020d}")
-    monkeypatch.setattr("os.access", lambda path, mode: path != bad)
-    with pytest.raises(SegmentPathError, match=f"{bad} cannot be read"):
-        one(folder)
+def test_unreadable_file_is_named() -> None:
+    with tempfile.TemporaryDirectory() as open_to_all:
+        os.chmod(open_to_all, 0o755)
+        folder = log_folder(Path(open_to_all) / "s", 0, SIZE)
+        bad = folder / f"{SIZE:020d}"
+        bad.chmod(0)
+        assert f"{bad} cannot be read (its permissions forbid it)" in as_nobody(lambda: one(folder))
+
+
+def as_nobody(work: Callable[[], object]) -> str:
+    """The error of the work, done by a user who may not read everything."""
+    out, into = os.pipe()
+    child = os.fork()
+    if child == 0:
+        text = "no error"
+        try:
+            if os.geteuid() == 0:
+                os.setresuid(65534, 65534, 65534)
+            work()
+        except Exception as error:
+            text = str(error)
+        finally:
+            os.write(into, text.encode())
+            os._exit(0)
+    os.close(into)
+    with os.fdopen(out) as told:
+        text = told.read()
+    os.waitpid(child, 0)
+    return text
 
 
 def test_broker_names(tmp_path: Path) -> None:

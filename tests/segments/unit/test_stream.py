@@ -14,7 +14,7 @@ from pyrmq.engine import Store
 from pyrmq.errors import CheckpointError, DataLossError, OffsetOutOfRangeError, SegmentOptionError
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Selection
-from pyrmq.segments.stream import Position, StreamPlanner
+from pyrmq.segments.stream import StreamPlanner
 from tests.segments.making import BROKER, ROW, Made, fill, make, put, read, rows_of, small
 from tests.store.tools import LOG_FILE, image, log_file, overwrite
 
@@ -82,18 +82,6 @@ def test_limits_hold(made: Made) -> None:
     for _, end in batches(stream, start, max_bytes=50_000):
         assert end["log"][BROKER] - start["log"][BROKER] <= 50_000
         start = end
-
-
-def test_a_limit_in_bytes_is_met_without_walking_to_it(
-    made: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream = planner(made.root)
-    start = stream.initial()
-    walked = [end for _, end in batches(stream, start, max_bytes=200_000)]
-    monkeypatch.setattr("pyrmq.segments.stream_start._SEARCHED", 5_000)
-    searched = [end for _, end in batches(planner(made.root), start, max_bytes=200_000)]
-    assert len(walked) > 3
-    assert searched == walked
 
 
 def test_growing_log_from_latest(live: Store, tmp_path: Path) -> None:
@@ -258,18 +246,6 @@ def test_other_brokers_than_the_checkpoint_has(made: Made) -> None:
 def test_checkpoints_that_are_none(made: Made, value: Any) -> None:
     with pytest.raises(CheckpointError):
         planner(made.root).splits(value, value)
-
-
-def test_a_position_survives_json() -> None:
-    position = Position(
-        {"b": 9, "a": 5}, {"b": {"T": {10: 4, 9: 3}}, "a": {"S": {0: 1}}}, {"b": 20, "a": 7}
-    )
-    text = json.dumps(position.as_dict())
-    assert Position.of(json.loads(text)) == position
-    assert text == (
-        '{"from": {"S": {"a": {"0": 1}}, "T": {"b": {"9": 3, "10": 4}}}, '
-        '"log": {"a": 5, "b": 9}, "until": {"a": 7, "b": 20}, "version": 1}'
-    )
 
 
 def test_a_log_that_was_cut(made: Made, tmp_path: Path) -> None:

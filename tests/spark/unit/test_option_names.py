@@ -31,7 +31,7 @@ from tests.segments.unit.test_parameters import NAMED
 from tests.spark import small_store
 
 SEGMENTS = Path(pyrmq.__file__).parent / "segments"
-ONLY_SCAN = {"queues", "threads", "views"}
+ONLY_SCAN = {"queues", "threads", "views", "body"}
 """Parameters that no option sets."""
 
 

@@ -1,12 +1,15 @@
 //! Columns being filled, row by row.
 
-use super::columns::{Column, PropertiesForm, map_fields, schema};
+use super::body_json::Node;
+use super::bytes::Bytes;
+use super::columns::{BodyForm, Column, PropertiesForm, map_fields, schema};
+use super::json_type::JsonType;
 use arrow_array::builder::make_view;
 use arrow_array::{
-    ArrayRef, BinaryArray, BinaryViewArray, Int32Array, Int64Array, MapArray, RecordBatch,
-    RecordBatchOptions, StringArray, StructArray, TimestampMicrosecondArray,
+    ArrayRef, BinaryViewArray, Int32Array, Int64Array, MapArray, RecordBatch, RecordBatchOptions,
+    StructArray, TimestampMicrosecondArray,
 };
-use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::SchemaRef;
 use memmap2::Mmap;
 use pyrmq_format::get_i32;
@@ -29,100 +32,6 @@ pub struct Message<'a> {
     /// Length of the body as it is stored.
     pub body_length: usize,
     pub props: &'a [u8],
-}
-
-/// A column of bytes; `nulls` only where a value may be missing.
-struct Bytes {
-    offsets: Vec<i32>,
-    values: Vec<u8>,
-    nulls: Option<NullBufferBuilder>,
-}
-
-impl Bytes {
-    fn new(optional: bool) -> Self {
-        Bytes {
-            offsets: vec![0],
-            values: Vec::new(),
-            nulls: optional.then(|| NullBufferBuilder::new(0)),
-        }
-    }
-
-    #[inline]
-    fn close(&mut self) {
-        // The reader closes a batch long before, as rows are counted and none has over 200 MiB.
-        let end = i32::try_from(self.values.len()).expect("a column below 2 GiB");
-        self.offsets.push(end);
-    }
-
-    #[inline]
-    fn push(&mut self, value: &[u8]) {
-        append(&mut self.values, value);
-        self.close();
-    }
-
-    fn push_optional(&mut self, value: Option<&[u8]>) {
-        if let Some(nulls) = &mut self.nulls {
-            nulls.append(value.is_some());
-        }
-        self.push(value.unwrap_or_default());
-    }
-
-    /// What was filled, leaving room for about as much again.
-    fn take(&mut self) -> (OffsetBuffer<i32>, Buffer, Option<NullBuffer>) {
-        let (rows, bytes) = (self.offsets.len(), self.values.len());
-        let room = Vec::with_capacity(bytes + bytes / 8);
-        let values = std::mem::replace(&mut self.values, room);
-        let mut offsets = Vec::with_capacity(rows + rows / 8);
-        offsets.push(0);
-        let offsets = std::mem::replace(&mut self.offsets, offsets);
-        let nulls = self.nulls.as_mut().and_then(|n| n.finish());
-        // SAFETY: offsets begin with 0 and each is the length of `values` when it was pushed, so they
-        // never decrease.
-        let offsets = unsafe { OffsetBuffer::new_unchecked(offsets.into()) };
-        (offsets, Buffer::from_vec(values), nulls)
-    }
-
-    fn strings(&mut self) -> StringArray {
-        let (offsets, values, nulls) = self.take();
-        // SAFETY: every value was checked or made to be UTF-8 before it was pushed.
-        unsafe { StringArray::new_unchecked(offsets, values, nulls) }
-    }
-
-    fn binaries(&mut self) -> BinaryArray {
-        let (offsets, values, nulls) = self.take();
-        // SAFETY: offsets are within `values`, see `take`.
-        unsafe { BinaryArray::new_unchecked(offsets, values, nulls) }
-    }
-}
-
-/// Appends `bytes`; short ones, which most names and values are, in overlapping words of a known
-/// length, as that costs less than a call of memcpy.
-#[inline(always)]
-fn append(to: &mut Vec<u8>, bytes: &[u8]) {
-    match bytes.len() {
-        4..8 => ends::<4>(to, bytes),
-        8..16 => ends::<8>(to, bytes),
-        16..=32 => ends::<16>(to, bytes),
-        _ => to.extend_from_slice(bytes),
-    }
-}
-
-/// Appends the first and the last `N` bytes, which are all of `N..=2 * N`.
-#[inline(always)]
-fn ends<const N: usize>(to: &mut Vec<u8>, bytes: &[u8]) {
-    if let (Some(first), Some(last)) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) {
-        let at = to.len();
-        to.reserve(2 * N);
-        let more = bytes.len() - N; // at most N
-        // SAFETY: `2 * N` bytes behind the old length are there, both words lie within them, and all
-        // of the `N + more` bytes that the new length takes in are written.
-        unsafe {
-            let end = to.as_mut_ptr().add(at);
-            end.cast::<[u8; N]>().write_unaligned(*first);
-            end.add(more).cast::<[u8; N]>().write_unaligned(*last);
-            to.set_len(at + N + more);
-        }
-    }
 }
 
 /// Bodies that stay where they are.
@@ -272,6 +181,8 @@ enum Filling {
     Binary(Bytes),
     View(Views),
     Map(Pairs),
+    /// Objects of JSON, and the bytes that they took so far.
+    Json(Box<Node>, usize),
 }
 
 pub struct Builder {
@@ -291,7 +202,13 @@ pub struct Builder {
 }
 
 impl Builder {
-    pub fn new(columns: &[Column], form: PropertiesForm, broker: &str, views: bool) -> Self {
+    pub fn new(
+        columns: &[Column],
+        form: PropertiesForm,
+        body: &BodyForm,
+        broker: &str,
+        views: bool,
+    ) -> Self {
         use Column::*;
         let filling = |c: Column| match c {
             Flag | QueueId | BodyLength | SysFlag | StoreSize | BodyCrc | ReconsumeTimes => {
@@ -299,15 +216,21 @@ impl Builder {
             }
             QueueOffset | CommitLogOffset | PreparedTransactionOffset => Filling::Long(Vec::new()),
             BornTimestamp | StoreTimestamp => Filling::Time(Vec::new()),
-            Body if views => Filling::View(Views::default()),
-            Body => Filling::Binary(Bytes::new(false)),
+            Body => match body {
+                BodyForm::Binary if views => Filling::View(Views::default()),
+                BodyForm::Binary => Filling::Binary(Bytes::new(false)),
+                BodyForm::Utf8 => Filling::Text(Bytes::new(false)),
+                BodyForm::Json(fields) => {
+                    Filling::Json(Box::new(Node::new(&JsonType::Struct(fields.clone()))), 0)
+                }
+            },
             Properties if form == PropertiesForm::Map => Filling::Map(Pairs::new()),
             Tags | Keys | TransactionId => Filling::Text(Bytes::new(true)),
             _ => Filling::Text(Bytes::new(false)),
         };
         let any = |wanted: &[Column]| columns.iter().any(|c| wanted.contains(c));
         Builder {
-            schema: Arc::new(schema(columns, form, views)),
+            schema: Arc::new(schema(columns, form, body, views)),
             columns: columns.iter().map(|&c| (c, filling(c))).collect(),
             form,
             broker: broker.to_owned(),
@@ -391,6 +314,12 @@ impl Builder {
                     }
                 }
                 Filling::Map(_) => {}
+                Filling::Json(node, before) => {
+                    node.push(m.body);
+                    let now = node.bytes();
+                    bytes += now - *before;
+                    *before = now;
+                }
                 Filling::Text(v) => {
                     let before = v.values.len();
                     text(*column, v, m, props, &named, &self.broker, self.form);
@@ -416,6 +345,10 @@ impl Builder {
                 Filling::Binary(v) => Arc::new(v.binaries()),
                 Filling::View(v) => Arc::new(v.take()),
                 Filling::Map(v) => Arc::new(v.take()),
+                Filling::Json(node, bytes) => {
+                    *bytes = 0;
+                    node.finish()
+                }
             }
         });
         let arrays: Vec<ArrayRef> = arrays.collect();
@@ -485,6 +418,7 @@ fn text(
 ) {
     match column {
         Column::Topic => to.push(m.topic.as_bytes()),
+        Column::Body => to.push(String::from_utf8_lossy(m.body).as_bytes()),
         Column::BrokerName => to.push(broker.as_bytes()),
         Column::Tags => to.push_optional(named.tags),
         Column::Keys => to.push_optional(named.keys),

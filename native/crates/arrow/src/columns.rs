@@ -1,5 +1,6 @@
 //! The columns that there are. Names follow RocketMQ's own Spark connector.
 
+use super::json_type::{JsonField, JsonType};
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 use std::sync::Arc;
 
@@ -9,6 +10,17 @@ pub enum PropertiesForm {
     Map,
     Json,
     Raw,
+}
+
+/// Form of the column `body`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum BodyForm {
+    #[default]
+    Binary,
+    /// Text; what is no UTF-8 is replaced by U+FFFD.
+    Utf8,
+    /// Objects of these fields: see `body_json`.
+    Json(Vec<JsonField>),
 }
 
 macro_rules! columns {
@@ -59,7 +71,7 @@ impl Column {
         ALL.iter().copied().find(|c| c.name() == name)
     }
 
-    fn data_type(self, form: PropertiesForm, views: bool) -> DataType {
+    fn data_type(self, form: PropertiesForm, body: &BodyForm, views: bool) -> DataType {
         use Column::*;
         match self {
             Flag | QueueId | BodyLength | SysFlag | StoreSize | BodyCrc | ReconsumeTimes => {
@@ -69,8 +81,12 @@ impl Column {
             BornTimestamp | StoreTimestamp => {
                 DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
             }
-            Body if views => DataType::BinaryView,
-            Body => DataType::Binary,
+            Body => match body {
+                BodyForm::Binary if views => DataType::BinaryView,
+                BodyForm::Binary => DataType::Binary,
+                BodyForm::Utf8 => DataType::Utf8,
+                BodyForm::Json(fields) => JsonType::Struct(fields.clone()).data_type(),
+            },
             Properties if form == PropertiesForm::Map => {
                 let entries = DataType::Struct(map_fields());
                 DataType::Map(Arc::new(Field::new("entries", entries, false)), false)
@@ -88,7 +104,7 @@ pub fn map_fields() -> Fields {
 }
 
 /// Every column may be null for its reader: Spark compares nullability as well.
-pub fn schema(columns: &[Column], form: PropertiesForm, views: bool) -> Schema {
-    let field = |c: &Column| Field::new(c.name(), c.data_type(form, views), true);
+pub fn schema(columns: &[Column], form: PropertiesForm, body: &BodyForm, views: bool) -> Schema {
+    let field = |c: &Column| Field::new(c.name(), c.data_type(form, body, views), true);
     Schema::new(columns.iter().map(field).collect::<Vec<_>>())
 }

@@ -1,8 +1,9 @@
 //! Records of raw segments as Arrow record batches.
 //!
 //! `files` is the set of segments and how their bytes are read, `walk` goes from record to record,
-//! `end` finds how far the log reaches, `select` says which messages are wanted, by `filters` too, `inflate` unpacks
-//! bodies, `columns` are the columns there are, `build` fills them, `source` says which records come next and
+//! `end` finds how far the log reaches, `select` says which messages are wanted, by `filters` too, `inflate`
+//! unpacks bodies, `columns` are the columns there are, `build` fills them (`body_json` the one of JSON bodies),
+//! `source` says which records come next and
 //! `sink` makes rows of them, `reader` ties these into batches.
 //!
 //! The other way round, `encode` makes send requests of a batch's rows: `send_rows` are their columns,
@@ -11,7 +12,11 @@
 //! Files are read with positioned reads into a window: a file that somebody cuts meanwhile is an error
 //! with a place, and not a signal. Only the form with views maps them.
 
+mod body_json;
+#[cfg(test)]
+mod body_json_tests;
 mod build;
+mod bytes;
 mod columns;
 pub mod encode;
 mod end;
@@ -19,6 +24,7 @@ mod error;
 mod files;
 mod filters;
 mod inflate;
+mod json_type;
 mod reader;
 #[cfg(test)]
 mod reader_tests;
@@ -33,11 +39,12 @@ mod walk;
 #[cfg(test)]
 mod walk_tests;
 
-pub use columns::{ALL, Column, DEFAULT, PropertiesForm};
+pub use columns::{ALL, BodyForm, Column, DEFAULT, PropertiesForm};
 pub use end::{Advance, advance, find_end, first_times};
 pub use error::{EncodeError, Result, ScanError};
 pub use files::{FileSet, LogFile, Open, OpenLocal, ReadAt, open_regular};
 pub use filters::{Filters, Texts};
+pub use json_type::{JsonField, JsonType, MAX_DEPTH, MAX_FIELDS};
 pub use reader::{Damage, Reader, Settings, Stats, Verify};
 pub use select::{Selection, TopicRule, TopicRules};
 pub use source::RecordSource;

@@ -1,7 +1,7 @@
 //! A part of a log, batch by batch.
 
 use super::build::Builder;
-use super::columns::{Column, PropertiesForm};
+use super::columns::{BodyForm, Column, PropertiesForm};
 use super::error::{Result, ScanError};
 use super::files::FileSet;
 use super::select::Selection;
@@ -26,6 +26,7 @@ pub enum Verify {
 pub struct Settings {
     pub columns: Vec<Column>,
     pub form: PropertiesForm,
+    pub body: BodyForm,
     pub broker: String,
     pub decompress: bool,
     pub verify: Verify,
@@ -79,12 +80,17 @@ pub struct Reader {
 
 impl Reader {
     pub fn new(from: RecordSource, selection: Selection, settings: Settings) -> Result<Self> {
+        if settings.views && settings.body != BodyForm::Binary {
+            let text = "bodies can be viewed where they lie only as they are stored";
+            return Err(ScanError::Illegal(text.to_owned()));
+        }
         let file_set = from.file_set().cloned();
         let log_end = from.log_end();
         let source = Source::new(from, settings.views)?;
         let builder = Builder::new(
             &settings.columns,
             settings.form,
+            &settings.body,
             &settings.broker,
             settings.views,
         );

@@ -135,6 +135,7 @@ pub fn settings(columns: &[Column]) -> Settings {
     Settings {
         columns: columns.to_vec(),
         form: PropertiesForm::Map,
+        body: BodyForm::Binary,
         broker: "b".to_owned(),
         decompress: true,
         verify: Verify::All,

@@ -252,7 +252,7 @@ fn has_front(reached: &Reach, low: u64) -> Result<bool> {
 }
 
 /// Number of messages in some places of a queue, and their first and last queue offset.
-fn of_queue(
+pub(crate) fn of_queue(
     queue: &Queue,
     (start, end): (u64, u64),
     starts: &RecordStarts<'_>,

@@ -142,7 +142,10 @@ fn queue_id(value: &Value, parameter: &'static str, form: &str) -> Result<i32> {
     };
     let id = number.and_then(|number| i32::try_from(number).ok());
     id.filter(|&id| id >= 0).ok_or_else(|| {
-        let what = format!("{} is no queue id", shown(value));
+        let what = match number {
+            Some(number) => format!("{number} is no queue id"),
+            None => format!("{} is no queue id", shown(value)),
+        };
         wrong(parameter, &what, form)
     })
 }

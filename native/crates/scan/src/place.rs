@@ -3,7 +3,9 @@
 
 use super::error::{Kind, Result, SegmentError};
 use pyrmq_arrow::{Open, OpenLocal};
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -88,7 +90,7 @@ impl Place for Local {
                 Err(_) => continue, // deleted meanwhile, or a link to nothing
             };
             // Names that are not UTF-8 are of no segment and no topic.
-            let name = entry.file_name().to_string_lossy().into_owned();
+            let name = printable(&entry.file_name());
             out.push(Found {
                 path: format!("{}/{name}", path.trim_end_matches('/')),
                 name,
@@ -112,6 +114,21 @@ impl Place for Local {
     fn is_local(&self) -> bool {
         true
     }
+}
+
+/// A name whose bytes that are not UTF-8 are shown as Python shows them.
+fn printable(name: &OsStr) -> String {
+    let mut out = String::with_capacity(name.len());
+    for chunk in name.as_bytes().utf8_chunks() {
+        out.push_str(chunk.valid());
+        out.extend(
+            chunk
+                .invalid()
+                .iter()
+                .map(|byte| format!("\\udc{byte:02x}")),
+        );
+    }
+    out
 }
 
 /// The system's words for an error, without Rust's "(os error 2)".

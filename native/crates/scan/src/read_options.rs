@@ -1,5 +1,6 @@
 //! How messages are read: columns, their forms, checks, size of batches; and how tasks are cut.
 
+use super::body_form;
 use super::error::{Kind, Part, Result, SegmentError};
 use super::repr;
 use pyrmq_arrow::{ALL, Column, DEFAULT, PropertiesForm, Settings, Verify};
@@ -28,7 +29,7 @@ pub struct ReadOptions {
     pub batch_rows: u64,
     pub batch_bytes: u64,
     pub views: bool,
-    /// bytes, utf8, or json with a schema: the form of the column `body`.
+    /// The form of the column `body`: see `body_form`.
     pub body: Option<serde_json::Value>,
 }
 
@@ -64,6 +65,7 @@ impl ReadOptions {
         Ok(Settings {
             columns: self.chosen()?,
             form,
+            body: body_form::of(self.body.as_ref())?,
             broker: broker.to_owned(),
             decompress: self.decompress,
             verify,

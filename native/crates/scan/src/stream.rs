@@ -549,6 +549,7 @@ fn part(
             ..Limits::default()
         },
         ranges,
+        by_entries: false,
         log_end: high,
         fail_on_data_loss,
     }

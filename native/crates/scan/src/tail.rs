@@ -43,6 +43,8 @@ const BUSY: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_millis(1);
 /// Between two looks whether the log is still the same one.
 const IDENTITY: Duration = Duration::from_millis(100);
+/// Between two lists of the files, where no event asks for one.
+const LISTED: Duration = Duration::from_secs(2);
 /// Bytes of a record's head that tell it from any other.
 const ANCHOR: usize = 64;
 /// Bytes read at once where little is new.
@@ -104,6 +106,7 @@ pub struct Tail {
     wait: Box<dyn Wait>,
     relist: bool,
     looked: Instant,
+    listed: Instant,
     grew: Option<Instant>,
     gave: Option<Instant>,
     /// Something was begun that is no record yet, so often; when to look again.
@@ -168,6 +171,7 @@ impl Tail {
             wait,
             relist: true,
             looked: Instant::now(),
+            listed: Instant::now(),
             grew: None,
             gave: None,
             begun: (0, None),
@@ -417,8 +421,11 @@ impl Tail {
 
     /// Whether the log is still the one that was read.
     fn look(&mut self) -> Result<()> {
-        (self.looked, self.relist) = (Instant::now(), false);
-        self.task.store = self.task.store.relisted()?;
+        self.looked = Instant::now();
+        if self.relist || self.listed.elapsed() >= LISTED || self.has_changed() {
+            (self.listed, self.relist) = (self.looked, false);
+            self.task.store = self.task.store.relisted()?;
+        }
         let store = &self.task.store;
         if let Some(index) = self.file_at(self.at.saturating_sub(1)) {
             let (base, len, path) = &store.files[index];
@@ -435,6 +442,15 @@ impl Tail {
         }
         self.open.keep_only(&store.files);
         self.check_anchor()
+    }
+
+    /// Whether the file that is read has another length, or is not there.
+    fn has_changed(&self) -> bool {
+        let Some(index) = self.file_at(self.at.saturating_sub(1)) else {
+            return true;
+        };
+        let (_, len, path) = &self.task.store.files[index];
+        std::fs::metadata(path).map_or(true, |data| data.len() != *len)
     }
 
     fn check_anchor(&mut self) -> Result<()> {

@@ -9,7 +9,7 @@ use super::store::SegmentStore;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array, RecordBatch};
-use pyrmq_arrow::{Column, PropertiesForm, Reader, RecordSource, Settings, Verify};
+use pyrmq_arrow::{BodyForm, Column, PropertiesForm, Reader, RecordSource, Settings, Verify};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,6 +69,7 @@ pub fn settings(columns: &[Column], rows: usize) -> Settings {
     Settings {
         columns: columns.to_vec(),
         form: PropertiesForm::Map,
+        body: BodyForm::Binary,
         broker: String::new(),
         decompress: false,
         verify: Verify::Nothing,

@@ -175,10 +175,12 @@ pub(super) const ROWS: &[Row] = &[
             "Hint: lowers splitBytes, down to 16 MiB, until there are about so many \
              tasks.",
         ),
-    Row::new("maxRecordsPerPartition", Form::Integer(1, i64::MAX), READS).doc(
-        "Most messages of a task, including those that tags and times exclude. For \
+    Row::new("maxRecordsPerPartition", Form::Integer(1, i64::MAX), READS)
+        .parameter("max_records")
+        .doc(
+            "Most messages of a task, including those that tags and times exclude. For \
              files the driver reads the headers of the log for it.",
-    ),
+        ),
     Row::new(
         "plan",
         Form::Choice(&["auto", "scan", "index", "file"]),

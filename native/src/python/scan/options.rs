@@ -1,11 +1,11 @@
 //! The options of Spark's source, for its part in Python: the table, and the parse of the engine.
 
-use super::error::raise;
+use super::error::to_py;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
+use pyrmq_scan::Offsets;
 use pyrmq_scan::options::{self, Query, Value, Wrong};
-use pyrmq_scan::{Kind, Offsets, Part, SegmentError};
 use serde_json::Value as Json;
 
 /// All options, one dict each: the names of `options::Row`, with `where` and `required` as lists of
@@ -42,7 +42,7 @@ pub fn scan_options<'py>(
     given: &Bound<'py, PyDict>,
     query: Option<&str>,
 ) -> PyResult<(Bound<'py, PyDict>, Vec<&'static str>)> {
-    let checked = options::check(&pairs(given)?, query_named(query)?).map_err(|e| to_py(py, &e))?;
+    let checked = options::check(&pairs(given)?, query_named(query)?).map_err(|e| to_py(py, e))?;
     let values = PyDict::new(py);
     for (name, value) in &checked.values {
         let value = value.as_ref().map(|value| value_to_py(py, value));
@@ -63,20 +63,20 @@ pub fn scan_option_value<'py>(
     match options::value_of(row, text) {
         Ok(value) => value_to_py(py, &value),
         Err(Wrong::Told(told)) => Err(PyValueError::new_err(told)),
-        Err(Wrong::Whole(error)) => Err(to_py(py, &error)),
+        Err(Wrong::Whole(error)) => Err(to_py(py, error)),
     }
 }
 
 /// ConfigError for an option that is there twice with different values.
 #[pyfunction]
 pub fn scan_check_cases(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<()> {
-    options::check_cases(&pairs(given)?).map_err(|e| to_py(py, &e))
+    options::check_cases(&pairs(given)?).map_err(|e| to_py(py, e))
 }
 
 /// Whether a read with options of these names goes through brokers, and not to files.
 #[pyfunction]
 pub fn scan_through_brokers(py: Python<'_>, names: Vec<String>) -> PyResult<bool> {
-    let route = options::route(names.iter().map(String::as_str)).map_err(|e| to_py(py, &e))?;
+    let route = options::route(names.iter().map(String::as_str)).map_err(|e| to_py(py, e))?;
     Ok(route == options::Route::Brokers)
 }
 
@@ -104,7 +104,7 @@ pub fn scan_schema<'py>(
     };
     let found = options::check(&pairs(given)?, query_named(query)?)
         .and_then(|checked| options::columns(&checked, schema.as_ref()))
-        .map_err(|error| to_py(py, &error))?;
+        .map_err(|error| to_py(py, error))?;
     let names = PyTuple::new(py, &found.names)?;
     Ok((names, found.properties, found.schema.to_string()))
 }
@@ -194,29 +194,4 @@ fn json_to_py<'py>(py: Python<'py>, value: &Json) -> PyResult<Bound<'py, PyAny>>
             dict.into_any()
         }
     })
-}
-
-fn to_py(py: Python<'_>, error: &SegmentError) -> PyErr {
-    if error.kind == Kind::Config {
-        return raise(py, "ConfigError", error.to_string());
-    }
-    let made = || {
-        let class = py.import("pyrmq.errors")?.getattr(error.kind.class())?;
-        let hint = error.hint.as_deref().map(|hint| parts(py, hint));
-        class.call1((parts(py, &error.text)?, hint.transpose()?))
-    };
-    made().map_or_else(|failed| failed, PyErr::from_value)
-}
-
-fn parts<'py>(py: Python<'py>, parts: &[Part]) -> PyResult<Bound<'py, PyList>> {
-    let parameter = py.import("pyrmq.errors")?.getattr("Parameter")?;
-    let list = PyList::empty(py);
-    for part in parts {
-        match part {
-            Part::Text(text) => list.append(text)?,
-            Part::Name(name) => list.append(parameter.call1((*name,))?)?,
-            Part::Value(name, value) => list.append(parameter.call1((*name, *value))?)?,
-        }
-    }
-    Ok(list)
 }

@@ -1,0 +1,513 @@
+//! Bodies that are JSON objects as a column of structs, so that Spark needs no from_json.
+//!
+//! As Spark's from_json in its mode PERMISSIVE: fields that the schema does not name are passed over,
+//! a field that is missing or of another type is null, of equal names the last counts, and a body that
+//! is no JSON object gives a struct whose fields are all null. An empty body is null.
+
+use super::bytes::Bytes;
+use super::json_type::{JsonType, entry_fields, list_field, struct_fields};
+use arrow_array::builder::NullBufferBuilder;
+use arrow_array::{
+    ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int32Array,
+    Int64Array, ListArray, MapArray, StructArray, TimestampMicrosecondArray,
+};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
+use arrow_schema::{DataType, Field, Fields};
+use jiter::{Jiter, Peek};
+use std::sync::Arc;
+
+/// Why a body is no object of the schema; only that it is not counts.
+enum Bad {
+    /// The text is no JSON: nothing of the body counts.
+    Text,
+    /// The value is of another type: it is null.
+    Type,
+}
+
+impl From<jiter::JiterError> for Bad {
+    fn from(_: jiter::JiterError) -> Self {
+        Bad::Text
+    }
+}
+
+/// A column being filled. Rows that were begun can be taken back.
+pub struct Node {
+    valid: Vec<bool>,
+    values: Values,
+}
+
+enum Values {
+    Boolean(Vec<bool>),
+    Int(Vec<i32>),
+    Long(Vec<i64>),
+    Float(Vec<f32>),
+    Double(Vec<f64>),
+    Decimal(Vec<i128>, u8, u8),
+    Text(Bytes),
+    Date(Vec<i32>),
+    Timestamp(Vec<i64>),
+    List(Vec<i32>, Box<Node>, JsonType),
+    Map(Vec<i32>, Bytes, Box<Node>, JsonType),
+    Struct(Vec<(String, Node)>, Fields),
+}
+
+impl Node {
+    pub fn new(kind: &JsonType) -> Self {
+        let values = match kind {
+            JsonType::Boolean => Values::Boolean(Vec::new()),
+            JsonType::Int => Values::Int(Vec::new()),
+            JsonType::Long => Values::Long(Vec::new()),
+            JsonType::Float => Values::Float(Vec::new()),
+            JsonType::Double => Values::Double(Vec::new()),
+            JsonType::Decimal(digits, scale) => Values::Decimal(Vec::new(), *digits, *scale),
+            JsonType::Text => Values::Text(Bytes::new(false)),
+            JsonType::Date => Values::Date(Vec::new()),
+            JsonType::Timestamp => Values::Timestamp(Vec::new()),
+            JsonType::List(item) => Values::List(vec![0], Box::new(Node::new(item)), *item.clone()),
+            JsonType::Map(value) => {
+                let node = Box::new(Node::new(value));
+                Values::Map(vec![0], Bytes::new(false), node, *value.clone())
+            }
+            JsonType::Struct(fields) => {
+                let nodes = fields.iter().map(|f| (f.name.clone(), Node::new(&f.kind)));
+                Values::Struct(nodes.collect(), struct_fields(fields))
+            }
+        };
+        Node {
+            valid: Vec::new(),
+            values,
+        }
+    }
+
+    /// Appends the row of a body.
+    pub fn push(&mut self, body: &[u8]) {
+        if body.iter().all(u8::is_ascii_whitespace) {
+            return self.push_null();
+        }
+        let row = self.valid.len();
+        let mut json = Jiter::new(body);
+        let read = json.peek().map_err(Bad::from).and_then(|peek| {
+            self.take(&mut json, peek)?;
+            Ok(json.finish()?)
+        });
+        if read.is_err() {
+            self.truncate(row);
+            self.push_nothing();
+        }
+    }
+
+    /// Bytes that the column has so far, about.
+    pub fn bytes(&self) -> usize {
+        let rows = self.valid.len();
+        rows + match &self.values {
+            Values::Boolean(_) => rows,
+            Values::Int(_) | Values::Float(_) | Values::Date(_) => 4 * rows,
+            Values::Long(_) | Values::Double(_) | Values::Timestamp(_) => 8 * rows,
+            Values::Decimal(..) => 16 * rows,
+            Values::Text(text) => 4 * rows + text.len_of_values(),
+            Values::List(_, item, _) => 4 * rows + item.bytes(),
+            Values::Map(_, keys, value, _) => 4 * rows + keys.len_of_values() + value.bytes(),
+            Values::Struct(fields, _) => fields.iter().map(|(_, node)| node.bytes()).sum(),
+        }
+    }
+
+    /// A struct that is there, with nothing in it.
+    fn push_nothing(&mut self) {
+        let Values::Struct(fields, _) = &mut self.values else {
+            return self.push_null();
+        };
+        fields.iter_mut().for_each(|(_, node)| node.push_null());
+        self.valid.push(true);
+    }
+
+    fn push_null(&mut self) {
+        match &mut self.values {
+            Values::Boolean(v) => v.push(false),
+            Values::Int(v) | Values::Date(v) => v.push(0),
+            Values::Long(v) | Values::Timestamp(v) => v.push(0),
+            Values::Float(v) => v.push(0.0),
+            Values::Double(v) => v.push(0.0),
+            Values::Decimal(v, ..) => v.push(0),
+            Values::Text(v) => v.push(b""),
+            Values::List(offsets, item, _) => offsets.push(item.valid.len() as i32),
+            Values::Map(offsets, _, value, _) => offsets.push(value.valid.len() as i32),
+            Values::Struct(fields, _) => fields.iter_mut().for_each(|(_, n)| n.push_null()),
+        }
+        self.valid.push(false);
+    }
+
+    /// Takes all rows from this one on back.
+    fn truncate(&mut self, rows: usize) {
+        self.valid.truncate(rows);
+        match &mut self.values {
+            Values::Boolean(v) => v.truncate(rows),
+            Values::Int(v) | Values::Date(v) => v.truncate(rows),
+            Values::Long(v) | Values::Timestamp(v) => v.truncate(rows),
+            Values::Float(v) => v.truncate(rows),
+            Values::Double(v) => v.truncate(rows),
+            Values::Decimal(v, ..) => v.truncate(rows),
+            Values::Text(v) => v.truncate(rows),
+            Values::List(offsets, item, _) => {
+                offsets.truncate(rows + 1);
+                item.truncate(offsets[rows] as usize);
+            }
+            Values::Map(offsets, keys, value, _) => {
+                offsets.truncate(rows + 1);
+                keys.truncate(offsets[rows] as usize);
+                value.truncate(offsets[rows] as usize);
+            }
+            Values::Struct(fields, _) => fields.iter_mut().for_each(|(_, n)| n.truncate(rows)),
+        }
+    }
+
+    /// Appends the value that begins with `peek`; null if it is of another type.
+    fn value(&mut self, json: &mut Jiter<'_>, peek: Peek) -> Result<(), Bad> {
+        let row = self.valid.len();
+        match self.take(json, peek) {
+            Err(Bad::Type) => {
+                self.truncate(row);
+                self.push_null();
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Bad::Type: the value was passed over, and some of it may be appended.
+    fn take(&mut self, json: &mut Jiter<'_>, peek: Peek) -> Result<(), Bad> {
+        if peek == Peek::Null {
+            json.known_null()?;
+            self.push_null();
+            return Ok(());
+        }
+        match &mut self.values {
+            Values::Boolean(v) => match peek {
+                Peek::True | Peek::False => v.push(json.known_bool(peek)?),
+                _ => return skip(json, peek),
+            },
+            Values::Int(v) => v.push(whole(json, peek)?.try_into().map_err(|_| Bad::Type)?),
+            Values::Long(v) => v.push(whole(json, peek)?),
+            Values::Float(v) => v.push(number(json, peek)? as f32),
+            Values::Double(v) => v.push(number(json, peek)?),
+            Values::Decimal(v, digits, scale) => {
+                v.push(decimal(written(json, peek, true)?, *digits, *scale).ok_or(Bad::Type)?);
+            }
+            Values::Text(v) => match peek {
+                Peek::String => v.push(json.known_str()?.as_bytes()),
+                _ => {
+                    let text = written(json, peek, false)?;
+                    v.push(std::str::from_utf8(text).map_err(|_| Bad::Text)?.as_bytes());
+                }
+            },
+            Values::Date(v) => match peek {
+                Peek::String => v.push(date(json.known_bytes()?).ok_or(Bad::Type)?),
+                _ => return skip(json, peek),
+            },
+            Values::Timestamp(v) => match peek {
+                Peek::String => v.push(timestamp(json.known_bytes()?).ok_or(Bad::Type)?),
+                _ => v.push(whole(json, peek)?.checked_mul(1_000_000).ok_or(Bad::Type)?),
+            },
+            Values::List(offsets, item, _) => {
+                if peek != Peek::Array {
+                    return skip(json, peek);
+                }
+                let mut next = json.known_array()?;
+                while let Some(peek) = next {
+                    item.value(json, peek)?;
+                    next = json.array_step()?;
+                }
+                offsets.push(place(item.valid.len())?);
+            }
+            Values::Map(offsets, keys, value, _) => {
+                if peek != Peek::Object {
+                    return skip(json, peek);
+                }
+                let start = value.valid.len();
+                let mut more = push_key(keys, json.known_object()?);
+                while more {
+                    let peek = json.peek()?;
+                    value.value(json, peek)?;
+                    more = push_key(keys, json.next_key()?);
+                }
+                drop_twins(keys, value, start);
+                offsets.push(place(value.valid.len())?);
+            }
+            Values::Struct(fields, _) => {
+                if peek != Peek::Object {
+                    return skip(json, peek);
+                }
+                let row = self.valid.len();
+                let mut near = 0;
+                let mut name = json.known_object()?.map(|key| find(fields, key, near));
+                while let Some(index) = name {
+                    let peek = json.peek()?;
+                    match index {
+                        Some(index) => {
+                            let node = &mut fields[index].1;
+                            node.truncate(row); // of an equal name before
+                            node.value(json, peek)?;
+                            near = index + 1;
+                        }
+                        None => json.known_skip(peek)?,
+                    }
+                    name = json.next_key()?.map(|key| find(fields, key, near));
+                }
+                for (_, node) in fields.iter_mut() {
+                    if node.valid.len() == row {
+                        node.push_null();
+                    }
+                }
+            }
+        }
+        self.valid.push(true);
+        Ok(())
+    }
+
+    /// The column so far; begins the next one.
+    pub fn finish(&mut self) -> ArrayRef {
+        let nulls = nulls(&std::mem::take(&mut self.valid));
+        match &mut self.values {
+            Values::Boolean(v) => Arc::new(BooleanArray::new(std::mem::take(v).into(), nulls)),
+            Values::Int(v) => Arc::new(Int32Array::new(std::mem::take(v).into(), nulls)),
+            Values::Long(v) => Arc::new(Int64Array::new(std::mem::take(v).into(), nulls)),
+            Values::Float(v) => Arc::new(Float32Array::new(std::mem::take(v).into(), nulls)),
+            Values::Double(v) => Arc::new(Float64Array::new(std::mem::take(v).into(), nulls)),
+            Values::Decimal(v, digits, scale) => {
+                let array = Decimal128Array::new(std::mem::take(v).into(), nulls);
+                let sized = array.with_precision_and_scale(*digits, *scale as i8);
+                Arc::new(sized.expect("digits and scale were checked with the schema"))
+            }
+            Values::Text(v) => Arc::new(v.strings_with(nulls)),
+            Values::Date(v) => Arc::new(Date32Array::new(std::mem::take(v).into(), nulls)),
+            Values::Timestamp(v) => {
+                let times = TimestampMicrosecondArray::new(std::mem::take(v).into(), nulls);
+                Arc::new(times.with_timezone("UTC"))
+            }
+            Values::List(offsets, item, kind) => {
+                let offsets = OffsetBuffer::new(std::mem::replace(offsets, vec![0]).into());
+                Arc::new(ListArray::new(
+                    list_field(kind),
+                    offsets,
+                    item.finish(),
+                    nulls,
+                ))
+            }
+            Values::Map(offsets, keys, value, kind) => {
+                let offsets = OffsetBuffer::new(std::mem::replace(offsets, vec![0]).into());
+                let columns: Vec<ArrayRef> = vec![Arc::new(keys.strings()), value.finish()];
+                let entries = StructArray::new(entry_fields(kind), columns, None);
+                let of = DataType::Struct(entry_fields(kind));
+                let field = Arc::new(Field::new("entries", of, false));
+                Arc::new(MapArray::new(field, offsets, entries, nulls, false))
+            }
+            Values::Struct(nodes, fields) => {
+                let rows = nulls.as_ref().map(NullBuffer::len);
+                let columns: Vec<ArrayRef> = nodes.iter_mut().map(|(_, n)| n.finish()).collect();
+                debug_assert!(rows.is_none_or(|rows| columns.iter().all(|c| c.len() == rows)));
+                Arc::new(StructArray::new(fields.clone(), columns, nulls))
+            }
+        }
+    }
+}
+
+fn nulls(valid: &[bool]) -> Option<NullBuffer> {
+    if valid.iter().all(|&is| is) {
+        return None;
+    }
+    let mut builder = NullBufferBuilder::new(valid.len());
+    builder.append_slice(valid);
+    builder.finish()
+}
+
+/// The field of a name; fields mostly come in the order of the schema, so it is looked for from
+/// `near` on first.
+#[inline]
+fn find(fields: &[(String, Node)], key: &str, near: usize) -> Option<usize> {
+    let is = |i: &usize| fields[*i].0 == key;
+    let (first, rest) = (near..fields.len(), 0..near);
+    first
+        .into_iter()
+        .find(is)
+        .or_else(|| rest.into_iter().find(is))
+}
+
+fn push_key(keys: &mut Bytes, key: Option<&str>) -> bool {
+    if let Some(key) = key {
+        keys.push(key.as_bytes());
+    }
+    key.is_some()
+}
+
+/// Of equal names the last stays, at the place of the first: what is before it is null for Spark's
+/// maps, which take no name twice.
+fn drop_twins(keys: &mut Bytes, values: &mut Node, start: usize) {
+    let end = values.valid.len();
+    let mut seen = rustc_hash::FxHashSet::default();
+    if (start..end).all(|i| seen.insert(keys.get(i).to_vec())) {
+        return;
+    }
+    // Rare, and the values may be anything: the names that come again are made unlike.
+    let mut last = rustc_hash::FxHashMap::default();
+    for i in start..end {
+        last.insert(keys.get(i).to_vec(), i);
+    }
+    let names: Vec<Vec<u8>> = (start..end).map(|i| keys.get(i).to_vec()).collect();
+    let kept: Vec<usize> = (start..end)
+        .filter(|&i| last[&names[i - start]] == i)
+        .collect();
+    keys.truncate(start);
+    for &i in &kept {
+        keys.push(&names[i - start]);
+    }
+    values.keep(start, &kept);
+}
+
+impl Node {
+    /// Of the rows from `start` on only these stay.
+    fn keep(&mut self, start: usize, rows: &[usize]) {
+        fn pick<T: Copy>(v: &mut Vec<T>, start: usize, rows: &[usize]) {
+            let kept: Vec<T> = rows.iter().map(|&i| v[i]).collect();
+            v.truncate(start);
+            v.extend(kept);
+        }
+        pick(&mut self.valid, start, rows);
+        match &mut self.values {
+            Values::Boolean(v) => pick(v, start, rows),
+            Values::Int(v) | Values::Date(v) => pick(v, start, rows),
+            Values::Long(v) | Values::Timestamp(v) => pick(v, start, rows),
+            Values::Float(v) => pick(v, start, rows),
+            Values::Double(v) => pick(v, start, rows),
+            Values::Decimal(v, ..) => pick(v, start, rows),
+            Values::Text(v) => {
+                let kept: Vec<Vec<u8>> = rows.iter().map(|&i| v.get(i).to_vec()).collect();
+                v.truncate(start);
+                kept.iter().for_each(|text| v.push(text));
+            }
+            Values::List(offsets, item, _) => {
+                let (kept, ends) = spans(offsets, start, rows);
+                item.keep(offsets[start] as usize, &kept);
+                offsets.truncate(start + 1);
+                offsets.extend(ends);
+            }
+            Values::Map(offsets, keys, value, _) => {
+                let (kept, ends) = spans(offsets, start, rows);
+                let first = offsets[start] as usize;
+                let names: Vec<Vec<u8>> = kept.iter().map(|&i| keys.get(i).to_vec()).collect();
+                keys.truncate(first);
+                names.iter().for_each(|name| keys.push(name));
+                value.keep(first, &kept);
+                offsets.truncate(start + 1);
+                offsets.extend(ends);
+            }
+            Values::Struct(fields, _) => {
+                fields
+                    .iter_mut()
+                    .for_each(|(_, node)| node.keep(start, rows));
+            }
+        }
+    }
+}
+
+/// What lists at these rows hold, and where each ends then.
+fn spans(offsets: &[i32], start: usize, rows: &[usize]) -> (Vec<usize>, Vec<i32>) {
+    let (mut kept, mut ends, mut end) = (Vec::new(), Vec::new(), offsets[start]);
+    for &i in rows {
+        kept.extend(offsets[i] as usize..offsets[i + 1] as usize);
+        end += offsets[i + 1] - offsets[i];
+        ends.push(end);
+    }
+    (kept, ends)
+}
+
+fn place(len: usize) -> Result<i32, Bad> {
+    i32::try_from(len).map_err(|_| Bad::Text)
+}
+
+/// Passes over a value of another type.
+fn skip<T>(json: &mut Jiter<'_>, peek: Peek) -> Result<T, Bad> {
+    json.known_skip(peek)?;
+    Err(Bad::Type)
+}
+
+fn is_number(peek: Peek) -> bool {
+    peek.is_num() && peek != Peek::NaN && peek != Peek::Infinity
+}
+
+/// The value as it is written.
+fn written<'j>(json: &mut Jiter<'j>, peek: Peek, numbers: bool) -> Result<&'j [u8], Bad> {
+    if numbers && !is_number(peek) {
+        return skip(json, peek);
+    }
+    let start = json.current_index();
+    json.known_skip(peek)?;
+    Ok(json.slice_to_current(start))
+}
+
+fn whole(json: &mut Jiter<'_>, peek: Peek) -> Result<i64, Bad> {
+    parsed(written(json, peek, true)?)
+}
+
+fn number(json: &mut Jiter<'_>, peek: Peek) -> Result<f64, Bad> {
+    parsed(written(json, peek, true)?)
+}
+
+fn parsed<T: std::str::FromStr>(text: &[u8]) -> Result<T, Bad> {
+    let text = std::str::from_utf8(text).map_err(|_| Bad::Text)?;
+    text.parse().map_err(|_| Bad::Type)
+}
+
+fn date(text: &[u8]) -> Option<i32> {
+    let days = speedate::Date::parse_bytes_rfc3339(text).ok()?.timestamp() / 86_400;
+    i32::try_from(days).ok()
+}
+
+fn timestamp(text: &[u8]) -> Option<i64> {
+    let moment = match speedate::DateTime::parse_bytes_rfc3339(text) {
+        Ok(moment) => moment,
+        Err(_) => return Some(i64::from(date(text)?) * 86_400_000_000),
+    };
+    let seconds = moment.timestamp_tz();
+    seconds
+        .checked_mul(1_000_000)?
+        .checked_add(i64::from(moment.time.microsecond))
+}
+
+/// A number as so many digits; None if it has more in front of the point, and rounded half up if it
+/// has more behind it.
+fn decimal(text: &[u8], digits: u8, scale: u8) -> Option<i128> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (sign, text) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text),
+    };
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (front, behind) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    // Digits of the number times ten to the power of `power`.
+    let power = i64::from(exponent) - behind.len() as i64 + i64::from(scale);
+    let all: Vec<u8> = front
+        .bytes()
+        .chain(behind.bytes())
+        .map(|b| b - b'0')
+        .collect();
+    let significant = all.iter().position(|&d| d != 0).unwrap_or(all.len());
+    let all = &all[significant..];
+    let kept = all.len() as i64 + power.min(0);
+    if all.is_empty() || kept < 0 {
+        return Some(0);
+    }
+    if kept + power.max(0) > i64::from(digits) {
+        return None;
+    }
+    let mut number: i128 = 0;
+    for &digit in &all[..kept as usize] {
+        number = number * 10 + i128::from(digit);
+    }
+    if all.get(kept as usize).is_some_and(|&digit| digit >= 5) {
+        number += 1;
+    }
+    number *= 10i128.checked_pow(u32::try_from(power.max(0)).ok()?)?;
+    (number < 10i128.checked_pow(u32::from(digits))?).then_some(sign * number)
+}
