@@ -5,6 +5,7 @@ through a broker. What belongs to one of them is loaded only for it."""
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
 from typing import TYPE_CHECKING
 
 from pyrmq.engine import scan_through_brokers
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
-Given = dict[str, str]
+Given = MutableMapping[str, str]
 """The options as Spark gives them."""
 
 
