@@ -22,6 +22,8 @@ mod left_out;
 mod log_ranges;
 #[cfg(test)]
 mod made;
+#[cfg(test)]
+mod meanwhile;
 mod most;
 mod near;
 mod notes;
@@ -37,6 +39,8 @@ mod plan_filters_tests;
 mod position;
 pub mod queue_times;
 pub mod queues;
+#[cfg(test)]
+mod races_tests;
 pub mod read;
 mod read_options;
 mod repr;
