@@ -143,3 +143,46 @@ fn a_start_that_is_later_than_all_names_the_first_such() {
          broker b, queue 0"
     );
 }
+
+/// The numbers of the segments, the end exclusive; `times` are their first ones.
+fn segments(times: &[Option<i64>], from: Option<i64>, until: Option<i64>) -> (u64, u64) {
+    let fronts: Vec<_> = (0..).step_by(1000).zip(times.iter().copied()).collect();
+    let whole = (0, times.len() as u64 * 1000);
+    let (start, end) = narrowed_by(&fronts, whole, from, until);
+    (start / 1000, end / 1000)
+}
+
+#[test]
+fn a_start_keeps_a_segment_with_records_as_margin() {
+    let of = |times: &[Option<i64>], from| segments(times, Some(from), None).0;
+    let whole = [100, 200, 300, 400].map(Some);
+    assert_eq!(of(&whole, 350), 1);
+    assert_eq!(of(&whole, 150), 0);
+    assert_eq!(of(&whole, 900), 2);
+    // Made ahead.
+    assert_eq!(of(&[Some(100), Some(200), None], 250), 0);
+    assert_eq!(of(&[Some(100), Some(200), None, None, None], 250), 0);
+    // Damaged fronts.
+    assert_eq!(of(&[Some(100), None, None, None, Some(400)], 150), 0);
+    assert_eq!(
+        of(&[Some(100), Some(200), None, Some(400), Some(500)], 450),
+        1
+    );
+    assert_eq!(of(&[None, None, Some(100), Some(200)], 150), 0);
+    assert_eq!(of(&[None, None], 150), 0);
+}
+
+#[test]
+fn an_end_keeps_a_segment_with_records_as_margin() {
+    let of = |times: &[Option<i64>], until| segments(times, None, Some(until)).1;
+    let whole = [100, 200, 300, 400].map(Some);
+    assert_eq!(of(&whole, 150), 2);
+    assert_eq!(of(&whole, 50), 1);
+    assert_eq!(of(&whole, 350), 4);
+    assert_eq!(of(&[Some(100), None, None, None, Some(400)], 300), 5);
+    assert_eq!(
+        of(&[Some(100), Some(400), None, Some(500), Some(600)], 300),
+        3
+    );
+    assert_eq!(of(&[None, None], 300), 2);
+}

@@ -25,6 +25,8 @@ pub mod log_ranges;
 mod made;
 pub mod most;
 pub mod near;
+#[cfg(test)]
+mod meanwhile;
 mod notes;
 pub mod offsets;
 mod once;
@@ -38,6 +40,8 @@ mod plan_filters_tests;
 mod position;
 pub mod queue_times;
 pub mod queues;
+#[cfg(test)]
+mod races_tests;
 pub mod read;
 mod read_options;
 pub mod repr;
