@@ -4,85 +4,17 @@
 //! a field that is missing or of another type is null, of equal names the last counts, and a body that
 //! is no JSON object gives a struct whose fields are all null. An empty body is null.
 
-use super::build::Bytes;
+use super::bytes::Bytes;
+use super::json_type::{JsonType, entry_fields, list_field, struct_fields};
 use arrow_array::builder::NullBufferBuilder;
 use arrow_array::{
     ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int32Array,
     Int64Array, ListArray, MapArray, StructArray, TimestampMicrosecondArray,
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer};
-use arrow_schema::{DataType, Field, Fields, TimeUnit};
+use arrow_schema::{DataType, Field, Fields};
 use jiter::{Jiter, Peek};
 use std::sync::Arc;
-
-/// Types of a schema within each other.
-pub const MAX_DEPTH: usize = 32;
-/// Fields of a schema, of all structs in it.
-pub const MAX_FIELDS: usize = 2000;
-
-/// A field of a struct.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JsonField {
-    pub name: String,
-    pub kind: JsonType,
-}
-
-/// Types that JSON is read as. Objects as maps have names of type text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum JsonType {
-    Boolean,
-    Int,
-    Long,
-    Float,
-    Double,
-    /// Digits in all (1 to 38), and behind the point.
-    Decimal(u8, u8),
-    /// Of a value that is no text: as it is written.
-    Text,
-    /// `2026-01-31`
-    Date,
-    /// ISO 8601, without a zone in UTC; numbers are seconds since 1970.
-    Timestamp,
-    List(Box<JsonType>),
-    Map(Box<JsonType>),
-    Struct(Vec<JsonField>),
-}
-
-impl JsonType {
-    pub fn data_type(&self) -> DataType {
-        match self {
-            JsonType::Boolean => DataType::Boolean,
-            JsonType::Int => DataType::Int32,
-            JsonType::Long => DataType::Int64,
-            JsonType::Float => DataType::Float32,
-            JsonType::Double => DataType::Float64,
-            JsonType::Decimal(digits, scale) => DataType::Decimal128(*digits, *scale as i8),
-            JsonType::Text => DataType::Utf8,
-            JsonType::Date => DataType::Date32,
-            JsonType::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
-            JsonType::List(item) => DataType::List(list_field(item)),
-            JsonType::Map(value) => {
-                let entries = DataType::Struct(entry_fields(value));
-                DataType::Map(Arc::new(Field::new("entries", entries, false)), false)
-            }
-            JsonType::Struct(fields) => DataType::Struct(struct_fields(fields)),
-        }
-    }
-}
-
-fn list_field(item: &JsonType) -> Arc<Field> {
-    Arc::new(Field::new("element", item.data_type(), true))
-}
-
-fn entry_fields(value: &JsonType) -> Fields {
-    let key = Field::new("key", DataType::Utf8, false);
-    vec![key, Field::new("value", value.data_type(), true)].into()
-}
-
-pub fn struct_fields(fields: &[JsonField]) -> Fields {
-    let field = |f: &JsonField| Field::new(&f.name, f.kind.data_type(), true);
-    fields.iter().map(field).collect()
-}
 
 /// Why a body is no object of the schema; only that it is not counts.
 enum Bad {

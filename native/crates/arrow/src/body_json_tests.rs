@@ -1,6 +1,7 @@
 //! JSON bodies as structs: types, what does not fit, and rows that are taken back.
 
-use super::body_json::{JsonField, JsonType, Node};
+use super::body_json::Node;
+use super::json_type::{JsonField, JsonType};
 use super::testing::*;
 use super::*;
 use arrow_array::cast::AsArray;

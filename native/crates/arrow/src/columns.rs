@@ -1,6 +1,6 @@
 //! The columns that there are. Names follow RocketMQ's own Spark connector.
 
-use super::body_json::{JsonField, JsonType};
+use super::json_type::{JsonField, JsonType};
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 use std::sync::Arc;
 

@@ -16,6 +16,7 @@ mod body_json;
 #[cfg(test)]
 mod body_json_tests;
 mod build;
+mod bytes;
 mod columns;
 pub mod encode;
 mod end;
@@ -23,6 +24,7 @@ mod error;
 mod files;
 mod filters;
 mod inflate;
+mod json_type;
 mod reader;
 #[cfg(test)]
 mod reader_tests;
@@ -37,12 +39,12 @@ mod walk;
 #[cfg(test)]
 mod walk_tests;
 
-pub use body_json::{JsonField, JsonType, MAX_DEPTH, MAX_FIELDS};
 pub use columns::{ALL, BodyForm, Column, DEFAULT, PropertiesForm};
 pub use end::{Advance, advance, find_end, first_times};
 pub use error::{EncodeError, Result, ScanError};
 pub use files::{FileSet, LogFile, Open, OpenLocal, ReadAt, open_regular};
 pub use filters::{Filters, Texts};
+pub use json_type::{JsonField, JsonType, MAX_DEPTH, MAX_FIELDS};
 pub use reader::{Damage, Reader, Settings, Stats, Verify};
 pub use select::{Selection, TopicRule, TopicRules};
 pub use source::RecordSource;

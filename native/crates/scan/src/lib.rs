@@ -18,12 +18,15 @@ mod coverage;
 pub mod entries;
 mod error;
 pub mod index_plan;
+mod kept;
 mod left_out;
 pub mod log_ranges;
 #[cfg(test)]
 mod made;
 pub mod most;
 pub mod near;
+#[cfg(test)]
+mod meanwhile;
 mod notes;
 pub mod offsets;
 mod once;
@@ -37,6 +40,8 @@ mod plan_filters_tests;
 mod position;
 pub mod queue_times;
 pub mod queues;
+#[cfg(test)]
+mod races_tests;
 pub mod read;
 mod read_options;
 pub mod repr;
@@ -49,7 +54,9 @@ mod stores;
 mod stream;
 mod stream_start;
 mod tail;
+mod tail_task;
 mod task;
+mod top;
 pub mod unseen;
 pub mod walk_log;
 mod watch;
@@ -64,14 +71,15 @@ pub use offsets::{parse_assign, parse_offsets};
 pub use place::{Found, LOCAL, Local, LocalPlaces, Place, PlaceRef, Places, Shape};
 pub use position::Position;
 pub use read_options::{OnCorruption, ReadOptions};
-pub use request::{Request, SPLIT_BYTES};
-pub use rule::Chooser;
+pub use request::{Request, SPLIT_BYTES, Top, TopBy};
 pub use reserved::is_reserved;
+pub use rule::Chooser;
 pub use selection::{
     ANY_QUEUE, Bounds, Filters, Offsets, QueueOffsets, QueueTimes, Rule, Selection,
 };
 pub use store::{File, SegmentStore};
 pub use stores::open_stores;
 pub use stream::StreamPlanner;
-pub use tail::{Resume, Tail, TailBatch, TailTask};
+pub use tail::{Tail, TailBatch};
+pub use tail_task::{Resume, TailTask};
 pub use task::{QueuePart, Task};

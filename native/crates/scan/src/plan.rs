@@ -21,6 +21,7 @@ use super::selection::{Rule, Selection};
 use super::store::SegmentStore;
 use super::stores::open_stores;
 use super::task::Task;
+use super::top;
 use pyrmq_arrow::find_end;
 use std::sync::Arc;
 
@@ -33,6 +34,8 @@ pub struct Part<'a> {
     pub ranges: Vec<(u64, u64)>,
     pub log_end: u64,
     pub fail_on_data_loss: bool,
+    /// Queue entries have all that is asked for.
+    pub by_entries: bool,
 }
 
 impl Part<'_> {
@@ -76,7 +79,12 @@ pub fn check_request(request: &Request) -> Result<()> {
 
 /// As `plan`, of stores that are open.
 pub fn plan_stores(stores: &[SegmentStore], request: &Request, notes: &Notes) -> Result<Planned> {
-    let parts = parts_of(stores, request, notes)?;
+    let mut parts = parts_of(stores, request, notes)?;
+    if let Some(top) = &request.top {
+        for part in &mut parts {
+            top::narrow(part, top, request, notes);
+        }
+    }
     let mut out = tasks_of(&parts, request, notes)?;
     if let Some(most) = request.max_records {
         out.tasks = most::at_most(out.tasks, most, |store| place_of(stores, store))?;
@@ -237,6 +245,7 @@ fn part_of<'a>(
         ranges,
         log_end: end,
         fail_on_data_loss: fail,
+        by_entries: false,
     })
 }
 
@@ -291,7 +300,9 @@ fn by_index(
     }
     let (store, chosen, auto) = (part.store, &part.rule.selection, request.plan == "auto");
     let filters = &chosen.filters;
-    let named = chosen.key.is_some() || index_plan::names_topics(store, &part.rule, notes)?;
+    let named = part.by_entries
+        || chosen.key.is_some()
+        || index_plan::names_topics(store, &part.rule, notes)?;
     let by_queue = filters.topics.is_some()
         || filters.queues.is_some()
         || filters.queue_offsets.is_some()

@@ -61,7 +61,7 @@ pub fn read(planned: &Planned) -> Vec<Vec<Id>> {
     out
 }
 
-fn holds(filters: &Filters, row: &Row) -> bool {
+pub fn holds(filters: &Filters, row: &Row) -> bool {
     let within = |range: Option<(i64, i64)>, n: i64| {
         range.is_none_or(|(from, before)| from <= n && n < before)
     };

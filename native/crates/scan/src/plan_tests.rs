@@ -359,6 +359,7 @@ fn ten_thousand_segments_and_tasks_are_planned_at_once() {
         ranges: vec![(0, 1_000_000)],
         log_end: 1_000_000,
         fail_on_data_loss: true,
+        by_entries: false,
     };
     let tasks = scans(&part, &part.ranges, 25, &ReadOptions::default(), false).unwrap();
     assert_eq!(tasks.len(), 10_000);

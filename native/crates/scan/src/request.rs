@@ -23,6 +23,25 @@ pub struct Request {
     /// auto, scan, index or file.
     pub plan: String,
     pub fail_on_data_loss: bool,
+    /// Only the first rows by a column are wanted: those of each task, sorted again, have them.
+    pub top: Option<Top>,
+}
+
+/// The n rows with the lowest values of a column, or with the highest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Top {
+    pub by: TopBy,
+    #[serde(default)]
+    pub descending: bool,
+    pub n: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TopBy {
+    QueueOffset,
+    CommitLogOffset,
 }
 
 impl Default for Request {
@@ -37,6 +56,7 @@ impl Default for Request {
             max_records: None,
             plan: "auto".to_owned(),
             fail_on_data_loss: true,
+            top: None,
         }
     }
 }

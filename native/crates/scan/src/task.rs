@@ -1,10 +1,10 @@
 //! One task of a read: where it reads, and how. Its JSON can be sent to another process or machine.
 
 use super::error::{Kind, Result, SegmentError};
-use super::queues::{BATCH, SIMPLE};
 use super::read_options::ReadOptions;
 use super::selection::Rule;
 use super::store::File;
+use pyrmq_format::cq_entry;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -58,12 +58,14 @@ impl Task {
     /// An error for what no plan says: a task may come from elsewhere.
     pub fn check(&self) -> Result<()> {
         self.how.check()?;
-        let is_unit = |part: &QueuePart| [SIMPLE, BATCH].contains(&part.unit);
+        let is_unit = |part: &QueuePart| {
+            [cq_entry::SIZE, cq_entry::BATCH_SIZE].contains(&(part.unit as usize))
+        };
         let why = if self.start > self.end || self.end > i64::MAX as u64 {
             "its range ends before it begins, or behind all offsets"
         } else if !self.queues.iter().all(is_unit) {
             "entries of its queues have a size that no queue has"
-        } else if !self.by_entries && !(self.queues.is_empty() && self.places.is_empty()) {
+        } else if !self.by_entries && (!self.queues.is_empty() || !self.places.is_empty()) {
             "it names entries, but is not read by them"
         } else {
             return Ok(());

@@ -61,6 +61,7 @@ impl SegmentStream {
         fail_on_data_loss: bool,
     ) -> PyResult<Self> {
         let request = Request {
+            top: None,
             paths,
             broker_names,
             selection: (*selection.chosen).clone(),

@@ -124,6 +124,7 @@ fn request(checked: &Checked, columns: &Columns) -> Request {
         max_records: checked.count("maxRecordsPerPartition"),
         plan: checked.text("plan").unwrap_or("auto").to_owned(),
         fail_on_data_loss: checked.is_true("failOnDataLoss"),
+        top: None,
     }
 }
 
