@@ -213,9 +213,15 @@ fn found(
         let there = extents(store, &rule, store.first(), end, notes)?;
         let mut at: BTreeMap<i64, BTreeMap<Key, i64>> = BTreeMap::new();
         for entry in own {
-            if !at.contains_key(&entry.time) {
-                let offsets = offsets_at(store, &rule, entry.time, end, on_corruption, notes)?;
-                at.insert(entry.time, offsets);
+            if let std::collections::btree_map::Entry::Vacant(free) = at.entry(entry.time) {
+                free.insert(offsets_at(
+                    store,
+                    &rule,
+                    entry.time,
+                    end,
+                    on_corruption,
+                    notes,
+                )?);
             }
             let covered = there
                 .iter()

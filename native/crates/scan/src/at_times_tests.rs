@@ -18,7 +18,7 @@ fn timed(puts: Vec<Put>, steps: &[i64]) -> Vec<Put> {
     .collect()
 }
 
-fn first_of<'a>(made: &'a Made, time: i64, from: u64) -> Option<&'a Row> {
+fn first_of(made: &Made, time: i64, from: u64) -> Option<&Row> {
     made.rows
         .iter()
         .find(|row| row.time >= time && row.phys >= from)
@@ -53,7 +53,7 @@ proptest! {
             let rows = made.rows.iter().filter(|row| row.topic == topic && row.queue == queue);
             let mut rows = rows.filter(|row| from.is_some_and(|from| row.phys >= from));
             let first = rows.next().map(|row| row.offset);
-            (first, rows.last().map(|row| row.offset).or(first).map(|last| last + 1))
+            (first, rows.next_back().map(|row| row.offset).or(first).map(|last| last + 1))
         };
         let at = |time: i64| first_of(&made, time, 0).map(|row| row.phys);
         let late = |topic: &str, queues: &[i32], time: i64| {

@@ -269,7 +269,7 @@ impl Work {
                     return Ok(ControlFlow::Break(()));
                 }
             }
-            seen = place + entries.len() as u64;
+            seen = place + entries.count() as u64;
             Ok(ControlFlow::Continue(()))
         })?;
         if let Some(why) = failed {

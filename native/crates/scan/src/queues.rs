@@ -49,7 +49,7 @@ pub struct Entries<'a> {
 }
 
 impl Entries<'_> {
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.bytes.len() / self.unit
     }
 
