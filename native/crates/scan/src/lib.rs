@@ -23,10 +23,10 @@ mod left_out;
 pub mod log_ranges;
 #[cfg(test)]
 mod made;
-pub mod most;
-pub mod near;
 #[cfg(test)]
 mod meanwhile;
+pub mod most;
+pub mod near;
 mod notes;
 pub mod offsets;
 mod once;
