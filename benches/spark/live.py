@@ -14,7 +14,6 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +56,7 @@ def seen(spark: Any, store: Path, folder: Path, mode: str) -> Any:
     return (
         rows.writeStream.format("memory")
         .queryName("seen")
-        .outputMode("append")
+        .outputMode("update")
         .option("checkpointLocation", str(folder / "checkpoint"))
         .trigger(**trigger)
         .start()
@@ -84,7 +83,8 @@ def measure(spark: Any, folder: Path, mode: str, rate: int, seconds: float, size
         assert load.stdout.readline() == "ready\n"
         query = seen(spark, store, folder, mode)
         while query.lastProgress is None:  # the first micro-batch has loaded all classes
-            time.sleep(0.1)
+            if query.awaitTermination(0.1):
+                raise SystemExit("the query ended")
         load.stdin.write("go\n")
         load.stdin.close()
         if load.wait(seconds + 60):
