@@ -25,6 +25,7 @@ mod files;
 mod filters;
 mod inflate;
 mod json_type;
+mod json_values;
 mod reader;
 #[cfg(test)]
 mod reader_tests;
