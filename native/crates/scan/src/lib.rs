@@ -28,6 +28,7 @@ mod notes;
 mod offsets;
 mod once;
 pub mod options;
+mod parts;
 mod path;
 mod pattern;
 mod place;
