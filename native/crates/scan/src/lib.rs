@@ -32,6 +32,7 @@ pub mod offsets;
 mod once;
 pub mod options;
 pub mod path;
+mod parts;
 mod pattern;
 mod place;
 pub mod plan;
