@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 LINES = ("4.1", "4.2", "4.3")
 """Versions of Spark that the jar is built and tested for."""
 PATH = Path(__file__).parent / "jars" / "pyrmq-spark.jar"
+LIBRARY = "native/linux-{}/libpyrmq_jvm.so"
+"""The native library for a machine, in the jar."""
 READERS = ("auto", "jvm", "python")
 _CLASS = "pyrmq.spark.RocketMQSource"
 _SETTING = "spark.jars"
@@ -45,7 +47,7 @@ def why_not(spark_version: str) -> str | None:
     line = ".".join(spark_version.split(".")[:2])
     if line not in LINES:
         return f"the jar is for Spark {', '.join(LINES)}, this is Spark {spark_version}"
-    library = f"native/linux-{platform.machine()}/libpyrmq_jvm.so"
+    library = LIBRARY.format(platform.machine())
     if platform.system() != "Linux" or platform.libc_ver()[0] != "glibc":
         return "the jar's native library is for Linux with glibc"
     with zipfile.ZipFile(PATH) as jar:

@@ -1,4 +1,4 @@
-"""The options of one query, checked by the engine; and what of them the source in Python can do."""
+"""The options of one query, checked by the engine."""
 
 from __future__ import annotations
 
@@ -60,11 +60,6 @@ class Options:
             raise ConfigError(
                 "option reader is jvm, but the jar of that reader is not in this Spark, so the "
                 "reader in Python was asked: add the jar (spark.jars), or give reader=auto"
-            )
-        if self.values.get("body", "binary") != "binary":
-            raise ConfigError(
-                f"option body={self.values['body']} needs the reader in the JVM, but the reader in "
-                "Python was asked: leave the option out, and take CAST(body AS STRING)"
             )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+from pyrmq.errors import ConfigError
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Selection
 from spark_ext.option_names import option_names
@@ -58,12 +60,26 @@ def selection(options: Options) -> Selection:
 @option_names()
 def read_options(options: Options, schema: StructType) -> ReadOptions:
     """How batches are built; the columns are those of the schema, in its order."""
-    return build(options, column_names(schema), form_of(options))
+    given = options.of_all()
+    body = {"utf8": "utf8", "json": {"json": given["bodySchema"]}}.get(given["body"])
+    return _build(given, column_names(schema), form_of(options), body)
 
 
 def build(options: Options, columns: tuple[str, ...], properties: str) -> ReadOptions:
-    """The same of these columns, with `properties` in this form."""
+    """The same of these columns, with `properties` in this form, for jobs: they take bodies as they
+    are. Raises ConfigError for another form of them."""
     given = options.of_all()
+    if given["body"] != "binary":
+        raise ConfigError(f"option body={given['body']} is not for jobs: leave it out")
+    return _build(given, columns, properties, None)
+
+
+def _build(
+    given: Mapping[str, Any],
+    columns: tuple[str, ...],
+    properties: str,
+    body: str | dict[str, Any] | None,
+) -> ReadOptions:
     return ReadOptions(
         columns=columns,
         properties=properties,
@@ -72,6 +88,7 @@ def build(options: Options, columns: tuple[str, ...], properties: str) -> ReadOp
         on_corruption=given["onCorruption"],
         batch_rows=given["batchRows"],
         batch_bytes=given["batchBytes"],
+        body=body,
     )
 
 

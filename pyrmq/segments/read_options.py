@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -32,6 +33,9 @@ class ReadOptions:
     batch_bytes: int = 1 << 20
     views: bool = False
     """Bodies as binary_view over the mapped files, not copied; local files only."""
+    body: str | Mapping[str, Any] | None = None
+    """Form of the column `body` in tasks: None is bytes, `utf8` a text, `{"json": type}` a struct
+    type of Spark in its JSON. Spark's source sets it."""
 
     def __post_init__(self) -> None:
         for name, number, limit in (

@@ -30,6 +30,7 @@ FAILED: dict[str, tuple[int, ...]] = {
     "sql-filter": (),
     "local-archive-kill": (),
     "spark-archive-kill": (),
+    "spark-filters": (),
     "spark-stream-kill": (),
     "spark-stream-stop": (),
     "outbox-races": (),

@@ -73,6 +73,8 @@ def lines() -> Iterator[tuple[str, str]]:
 
 
 def is_path(name: str) -> bool:
+    if name.startswith("native/linux-"):  # of a jar
+        return True
     if name.startswith("pyrmq/spark"):  # a class, as Java's linker names it
         return (ROOT / JAVA / name).with_suffix(".java").exists()
     return bool(MADE & set(Path(name).parts)) or (ROOT / name).exists()

@@ -20,7 +20,7 @@ def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A jar with a library for x86_64, on such a machine with glibc."""
     path = tmp_path / "pyrmq-spark.jar"
     with zipfile.ZipFile(path, "w") as made:
-        made.writestr("native/linux-x86_64/libpyrmq_jvm.so", b"")
+        made.writestr(jar.LIBRARY.format("x86_64"), b"")
     monkeypatch.setattr(jar, "PATH", path)
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.36"))

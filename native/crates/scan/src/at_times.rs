@@ -53,19 +53,29 @@ pub fn first_times(store: &SegmentStore) -> Result<Vec<Option<i64>>> {
 /// The part of `start..end`, whole segments, that can have messages of a time range.
 pub fn narrowed(
     store: &SegmentStore,
-    (mut start, mut end): (u64, u64),
+    range: (u64, u64),
     start_time: Option<i64>,
     end_time: Option<i64>,
 ) -> Result<(u64, u64)> {
     if start_time.is_none() && end_time.is_none() {
-        return Ok((start, end));
+        return Ok(range);
     }
-    let files = &store.files;
+    let bases = store.files.iter().map(|file| file.0);
+    let fronts: Vec<_> = bases.zip(first_times(store)?).collect();
+    Ok(narrowed_by(&fronts, range, start_time, end_time))
+}
+
+/// The same by where each file begins, and the time of its first record.
+fn narrowed_by(
+    fronts: &[(u64, Option<i64>)],
+    (mut start, mut end): (u64, u64),
+    start_time: Option<i64>,
+    end_time: Option<i64>,
+) -> (u64, u64) {
     // Files without a record say nothing, and are no margin: those made ahead, a damaged front.
-    let known: Vec<(u64, i64)> = first_times(store)?
-        .into_iter()
-        .zip(files)
-        .filter_map(|(time, file)| Some((file.0, time?)))
+    let known: Vec<(u64, i64)> = fronts
+        .iter()
+        .filter_map(|&(base, time)| Some((base, time?)))
         .collect();
     if let Some(from) = start_time {
         // The last segment that begins before the time, as the one in front of the first that does
@@ -74,7 +84,7 @@ pub fn narrowed(
         let before = &known[..before.unwrap_or(known.len())];
         let first = match before {
             [.., margin, _] => margin.0,
-            _ => store.first(),
+            _ => fronts.first().map_or(0, |front| front.0),
         };
         start = start.max(first);
     }
@@ -85,7 +95,7 @@ pub fn narrowed(
             end = end.min(margin.0);
         }
     }
-    Ok((start.min(end), end))
+    (start.min(end), end)
 }
 
 /// Physical offset of the first record from `start` on whose store time is `time` or later. `start`
@@ -203,9 +213,15 @@ fn found(
         let there = extents(store, &rule, store.first(), end, notes)?;
         let mut at: BTreeMap<i64, BTreeMap<Key, i64>> = BTreeMap::new();
         for entry in own {
-            if !at.contains_key(&entry.time) {
-                let offsets = offsets_at(store, &rule, entry.time, end, on_corruption, notes)?;
-                at.insert(entry.time, offsets);
+            if let std::collections::btree_map::Entry::Vacant(free) = at.entry(entry.time) {
+                free.insert(offsets_at(
+                    store,
+                    &rule,
+                    entry.time,
+                    end,
+                    on_corruption,
+                    notes,
+                )?);
             }
             let covered = there
                 .iter()

@@ -18,7 +18,7 @@ fn timed(puts: Vec<Put>, steps: &[i64]) -> Vec<Put> {
     .collect()
 }
 
-fn first_of<'a>(made: &'a Made, time: i64, from: u64) -> Option<&'a Row> {
+fn first_of(made: &Made, time: i64, from: u64) -> Option<&Row> {
     made.rows
         .iter()
         .find(|row| row.time >= time && row.phys >= from)
@@ -53,7 +53,7 @@ proptest! {
             let rows = made.rows.iter().filter(|row| row.topic == topic && row.queue == queue);
             let mut rows = rows.filter(|row| from.is_some_and(|from| row.phys >= from));
             let first = rows.next().map(|row| row.offset);
-            (first, rows.last().map(|row| row.offset).or(first).map(|last| last + 1))
+            (first, rows.next_back().map(|row| row.offset).or(first).map(|last| last + 1))
         };
         let at = |time: i64| first_of(&made, time, 0).map(|row| row.phys);
         let late = |topic: &str, queues: &[i32], time: i64| {
@@ -142,4 +142,47 @@ fn a_start_that_is_later_than_all_names_the_first_such() {
         "starting_times: 1970-01-01T00:00:00.099Z is later than every message of topic T, \
          broker b, queue 0"
     );
+}
+
+/// The numbers of the segments, the end exclusive; `times` are their first ones.
+fn segments(times: &[Option<i64>], from: Option<i64>, until: Option<i64>) -> (u64, u64) {
+    let fronts: Vec<_> = (0..).step_by(1000).zip(times.iter().copied()).collect();
+    let whole = (0, times.len() as u64 * 1000);
+    let (start, end) = narrowed_by(&fronts, whole, from, until);
+    (start / 1000, end / 1000)
+}
+
+#[test]
+fn a_start_keeps_a_segment_with_records_as_margin() {
+    let of = |times: &[Option<i64>], from| segments(times, Some(from), None).0;
+    let whole = [100, 200, 300, 400].map(Some);
+    assert_eq!(of(&whole, 350), 1);
+    assert_eq!(of(&whole, 150), 0);
+    assert_eq!(of(&whole, 900), 2);
+    // Made ahead.
+    assert_eq!(of(&[Some(100), Some(200), None], 250), 0);
+    assert_eq!(of(&[Some(100), Some(200), None, None, None], 250), 0);
+    // Damaged fronts.
+    assert_eq!(of(&[Some(100), None, None, None, Some(400)], 150), 0);
+    assert_eq!(
+        of(&[Some(100), Some(200), None, Some(400), Some(500)], 450),
+        1
+    );
+    assert_eq!(of(&[None, None, Some(100), Some(200)], 150), 0);
+    assert_eq!(of(&[None, None], 150), 0);
+}
+
+#[test]
+fn an_end_keeps_a_segment_with_records_as_margin() {
+    let of = |times: &[Option<i64>], until| segments(times, None, Some(until)).1;
+    let whole = [100, 200, 300, 400].map(Some);
+    assert_eq!(of(&whole, 150), 2);
+    assert_eq!(of(&whole, 50), 1);
+    assert_eq!(of(&whole, 350), 4);
+    assert_eq!(of(&[Some(100), None, None, None, Some(400)], 300), 5);
+    assert_eq!(
+        of(&[Some(100), Some(400), None, Some(500), Some(600)], 300),
+        3
+    );
+    assert_eq!(of(&[None, None], 300), 2);
 }

@@ -110,8 +110,7 @@ fn named(name: &str) -> Result<JsonType> {
 }
 
 fn unknown(schema: &Value) -> SegmentError {
-    let mut shown = schema.to_string();
-    shown.truncate(shown.floor_char_boundary(100));
+    let shown: String = schema.to_string().chars().take(100).collect();
     wrong(format!(
         "there is no type {shown} in JSON bodies; the types are {TYPES}"
     ))

@@ -82,6 +82,8 @@ pub fn queue_extents(
         };
         out.insert((queue.topic, queue.id), extent);
     }
+    #[cfg(test)]
+    crate::meanwhile::at("extents are known");
     Ok(out)
 }
 

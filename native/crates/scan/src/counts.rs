@@ -275,7 +275,7 @@ pub(crate) fn of_queue(
             last = place + number as u64;
             first = first.or(Some(last));
         }
-        seen += entries.len() as u64;
+        seen += entries.count() as u64;
         Ok(ControlFlow::Continue(()))
     })?;
     if seen < end {
@@ -348,3 +348,7 @@ fn add_tail(
 #[cfg(test)]
 #[path = "counts_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "counts_bench.rs"]
+mod bench;

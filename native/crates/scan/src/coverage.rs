@@ -100,7 +100,7 @@ fn add(queue: &Queue, tiles: &mut [Tile], (low, high): (u64, u64)) -> Result<Opt
         if place != seen {
             return Ok(ControlFlow::Break(()));
         }
-        seen += entries.len() as u64;
+        seen += entries.count() as u64;
         Ok(ControlFlow::Continue(()))
     })?;
     if why.is_none() && seen < reached.end {

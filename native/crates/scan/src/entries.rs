@@ -28,7 +28,7 @@ pub fn positions(task: &Task) -> Result<Vec<(u64, u32)>> {
             if place != seen || entries.iter().any(|entry| entry.size <= 0) {
                 return Ok(ControlFlow::Break(()));
             }
-            seen += entries.len() as u64;
+            seen += entries.count() as u64;
             for entry in entries.iter() {
                 let size = entry_size(&entry, tags.as_deref());
                 if size > 0 && entry.phys >= 0 && inside(entry.phys as u64) {

@@ -269,7 +269,7 @@ impl Work {
                     return Ok(ControlFlow::Break(()));
                 }
             }
-            seen = place + entries.len() as u64;
+            seen = place + entries.count() as u64;
             Ok(ControlFlow::Continue(()))
         })?;
         if let Some(why) = failed {
@@ -387,10 +387,19 @@ pub fn asks_for_key(rule: &Rule) -> bool {
 /// A read of `low..high` of the log by the index files. An error if there are none, no topic is
 /// named, or one of them has inner batches: of those brokers index the keys of the batch, not of its
 /// messages.
-pub fn by_key(
+pub fn by_key(store: &SegmentStore, rule: &Rule, range: (u64, u64)) -> Result<IndexPlan, NoIndex> {
+    by_key_with(store, rule, range, pyrmq_offline::key_places)
+}
+
+/// Places of a topic's key, and the part of the log that the index covers.
+type KeyPlaces = (Vec<u64>, Option<(u64, u64)>);
+
+/// The same with what looks into the index.
+fn by_key_with(
     store: &SegmentStore,
     rule: &Rule,
     (low, high): (u64, u64),
+    mut look: impl FnMut(&Path, &str, &str) -> std::io::Result<KeyPlaces>,
 ) -> Result<IndexPlan, NoIndex> {
     let Some((topics, keys)) = keys_of(rule) else {
         return unusable("the index finds a key of a topic that is named");
@@ -412,8 +421,8 @@ pub fn by_key(
         .iter()
         .flat_map(|topic| keys.iter().map(move |key| (topic, key)))
     {
-        let (found, covered) = pyrmq_offline::key_places(Path::new(index), topic, key)
-            .map_err(|error| SegmentError::io(index, error))?;
+        let (found, covered) =
+            look(Path::new(index), topic, key).map_err(|error| SegmentError::io(index, error))?;
         let Some(covered) = covered else {
             return unusable("the index is empty");
         };

@@ -282,6 +282,29 @@ fn keys_are_found_by_the_index() {
 }
 
 #[test]
+fn an_index_that_grows_between_two_topics() {
+    let puts: Vec<Put> = (0..20).map(|n| Put::new(["A", "B"][n % 2], 0)).collect();
+    let mut made = make(&puts, &Way::default());
+    made.store.index = Some("index".to_owned());
+    let mut rule = topic(&["A", "B"]);
+    rule.selection.key = Some("x".to_owned());
+    let (middle, end) = (made.rows[10].phys, made.log_end);
+    let mut asked = Vec::new();
+    let found = by_key_with(&made.store, &rule, (0, end), |_, topic, _| {
+        asked.push(topic.to_owned());
+        Ok(match asked.len() {
+            1 => (vec![made.rows[2].phys], Some((0, middle))),
+            _ => (vec![made.rows[15].phys], Some((0, end))),
+        })
+    });
+    let found = found.unwrap();
+    assert_eq!(asked, ["A", "B"]);
+    // What only one of the looks covers is scanned, and what it found there is left to that.
+    assert_eq!(found.scans, [(middle, end)]);
+    assert_eq!(found.tasks[0].places, [made.rows[2].phys]);
+}
+
+#[test]
 fn a_crash_leaves_doubt() {
     let made = make(&[Put::new("A", 0)], &Way::default());
     assert_eq!(why_incomplete(&made.store), "");

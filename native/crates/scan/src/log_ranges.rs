@@ -308,6 +308,7 @@ pub fn file_ranges(files: &[File], start: u64, end: u64) -> Vec<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::made::{Put, Way, make};
 
     fn files(of: &[(u64, u64)]) -> Vec<File> {
         of.iter()
@@ -351,6 +352,29 @@ mod tests {
             even_ranges(&own, 250, 280, 10, &starts).unwrap(),
             [(250, 280)]
         );
+    }
+
+    #[test]
+    fn entries_that_lead_elsewhere_are_no_starts() {
+        let puts: Vec<Put> = (0..40).map(|n| Put::new("A", n % 2)).collect();
+        let made = make(&puts, &Way::default());
+        let starts = RecordStarts::new(&made.store);
+        let first = starts.behind(1, 1 << 40).unwrap().unwrap();
+        assert_eq!(first, made.rows[1].phys);
+        assert_eq!(starts.behind(first, 1 << 40).unwrap(), Some(first));
+        assert_eq!(starts.behind(first + 1, first + 2).unwrap(), None);
+        for queue in list_queues(&made.store, |_| Ok(true)).unwrap() {
+            for file in &queue.files {
+                let mut content = std::fs::read(&file.2).unwrap();
+                for entry in content.chunks_mut(queue.unit as usize) {
+                    let phys = u64::from_be_bytes(entry[..8].try_into().unwrap());
+                    entry[..8].copy_from_slice(&(phys + 5).to_be_bytes());
+                }
+                std::fs::write(&file.2, content).unwrap();
+            }
+        }
+        let starts = RecordStarts::new(&made.store);
+        assert_eq!(starts.behind(first, 1 << 40).unwrap(), None);
     }
 
     #[test]

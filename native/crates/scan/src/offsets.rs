@@ -201,7 +201,7 @@ mod tests {
             (r#"{"T": {"b": {"-1": 3}}}"#, "'-1' is no queue id"),
             (
                 r#"{"T": {"b": {"2147483648": 3}}}"#,
-                "'2147483648' is no queue id",
+                "2147483648 is no queue id",
             ),
         ] {
             let error = parse_offsets(given, "ending_offsets").unwrap_err();

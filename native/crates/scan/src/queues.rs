@@ -49,7 +49,7 @@ pub struct Entries<'a> {
 }
 
 impl Entries<'_> {
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.bytes.len() / self.unit
     }
 
@@ -265,6 +265,8 @@ pub fn reach(queue: &Queue, log_start: u64, log_end: u64) -> Result<Reach> {
 
 /// Place behind the last entry that leads to a message before `log_end`.
 pub fn end_place(queue: &Queue, log_end: u64) -> Result<u64> {
+    #[cfg(test)]
+    crate::meanwhile::at("end of a queue");
     for file in queue.files.iter().rev() {
         let first = file.0.div_ceil(queue.unit);
         let (mut low, mut high) = (first, end_of(file) / queue.unit);

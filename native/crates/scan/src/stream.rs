@@ -23,7 +23,7 @@ use super::selection::{Offsets, Rule, Selection};
 use super::store::SegmentStore;
 use super::stores::open_stores;
 use super::stream_start::{Start, by_folder, check_names, record_near, shares, starting_at};
-use super::tail::{Resume, TailTask};
+use super::tail_task::{Resume, TailTask};
 use super::task::Task;
 use pyrmq_arrow::{Advance, advance, find_end};
 use serde_json::Value;

@@ -202,7 +202,12 @@ pub fn check_names(stores: &[SegmentStore]) -> Result<()> {
 
 /// The start of a record: `start`, or one shortly before `end`.
 pub fn record_near(store: &SegmentStore, start: u64, end: u64) -> Result<u64> {
-    let near = end.saturating_sub(SEARCHED);
+    record_within(store, start, end, SEARCHED)
+}
+
+/// The same within so many bytes before `end`.
+fn record_within(store: &SegmentStore, start: u64, end: u64, searched: u64) -> Result<u64> {
+    let near = end.saturating_sub(searched);
     if near <= start {
         return Ok(start);
     }
@@ -254,11 +259,36 @@ pub fn shares(limit: Option<u64>, todo: &BTreeMap<String, u64>) -> BTreeMap<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::made::{Put, Way, make};
     use proptest::prelude::*;
 
     fn todo(sizes: &[u64]) -> BTreeMap<String, u64> {
         let sizes = sizes.iter().enumerate();
         sizes.map(|(n, &size)| (format!("b{n}"), size)).collect()
+    }
+
+    #[test]
+    fn a_limit_in_bytes_is_met_without_walking_to_it() {
+        let puts: Vec<Put> = (0..100)
+            .map(|n| Put {
+                body: n * 13 % 120,
+                ..Put::new("A", 0)
+            })
+            .collect();
+        let made = make(&puts, &Way::default());
+        let starts: Vec<u64> = made.rows.iter().map(|row| row.phys).collect();
+        let mut searched = 0;
+        for end in (1..made.log_end).step_by(37) {
+            let found = record_within(&made.store, 0, end, 600).unwrap();
+            assert!(found <= end && starts.contains(&found), "{found} for {end}");
+            assert!(end - found <= 600 || found == 0, "{found} for {end}");
+            searched += u64::from(found > 0);
+        }
+        assert!(searched > 100);
+        assert_eq!(
+            record_within(&made.store, starts[5], starts[6], 600).unwrap(),
+            starts[5]
+        );
     }
 
     #[test]

@@ -7,31 +7,25 @@
 //! A batch has only records that are whole, as `find_end` knows them.
 
 use super::error::{Kind, Part, Result, SegmentError};
+use super::kept::Kept;
 use super::log_ranges;
 use super::notes::Notes;
 use super::path::{folder_of, join};
-use super::place::Places;
+use super::place::{Places, Shape};
 use super::read::{damaged, note_damage};
-use super::read_options::ReadOptions;
-use super::selection::{Bounds, Rule};
-use super::store::{SegmentStore, end_of, file_set};
+use super::selection::Bounds;
+use super::store::{end_of, file_set};
+use super::tail_task::{Resume, TailTask};
 use super::task::Task;
+use super::unseen::check_seen;
 use super::watch::{Wait, Watch};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Int64Array, RecordBatch};
-use pyrmq_arrow::{
-    Column, FileSet, Open, ReadAt, Reader, RecordSource, ScanError, Settings, Stats, find_end,
-    open_regular,
-};
-use serde::{Deserialize, Serialize};
+use pyrmq_arrow::{Column, FileSet, Reader, RecordSource, ScanError, Settings, Stats, find_end};
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Waits are no longer than this, and shorter while a log grows.
@@ -50,20 +44,6 @@ const ANCHOR: usize = 64;
 /// Bytes read at once where little is new.
 const SMALL_STEP: usize = 64 << 10;
 const STEP: usize = 512 << 10;
-/// Files that are kept open.
-const KEPT: usize = 4;
-
-/// What is read of one broker's log from a place on. Its JSON can be sent to another process.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TailTask {
-    pub store: SegmentStore,
-    pub rule: Arc<Rule>,
-    pub how: ReadOptions,
-    /// Physical offset of the next record.
-    pub from: u64,
-    pub fail_on_data_loss: bool,
-}
 
 /// Rows, and where the records of each of them start.
 #[derive(Clone, Debug)]
@@ -73,18 +53,6 @@ pub struct TailBatch {
     offsets: Int64Array,
     /// Physical offset behind all records of the batch.
     next: u64,
-}
-
-/// A place between two rows.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Resume {
-    pub broker: String,
-    /// Physical offset of the next record.
-    pub log: u64,
-    /// Of an inner batch some messages were taken: the queue offset of the next one.
-    #[serde(default)]
-    pub starts: Bounds,
 }
 
 pub struct Tail {
@@ -145,6 +113,7 @@ impl Tail {
         notes: Arc<Notes>,
         wait: Box<dyn Wait>,
     ) -> Result<Self> {
+        task.check()?;
         let store = task.store.placed(places)?;
         let task = TailTask { store, ..task };
         let mut settings = task.how.settings(&task.store.name)?;
@@ -185,6 +154,13 @@ impl Tail {
 
     /// A log that ends before where the stream is was cut, or is another one.
     fn start(&mut self) -> Result<()> {
+        let store = &self.task.store;
+        let known = self.file_at(self.at).unwrap_or(store.files.len() - 1);
+        let file = &store.files[known];
+        if store.place().shape(&file.2)? != Shape::File {
+            let span = (self.at, i64::MAX as u64);
+            check_seen(store.place(), file, span, &self.as_task(self.at).describe())?;
+        }
         self.task.store = self.task.store.relisted()?;
         let (end, _) = find_end(&self.task.store.file_set(&self.task.store.files)?, None)?;
         let end = log_ranges::next_record(&self.task.store, end)?;
@@ -592,81 +568,6 @@ impl Tail {
 fn add_places(settings: &mut Settings) {
     settings.columns.push(Column::CommitLogOffset);
     settings.columns.push(Column::QueueOffset);
-}
-
-/// Files that stay open from one batch to the next.
-#[derive(Default)]
-struct Kept {
-    files: Mutex<Vec<(String, Arc<File>)>>,
-    step: AtomicUsize,
-}
-
-impl Kept {
-    fn get(&self, path: &str) -> io::Result<Arc<File>> {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, file)) = files.iter().find(|(name, _)| name == path) {
-            return Ok(file.clone());
-        }
-        let file = Arc::new(open_regular(Path::new(path))?);
-        if files.len() >= KEPT {
-            files.remove(0);
-        }
-        files.push((path.to_owned(), file.clone()));
-        Ok(file)
-    }
-
-    fn read(&self, path: &str, to: &mut [u8], at: u64) -> io::Result<usize> {
-        KeptFile(self.get(path)?).read_at(to, at)
-    }
-
-    /// Whether another file has taken the place of one that is open.
-    fn is_other(&self, path: &str) -> bool {
-        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((_, file)) = files.iter().find(|(name, _)| name == path) else {
-            return false;
-        };
-        match (file.metadata(), std::fs::metadata(path)) {
-            (Ok(own), Ok(there)) => (own.dev(), own.ino()) != (there.dev(), there.ino()),
-            _ => true,
-        }
-    }
-
-    fn forget(&self, path: &str) {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        files.retain(|(name, _)| name != path);
-    }
-
-    fn keep_only(&self, listed: &[super::store::File]) {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        files.retain(|(name, _)| listed.iter().any(|file| file.2 == *name));
-    }
-}
-
-impl Open for Kept {
-    fn open(&self, path: &str) -> io::Result<Box<dyn ReadAt>> {
-        Ok(Box::new(KeptFile(self.get(path)?)))
-    }
-
-    fn step(&self) -> usize {
-        self.step.load(Ordering::Relaxed).max(1)
-    }
-}
-
-struct KeptFile(Arc<File>);
-
-impl ReadAt for KeptFile {
-    fn read_at(&mut self, to: &mut [u8], at: u64) -> io::Result<usize> {
-        let mut have = 0;
-        while have < to.len() {
-            match FileExt::read_at(&*self.0, &mut to[have..], at + have as u64) {
-                Ok(0) => break,
-                Ok(count) => have += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(have)
-    }
 }
 
 #[cfg(test)]

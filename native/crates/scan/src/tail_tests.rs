@@ -2,12 +2,14 @@
 
 use super::super::made::{LOG_FILE, Made, Put, Row, Way, make};
 use super::super::place::LocalPlaces;
+use super::super::read_options::ReadOptions;
 use super::super::selection::Selection;
 use super::super::{Level, OnCorruption};
 use super::*;
 use arrow_array::types::Int32Type;
-use proptest::prelude::*;
 use pyrmq_format::names::file_name;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::mpsc;
 
@@ -359,129 +361,6 @@ fn a_segment_that_goes_before_it_is_read_is_a_loss() {
 }
 
 #[test]
-fn a_log_that_ends_before_the_stream_was_cut() {
-    let log = Growing::new(&puts(20));
-    log.write(0, log.start(10));
-    let at = log.start(12) as u64;
-    let text = format!(
-        "{}: the log of broker b ends at {}, the stream is at {at}",
-        log.dir.path().display(),
-        log.start(10)
-    );
-    let notes = Arc::new(Notes::default());
-    let error = Tail::open(log.task(at), &LocalPlaces, notes.clone())
-        .err()
-        .unwrap();
-    assert_eq!(
-        (error.kind, error.to_string()),
-        (Kind::DataLoss, text.clone())
-    );
-    assert!(
-        error
-            .with_hint()
-            .contains("it is another log, or it was cut")
-    );
-    let task = TailTask {
-        fail_on_data_loss: false,
-        ..log.task(at)
-    };
-    let mut tail = Tail::open(task, &LocalPlaces, notes.clone()).unwrap();
-    assert!(notes.take()[0].1.starts_with(&text));
-    log.write(log.start(10), log.log_end);
-    assert_eq!(all(&mut tail), seen(&log.rows[10..]));
-}
-
-/// Reads ten rows; then the log changes.
-fn read_ten(log: &Arc<Growing>, fail: bool) -> Opened {
-    log.write(0, log.start(10));
-    let task = TailTask {
-        fail_on_data_loss: fail,
-        ..log.task(0)
-    };
-    let mut opened = open(task, vec![]);
-    assert_eq!(all(&mut opened.tail), seen(&log.rows[..10]));
-    opened
-}
-
-#[test]
-fn a_log_that_is_cut_and_written_anew_is_an_error() {
-    let other = Growing::new(&puts(40).into_iter().rev().collect::<Vec<_>>());
-    let cut: [&dyn Fn(&Growing); 4] = [
-        // Other records in their place, so that the log goes on.
-        &|log| {
-            let file = File::options().write(true).open(log.path(0)).unwrap();
-            file.write_all_at(&other.files[0].1, 0).unwrap();
-        },
-        // Zeros from some record on.
-        &|log| {
-            let file = File::options().write(true).open(log.path(0)).unwrap();
-            let from = log.start(5);
-            file.write_all_at(&vec![0; LOG_FILE - from], from as u64)
-                .unwrap();
-        },
-        // A shorter file.
-        &|log| {
-            let file = File::options().write(true).open(log.path(0)).unwrap();
-            file.set_len(log.start(5) as u64).unwrap();
-        },
-        // Another file of the same name, with the same bytes.
-        &|log| {
-            let copy = log.dir.path().join("copy");
-            std::fs::copy(log.path(0), &copy).unwrap();
-            std::fs::rename(copy, log.path(0)).unwrap();
-        },
-    ];
-    for (number, cut) in cut.into_iter().enumerate() {
-        for fail in [true, false] {
-            let log = Arc::new(Growing::new(&puts(40)));
-            let mut opened = read_ten(&log, fail);
-            cut(&log);
-            opened.tail.relist = true;
-            if fail {
-                let error = opened.tail.next(NOW).unwrap_err();
-                assert_eq!(error.kind, Kind::DataLoss, "{number}: {error}");
-                assert!(error.with_hint().contains("another log"), "{number}");
-                continue;
-            }
-            all(&mut opened.tail);
-            assert_eq!(opened.notes.take()[0].0, Level::Warning, "{number}");
-        }
-    }
-}
-
-#[test]
-fn it_tells_a_cut_log_by_its_records_at_once() {
-    let log = Arc::new(Growing::new(&puts(40)));
-    let mut opened = read_ten(&log, true);
-    // Written anew up to behind the stream, which no look at the files shows.
-    let other = Growing::new(&puts(40).into_iter().rev().collect::<Vec<_>>());
-    let file = File::options().write(true).open(log.path(0)).unwrap();
-    file.write_all_at(&other.files[0].1, 0).unwrap();
-    file.write_all_at(&[1; 8], opened.tail.position()).unwrap();
-    opened.tail.looked = Instant::now() + LONG;
-    let error = opened.tail.next(NOW).unwrap_err();
-    assert!(
-        error.to_string().contains("was cut at or before"),
-        "{error}"
-    );
-}
-
-#[test]
-fn it_continues_with_what_a_new_log_gets() {
-    let log = Arc::new(Growing::new(&puts(40)));
-    let mut opened = read_ten(&log, false);
-    let file = File::options().write(true).open(log.path(0)).unwrap();
-    let from = log.start(5);
-    file.write_all_at(&vec![0; LOG_FILE - from], from as u64)
-        .unwrap();
-    opened.tail.relist = true;
-    assert_eq!(all(&mut opened.tail), []);
-    assert_eq!(opened.tail.position(), from as u64);
-    log.write(from, log.log_end);
-    assert_eq!(all(&mut opened.tail), seen(&log.rows[5..]));
-}
-
-#[test]
 fn damage_in_what_is_appended() {
     for skip in [false, true] {
         let log = Growing::new(&puts(40));
@@ -581,6 +460,50 @@ fn remote_files_are_refused() {
 }
 
 #[test]
+fn a_store_that_is_not_seen_here_is_named_with_the_host() {
+    let log = Growing::new(&puts(40));
+    log.write(0, log.log_end);
+    let refused = |task: &TailTask| {
+        let error = Tail::open(task.clone(), &LocalPlaces, Arc::default());
+        let error = error.err().unwrap();
+        assert_eq!(error.kind, Kind::Path);
+        assert!(
+            error.with_hint().contains("mount the store"),
+            "{}",
+            error.with_hint()
+        );
+        error.to_string()
+    };
+    let task = TailTask {
+        fail_on_data_loss: false,
+        ..log.task(log.log_end as u64)
+    };
+    // Another copy, which ends earlier.
+    for number in 1..log.files.len() {
+        std::fs::remove_file(log.path(number)).unwrap();
+    }
+    let text = refused(&task);
+    assert!(
+        text.contains("is not there on host ") && text.contains("the newest segment of"),
+        "{text}"
+    );
+    std::fs::remove_dir_all(log.dir.path().join("commitlog")).unwrap();
+    assert!(refused(&task).contains("there is no folder"));
+}
+
+#[test]
+fn a_task_that_is_none_is_refused() {
+    let log = Growing::new(&puts(2));
+    let mut empty = log.task(0);
+    empty.store.files.clear();
+    let mut unread = log.task(0);
+    unread.how.columns = vec!["nothing".to_owned()];
+    for task in [log.task(u64::MAX), empty, unread] {
+        assert!(Tail::open(task, &LocalPlaces, Arc::default()).is_err());
+    }
+}
+
+#[test]
 fn a_writer_in_another_thread_is_followed() {
     let log = Arc::new(Growing::new(&puts(400)));
     let mut tail = Tail::open(log.task(0), &LocalPlaces, Arc::default()).unwrap();
@@ -606,61 +529,7 @@ fn a_writer_in_another_thread_is_followed() {
     assert_eq!(rows, seen(&log.rows));
 }
 
-fn any_put() -> impl Strategy<Value = Put> {
-    let topic = prop_oneof![Just("A"), Just("B"), Just("C")];
-    (topic, 0..3, 0usize..500, 1usize..6).prop_map(|(topic, queue, body, inner)| Put {
-        body: if topic == "C" { body % 40 } else { body },
-        inner: if topic == "C" { inner } else { 0 },
-        ..Put::new(topic, queue)
-    })
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    #[test]
-    fn each_whole_record_comes_once_however_it_is_written(
-        all_puts in prop::collection::vec(any_put(), 1..40),
-        pieces in prop::collection::vec((1usize..400, any::<bool>(), any::<bool>()), 1..60),
-        rows_of_a_batch in 1u64..20,
-        from in 0usize..40,
-    ) {
-        let log = Growing::new(&all_puts);
-        let from = from % log.rows.len();
-        let first = log.start(from);
-        log.write(0, first);
-        let mut task = log.task(first as u64);
-        task.how.batch_rows = rows_of_a_batch;
-        let mut opened = open(task.clone(), vec![]);
-        let begin = log.rows.iter().position(|row| row.phys as usize == first).unwrap();
-        let is_whole = |row: &Row, at: usize| {
-            let (start, end) = (row.phys as usize, (row.phys + row.size) as usize);
-            // Zeros at its end look as if they were written.
-            let (_, bytes) = &log.files[start / LOG_FILE];
-            let base = start / LOG_FILE * LOG_FILE;
-            end <= at || (start < at && bytes[at - base..end - base].iter().all(|&b| b == 0))
-        };
-        let whole = |at: usize| {
-            let rows = log.rows[begin..].iter();
-            seen(&rows.take_while(|row| is_whole(row, at)).cloned().collect::<Vec<_>>())
-        };
-        let (mut rows, mut at) = (Vec::new(), first);
-        let rest = (log.log_end, true, false);
-        for (piece, relist, restart) in pieces.into_iter().chain([rest]) {
-            let to = (at + piece).min(log.log_end);
-            log.write(at, to);
-            at = to;
-            opened.tail.begun.1 = None; // as if the moment had passed
-            opened.tail.relist |= relist;
-            rows.extend(all(&mut opened.tail));
-            prop_assert_eq!(&rows, &whole(at));
-            let position = opened.tail.position() as usize;
-            prop_assert!(position <= log.log_end.max(at) + LOG_FILE);
-            if restart {
-                task.from = opened.tail.position();
-                opened = open(task.clone(), vec![]);
-            }
-        }
-        prop_assert_eq!(opened.tail.position(), log.log_end as u64);
-    }
-}
+#[path = "tail_cut_tests.rs"]
+mod cut;
+#[path = "tail_model_tests.rs"]
+mod model;

@@ -104,33 +104,33 @@ macro_rules! native {
     };
 }
 
-native!(Java_pyrmq_spark_Native_call(json: JByteArray<'local>) -> JByteArray<'local>, |env, json| {
+native!(Java_pyrmq_spark_Native_call0(json: JByteArray<'local>) -> JByteArray<'local>, |env, json| {
     let answer = border::call(&taken(env, &json)?)?;
     Ok(env.byte_array_from_slice(&answer)?)
 });
 
-native!(Java_pyrmq_spark_Native_open(task: JByteArray<'local>) -> jlong, |env, task| {
+native!(Java_pyrmq_spark_Native_open0(task: JByteArray<'local>) -> jlong, |env, task| {
     Ok(border::open(&taken(env, &task)?)?)
 });
 
-native!(Java_pyrmq_spark_Native_next(handle: jlong) -> JLongArray<'local>, |env, handle| {
+native!(Java_pyrmq_spark_Native_next0(handle: jlong) -> JLongArray<'local>, |env, handle| {
     given(env, border::next(handle)?)
 });
 
-native!(Java_pyrmq_spark_Native_nextWithin(handle: jlong, millis: jlong) -> JLongArray<'local>, |env, handle, millis| {
+native!(Java_pyrmq_spark_Native_nextWithin0(handle: jlong, millis: jlong) -> JLongArray<'local>, |env, handle, millis| {
     given(env, border::next_within(handle, millis)?)
 });
 
-native!(Java_pyrmq_spark_Native_release(handle: jlong) -> (), |_, handle| {
+native!(Java_pyrmq_spark_Native_release0(handle: jlong) -> (), |_, handle| {
     Ok(border::release(handle)?)
 });
 
-native!(Java_pyrmq_spark_Native_stats(handle: jlong) -> JByteArray<'local>, |env, handle| {
+native!(Java_pyrmq_spark_Native_stats0(handle: jlong) -> JByteArray<'local>, |env, handle| {
     let stats = border::stats(handle)?;
     Ok(env.byte_array_from_slice(&stats)?)
 });
 
-native!(Java_pyrmq_spark_Native_close(handle: jlong) -> (), |_, handle| {
+native!(Java_pyrmq_spark_Native_close0(handle: jlong) -> (), |_, handle| {
     Ok(border::close(handle)?)
 });
 

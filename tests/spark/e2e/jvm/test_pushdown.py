@@ -233,12 +233,27 @@ def test_limits(frame: DataFrame, sent: list[Sent]) -> None:
     first = frame.orderBy("commitLogOffset").limit(9)
     assert "PushedLimit: 9" in plan_of(first)
     assert [row.commitLogOffset for row in first.collect()] == [s.physical for s in sent[:9]]
+    by_queues = frame.where("topic = 'orders'").orderBy("commitLogOffset").limit(9)
+    orders = [s.physical for s in sent if s.topic == "orders"]
+    assert [row.commitLogOffset for row in by_queues.collect()] == orders[:9]
     last = frame.orderBy(F.desc("commitLogOffset")).limit(9)
     assert [row.commitLogOffset for row in last.collect()] == [
         s.physical for s in reversed(sent[-9:])
     ]
     # Spark has to filter first: the tasks must not stop before.
     assert len(frame.where("body like '%7 x%'").limit(50).collect()) == 50
+
+
+@pytest.mark.parametrize("plan", ["scan", "index", "file"])
+def test_the_first_rows_by_any_plan(
+    spark: SparkSession, stores: tuple[Path, Path], sent: list[Sent], plan: str
+) -> None:
+    """Tasks of all plans give rows in the order of the log, which their limit counts on."""
+    reader = spark.read.format("rocketmq").options(plan=plan, subscribe="orders")
+    first = reader.load(str(stores[0])).orderBy("commitLogOffset").limit(30)
+    assert "PushedLimit: 30" in plan_of(first)
+    orders = [one.physical for one in sent if one.topic == "orders"]
+    assert [row.commitLogOffset for row in first.collect()] == orders[:30]
 
 
 def test_explain_names_what_is_pushed(frame: DataFrame) -> None:

@@ -1,17 +1,15 @@
 //! Types in the words of Spark's DDL, as the JSON in which Spark itself keeps them: what `bodySchema`
 //! says is in bodies of JSON.
 
+use crate::body_form;
 use crate::repr;
+use pyrmq_arrow::{MAX_DEPTH, MAX_FIELDS};
 use serde_json::{Value, json};
 
-/// Deepest nesting of types.
-const MAX_DEPTH: usize = 32;
-/// Most columns, also nested ones, and characters.
-const MAX_FIELDS: usize = 2000;
 const MAX_CHARACTERS: usize = 1 << 20;
 const FORM: &str = "columns as in CREATE TABLE, such as 'id BIGINT, name STRING'";
-const TYPES: &str = "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p,s), STRING, \
-     BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, ARRAY<..>, MAP<STRING,..> and STRUCT<..>";
+const TYPES: &str = "BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p,s), STRING, DATE, TIMESTAMP, \
+     ARRAY<..>, MAP<STRING,..> and STRUCT<..>";
 
 /// The struct type of a list of columns. An error continues "option NAME".
 pub fn schema(text: &str) -> Result<Value, String> {
@@ -24,9 +22,12 @@ pub fn schema(text: &str) -> Result<Value, String> {
         fields: 0,
     };
     let found = parser.fields(0)?;
-    match parser.next() {
-        None => Ok(found),
-        Some(token) => Err(parser.unexpected(&token)),
+    if let Some(token) = parser.next() {
+        return Err(parser.unexpected(&token));
+    }
+    match body_form::of(Some(&json!({"json": found}))) {
+        Ok(_) => Ok(found),
+        Err(error) => Err(format!("is not possible: {error}")),
     }
 }
 
@@ -174,17 +175,13 @@ impl Parser {
         };
         Ok(match word.as_str() {
             "boolean" => json!("boolean"),
-            "tinyint" | "byte" => json!("byte"),
-            "smallint" | "short" => json!("short"),
             "int" | "integer" => json!("integer"),
             "bigint" | "long" => json!("long"),
             "float" | "real" => json!("float"),
             "double" => json!("double"),
             "string" => json!("string"),
-            "binary" => json!("binary"),
             "date" => json!("date"),
             "timestamp" | "timestamp_ltz" => json!("timestamp"),
-            "timestamp_ntz" => json!("timestamp_ntz"),
             "decimal" | "dec" | "numeric" => self.decimal(name)?,
             "array" => {
                 self.needs('<')?;

@@ -260,8 +260,8 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("body", Form::Choice(&["binary", "utf8", "json"]), FILES)
         .default("binary")
         .doc(
-            "Form of the column `body`: `binary`, a text (`utf8`), or the columns of \
-             bodySchema (`json`). Needs the reader in the JVM.",
+            "Form of the column `body`: bytes (`binary`), a text (`utf8`), or the columns of \
+             bodySchema (`json`), as `from_json` makes them.",
         ),
     Row::new("bodySchema", Form::Ddl, FILES).doc(
         "With `body=json`: the columns of the JSON objects, as in CREATE TABLE, \

@@ -144,10 +144,9 @@ final class Conditions {
     return left.toArray(new Predicate[0]);
   }
 
-  /** Whether they narrow where is to be read, not only which rows come out. */
+  /** Whether they may narrow where is to be read, not only which rows come out. */
   boolean narrow() {
-    return sets.keySet().stream().anyMatch(field -> field != Field.tags)
-        || ranges.keySet().stream().anyMatch(field -> field != Field.bornTimestamp);
+    return !sets.isEmpty() || ranges.keySet().stream().anyMatch(field -> field != Field.bornTimestamp);
   }
 
   /** The struct Filters of the engine. */

@@ -20,8 +20,17 @@ final class NativeLoader {
 
   private NativeLoader() {}
 
-  /** Loads the library; later calls in {@link Native} work then. */
-  static void load() {
+  /** Loads the library. Why that is not possible; null if {@link Native} can be called now. */
+  static ScanException load() {
+    try {
+      loaded();
+      return null;
+    } catch (ScanException failure) {
+      return failure;
+    }
+  }
+
+  private static void loaded() {
     String cpu = cpu(System.getProperty("os.name", ""), System.getProperty("os.arch", ""));
     String own = System.getProperty(PATH, "");
     if (own.isEmpty()) {
@@ -116,7 +125,7 @@ final class NativeLoader {
     if (isMusl(cpu)) {
       return "this system has musl instead of glibc, as Alpine Linux: use an image with glibc";
     }
-    if (why.contains("wrong ELF class") || why.contains("Exec format") || why.contains("ELF")) {
+    if (why.contains("ELF") || why.contains("Exec format") || why.contains("too short")) {
       return "the file is for another CPU than " + cpu + ", or damaged: build the jar again";
     }
     return "build the jar on this system with `make jar`, or name a library by -D" + PATH + "=FILE, "
