@@ -173,7 +173,14 @@ def defines(path: Path, name: str) -> bool:
     return re.search(patterns.get(path.suffix, python), text, re.MULTILINE) is not None
 
 
-FLOWS = ["A send", "A pull", "A transaction", "A Spark row", "A Spark row, in the JVM", "Push consumption"]
+FLOWS = [
+    "A send",
+    "A pull",
+    "A transaction",
+    "A Spark row",
+    "A Spark row, in the JVM",
+    "Push consumption",
+]
 
 
 def test_there_are_six_flows() -> None:
