@@ -76,9 +76,12 @@ final class MessageScanBuilder
    */
   @Override
   public void pruneColumns(StructType schema) {
+    StructType all = reading.schema();
+    List<String> names = List.of(all.fieldNames());
     StructType whole = new StructType();
     for (StructField field : schema.fields()) {
-      whole = whole.add(reading.schema().apply(field.name()));
+      // A column that only a table of the catalog has is not among them.
+      whole = whole.add(names.contains(field.name()) ? all.apply(field.name()) : field);
     }
     required = whole;
   }
