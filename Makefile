@@ -24,7 +24,7 @@ QUICK := $(addsuffix /unit,bench model config net auth namesrv broker client tra
 LONG_FORMS := crash faults simulation memory interop spark python sanitize fuzz random
 
 .DEFAULT_GOAL := help
-.PHONY: help setup engine jar run demo demo-ha demo-outbox quick test soak test-rust lint lint-style lint-python lint-rust docs format bench bench-loopback \
+.PHONY: help setup engine jar run demo demo-ha demo-outbox quick test soak test-rust test-jar lint lint-style lint-python lint-rust docs format bench bench-loopback \
 	bench-client bench-instructions bench-transactions bench-spark bench-plot bench-save bench-compare profile docs-plots wheel-check thorough $(LONG_FORMS:%=thorough-%) clean
 
 help: ## Show this list
@@ -52,7 +52,7 @@ setup: $(STAMP) ## Make .venv and build the engine into it
 engine: $(ENGINE) ## Build the engine for development: within a minute, and not for benchmarks
 
 jar: ## Build spark_ext/jars/pyrmq-spark.jar, Spark's reader in the JVM (Java 17, Maven; PYRMQ_JAR_PROFILE=dev-engine)
-	@scripts/spark_jar.sh
+	@PYTHON=$(PYTHON) scripts/spark_jar.sh
 
 run: $(STAMP) ## Run a name server and a broker on 127.0.0.1:9876 and :10911
 	$(BIN)/pyrmq server
@@ -69,10 +69,14 @@ demo-outbox: $(STAMP) ## Tie messages to SQL transactions; kill the process in b
 test-rust: ## Run the engine's own tests, with a fixed seed (PROPTEST_RNG_SEED=… another)
 	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} cargo test --locked --quiet
 
+# Says what is missing where there is no Java, Maven or cargo; with PYRMQ_REQUIRE_INTEROP=1 that is an error.
+test-jar: $(STAMP)
+	@$(BIN)/python -m tests.spark.jvm_jar
+
 quick: engine ## Tests for every edit (under 3 minutes): no JVM, no process, nothing slow
 	$(PYTEST) -m "not slow" $(QUICK:%=tests/%)
 
-test: $(STAMP) $(COMPILED) test-rust ## Test all behaviour (interop and Spark where Java, Maven and Go exist)
+test: $(STAMP) $(COMPILED) test-rust test-jar ## Test all behaviour (interop and Spark where Java, Maven and Go exist)
 	$(PYTEST) --durations=25
 
 soak: $(STAMP) ## All kinds of load for 10 minutes, with stops and kills (MINUTES=, SEED=, FLUSH=SYNC_FLUSH)
@@ -192,4 +196,4 @@ bench-transactions: $(STAMP) ## Transactions beside Apache RocketMQ's, in turns 
 	$(BIN)/python -m benches.loopback.compare --json build/bench-transactions.json
 
 clean: ## Remove everything that was built
-	rm -rf $(VENV) target build dist pyrmq/*.so tests/system/interop/.build
+	rm -rf $(VENV) target build dist pyrmq/*.so tests/system/interop/.build spark_jvm/target spark_ext/jars

@@ -59,7 +59,6 @@ def _text(value: Any, parameter: str) -> str:
 QueueTimes = Mapping[str, int | Mapping[str, int | Mapping[int, int]]]
 """topic -> broker -> queue id -> ms; one time in the place of a mapping is that of all in it."""
 
-MAX_QUEUE = 2**31 - 1
 MAX_TIME = 10**14
 """In 5138: numbers from here on are no ms."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

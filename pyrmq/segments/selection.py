@@ -131,13 +131,3 @@ def unknown_topic(topic: str, known: Iterable[str], where: str = "the store") ->
     """Says which names are near."""
     found: UnknownTopicError = engine.unknown_topic(topic, set(known), where)
     return found
-
-
-def names_offset(offsets: str | QueueOffsets, wanted: int) -> bool:
-    """Whether an offset, EARLIEST or LATEST say, stands anywhere in offsets by queue."""
-    return not isinstance(offsets, str) and any(
-        offset == wanted
-        for brokers in offsets.values()
-        for queues in brokers.values()
-        for offset in queues.values()
-    )

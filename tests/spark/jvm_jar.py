@@ -1,4 +1,7 @@
-"""The jar with Spark's reader in the JVM, for tests. It is built if a source is newer."""
+"""The jar with Spark's reader in the JVM, for tests. It is built if a source is newer.
+
+`make test` runs this file before all tests, so that no test waits for the build.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,28 +26,50 @@ SOURCES = (
     "native/crates/scan/src",
     "native/crates/arrow/src",
     "native/crates/format/src",
+    "Cargo.lock",
+    "scripts/spark_jar.sh",
 )
 BUILD_TIMEOUT = 900.0
 """Seconds; the first build compiles the engine and downloads Spark's interfaces."""
 
 
+class NotBuilt(Exception):
+    """The build failed; the text ends with what it said."""
+
+
 def built() -> Path:
     """The jar. Without tools the test is skipped, or fails with PYRMQ_REQUIRE_INTEROP=1."""
+    missing = what_is_missing()
+    if missing is not None:
+        if toolchain.required():
+            pytest.fail(f"the jar cannot be built: {missing}", pytrace=False)
+        pytest.skip(f"the jar cannot be built: {missing}")
+    try:
+        build_if_stale()
+    except NotBuilt as problem:
+        pytest.fail(str(problem), pytrace=False)
+    return JAR
+
+
+def what_is_missing() -> str | None:
+    """The first tool that this machine lacks, and how to get it."""
     try:
         toolchain.java(17)
         toolchain.maven()
-        if shutil.which("cargo") is None:
-            raise toolchain.Missing("cargo is not on PATH: install Rust (https://rustup.rs)")
     except toolchain.Missing as problem:
-        if toolchain.required():
-            pytest.fail(f"the jar cannot be built: {problem}", pytrace=False)
-        pytest.skip(f"the jar cannot be built: {problem}")
+        return str(problem)
+    if shutil.which("cargo") is None:
+        return "cargo is not on PATH: install Rust (https://rustup.rs)"
+    return None
+
+
+def build_if_stale() -> None:
+    """One process builds, the others wait for it. Raises NotBuilt."""
     JAR.parent.mkdir(exist_ok=True)
     with open(JAR.parent / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not _is_fresh():
             _build()
-    return JAR
 
 
 def _files() -> Iterator[Path]:
@@ -64,12 +90,10 @@ def _build() -> None:
         text=True,
         timeout=BUILD_TIMEOUT,
         check=False,
-        env={**os.environ, "PYRMQ_JAR_PROFILE": profile},
+        env={"PYTHON": sys.executable, **os.environ, "PYRMQ_JAR_PROFILE": profile},
     )
     if done.returncode:
-        pytest.fail(
-            f"the jar does not build:\n{(done.stdout + done.stderr)[-4000:]}", pytrace=False
-        )
+        raise NotBuilt(f"the jar does not build:\n{(done.stdout + done.stderr)[-4000:]}")
 
 
 _jars = ""
@@ -90,3 +114,20 @@ def jvm_for(jars: str) -> None:
         gateway.proc.wait(60)
         SparkContext._gateway = SparkContext._jvm = None
     _jars = jars
+
+
+def main() -> int:
+    missing = what_is_missing()
+    if missing is not None:
+        print(f"pyrmq: no jar for tests of Spark's reader in the JVM: {missing}", file=sys.stderr)
+        return 1 if toolchain.required() else 0
+    try:
+        build_if_stale()
+    except NotBuilt as problem:
+        print(f"pyrmq: {problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -113,6 +113,7 @@ fn own_buffers(data: &ArrayData) -> Result<Vec<Buffer>> {
         Int16 => values(2),
         Int32 | Float32 | Date32 => values(4),
         Int64 | Float64 | Timestamp(_, _) => values(8),
+        Decimal128(_, _) => values(16),
         Boolean => {
             let bits = buffer(0)?;
             match bits.len() * 8 >= from + rows {
@@ -161,7 +162,9 @@ fn wrong(data: &ArrayData, why: &str) -> Failure {
 mod tests {
     use super::*;
     use arrow_array::builder::{MapBuilder, StringBuilder};
-    use arrow_array::{ArrayRef, BinaryArray, BooleanArray, Int32Array, StringArray};
+    use arrow_array::{
+        ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Int32Array, StringArray,
+    };
     use std::sync::Arc;
 
     fn batch(columns: Vec<ArrayRef>) -> RecordBatch {
@@ -225,6 +228,15 @@ mod tests {
         assert_eq!(bodies[place(0)..place(1)], [5u8; 5]);
         assert_eq!(place(3), place(4)); // row 8 is null
         assert_eq!(bodies[place(6)..place(7)], [11u8; 11]);
+    }
+
+    #[test]
+    fn decimals_have_16_bytes() {
+        let decimals = Decimal128Array::from(vec![Some(1), None, Some(-2)]);
+        let whole = batch(vec![Arc::new(decimals)]);
+        let layout = Layout::of(&whole.slice(1, 2)).unwrap();
+        assert_eq!(&layout.numbers[2..4], [1, 2]);
+        assert_eq!(at(&layout, 6)[16..], (-2i128).to_le_bytes());
     }
 
     #[test]

@@ -25,7 +25,7 @@ enum From {
         tail: Box<Tail>,
         notes: Arc<Notes>,
         /// What `next_within` gave last.
-        last: Option<TailBatch>,
+        last: Option<Box<TailBatch>>,
     },
 }
 
@@ -78,7 +78,7 @@ impl Reading {
         self.give(|from| match from {
             From::Tail { tail, last, .. } => {
                 *last = None;
-                *last = tail.next(time.min(LONGEST))?;
+                *last = tail.next(time.min(LONGEST))?.map(Box::new);
                 Ok(last.as_ref().map(|found| found.batch.clone()))
             }
             From::Task(_) => Err(Failure::misuse("a task of a batch waits for nothing")),

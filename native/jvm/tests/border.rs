@@ -120,7 +120,7 @@ fn reads_what_is_stored() {
         );
         found.extend(rows(&numbers));
     }
-    let sent = (0..35).map(|i| ((i % 4) as i32, vec![b'a' + (i % 26) as u8; BODY]));
+    let sent = (0..35).map(|i| (i % 4, vec![b'a' + (i % 26) as u8; BODY]));
     assert_eq!(found, sent.collect::<Vec<_>>());
     assert_eq!(batches, 4);
     assert_eq!(border::next(handle).unwrap(), None);

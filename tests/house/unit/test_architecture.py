@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 TEXT = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
 PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*(?:/|\.(?:rs|py|pyx|pxi|h|md|sh)\b)")
-SOURCES = ("pyrmq", "spark_ext", "native")
+SOURCES = ("pyrmq", "spark_ext", "spark_jvm", "native")
 NO_SOURCE = {"target", "fuzz", "__pycache__", "tests", "benches"}
 OUTSIDE = {"__pycache__", ".build", ".pytest_cache", ".hypothesis"}
 
@@ -152,7 +152,7 @@ def sources() -> list[str]:
         path.relative_to(ROOT).as_posix()
         for top in SOURCES
         for path in (ROOT / top).rglob("*")
-        if path.suffix in (".py", ".pyx", ".pxi", ".rs")
+        if path.suffix in (".py", ".pyx", ".pxi", ".rs", ".java")
         and not NO_SOURCE & set(path.relative_to(ROOT).parts)
     ]
 
@@ -168,13 +168,22 @@ def defines(path: Path, name: str) -> bool:
     text = path.read_text(encoding="utf-8")
     rust = rf"\bfn {name}\b"
     python = rf"^\s*(?:async )?(?:def|class|cdef class|cdef [\w \*]+?|cpdef [\w \*]+?) \*?{name}\b"
-    return re.search(rust if path.suffix == ".rs" else python, text, re.MULTILINE) is not None
+    java = rf"^  +(?:[\w<>\[\].]+ )+{name}\("
+    patterns = {".rs": rust, ".java": java}
+    return re.search(patterns.get(path.suffix, python), text, re.MULTILINE) is not None
 
 
-FLOWS = ["A send", "A pull", "A transaction", "A Spark row", "Push consumption"]
+FLOWS = [
+    "A send",
+    "A pull",
+    "A transaction",
+    "A Spark row",
+    "A Spark row, in the JVM",
+    "Push consumption",
+]
 
 
-def test_there_are_five_flows() -> None:
+def test_there_are_six_flows() -> None:
     assert list(flows()) == FLOWS
 
 
@@ -224,15 +233,15 @@ def test_features_begin_in_files_that_define_what_is_named() -> None:
     text = section("Where a new feature goes")
     for name in (
         "PersistentTable", "LiveConfig", "Rows", "Decision", "Appender::send", "Refusal", "Kind",
-        "Transform", "Guard", "RuntimeInfo",
+        "Transform", "Guard", "RuntimeInfo", "Filters",
     ):  # fmt: skip
         assert f"`{name}" in text
         word = name.split("::")[0]
         declared = re.compile(rf"^\s*(?:pub )?(?:class|struct|enum) {word}\b", re.MULTILINE)
         assert any(declared.search((ROOT / path).read_text("utf-8")) for path in sources()), name
-    for name in ("ADMIN_REQUESTS", "ABSENT_REQUESTS", "LOADS", "JOBS"):
+    for name in ("ADMIN_REQUESTS", "ABSENT_REQUESTS", "LOADS", "JOBS", "OPS"):
         assert f"`{name}`" in text
-        declared = re.compile(rf"^{name}\b", re.MULTILINE)
+        declared = re.compile(rf"^(?:const )?{name}\b", re.MULTILINE)
         assert any(declared.search((ROOT / path).read_text("utf-8")) for path in sources()), name
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,42 @@ def test_as_from_json(spark: SparkSession, store: Path) -> None:
     theirs = spark.sql(f"SELECT from_json(CAST(body AS STRING), '{DDL}') AS body FROM bytes")
     ours = read(spark, store, body="json", bodySchema=DDL)
     assert ours.collect() == theirs.collect()
+
+
+def test_fields_of_a_body_alone(spark: SparkSession, store: Path) -> None:
+    """Spark asks for those fields that a query names."""
+    frame = spark.read.format("rocketmq").options(body="json", bodySchema=DDL).load(str(store))
+    assert frame.where("body.id = 7").select("body.at.x", "queueId").collect() == [(1.5, 0)]
+    assert frame.selectExpr("sum(body.id)").collect() == [(7,)]
+    assert frame.selectExpr("body.names[1] AS n").where("n IS NOT NULL").collect() == [("b",)]
+
+
+NUMBERS = [
+    b'{"price": 12.345, "big": 12345678901234567890123456789012345678, "list": [1.5, null]}',
+    b'{"price": -0.005, "big": -18446744073709551617, "list": []}',
+    b'{"price": null, "big": -1, "list": [-2]}',
+]
+
+
+def test_decimals(spark: SparkSession, tmp_path: Path) -> None:
+    root = tmp_path / "broker-a"
+    made = Store(root, commit_log_file_size=small_store.SEGMENT, store_host="127.0.0.1:10911")
+    for body in NUMBERS:
+        made.put("T", 0, body, "")
+    made.close()
+    ddl = "price DECIMAL(7,2), big DECIMAL(38,0), list ARRAY<DECIMAL(3,1)>"
+    ours = read(spark, root, body="json", bodySchema=ddl).select("body.*")
+    read(spark, root).createOrReplaceTempView("numbers")
+    theirs = spark.sql(
+        f"SELECT body.* FROM (SELECT from_json(CAST(body AS STRING), '{ddl}') AS body FROM numbers)"
+    )
+    found = ours.collect()
+    assert found == theirs.collect()
+    assert [str(row.price) for row in found] == ["12.35", "-0.01", "None"]
+    assert found[0].big == Decimal("12345678901234567890123456789012345678")
+    assert found[1].big == -(2**64) - 1
+    assert found[2].list == [-2]
+    assert ours.where("big < 0").count() == 2
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import subprocess
 import sys
 import zipfile
@@ -13,6 +14,9 @@ import pytest
 
 from spark_ext import jar, setup
 from spark_ext.errors import SparkSetupError
+from spark_ext.option_table import SECRETS
+
+JAVA = Path(__file__).resolve().parents[3] / "spark_jvm/src/main/java/pyrmq/spark"
 
 
 @pytest.fixture
@@ -28,6 +32,20 @@ def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
     monkeypatch.setattr(pyspark, "__version__", "4.3.0")
     return path
+
+
+def java_list(file: str, name: str) -> list[str]:
+    """The texts of a constant in Java."""
+    found = re.search(rf"{name} =\s+List\.of\(([^)]*)\)", (JAVA / file).read_text("utf-8"))
+    assert found is not None
+    return re.findall(r'"([^"]+)"', found[1])
+
+
+def test_java_says_the_same() -> None:
+    """What Java decides before it asks the engine."""
+    assert java_list("SparkLine.java", "KNOWN") == [f"{line}." for line in jar.LINES]
+    secrets = {*java_list("Options.java", "SECRETS"), "storageOptions"}
+    assert secrets == {*SECRETS, "storageOptions"}
 
 
 def test_it_fits(packed: Path) -> None:

@@ -116,6 +116,22 @@ def test_show_create_table_makes_the_same_table(
     assert "subExpression" in statement
 
 
+def test_a_table_of_json_bodies_is_made_again(
+    spark: SparkSession, store: Path, sent: list[Sent], tables: list[str]
+) -> None:
+    """SHOW CREATE TABLE writes texts within a struct as STRING COLLATE UTF8_BINARY."""
+    tables.append("bodies")
+    spark.sql(
+        "CREATE TABLE bodies USING rocketmq OPTIONS (body 'json', columns 'body,queueId', "
+        f"bodySchema 'name STRING, list ARRAY<STRING>') LOCATION '{store}'"
+    )
+    statement = spark.sql("SHOW CREATE TABLE bodies").first()[0]
+    spark.sql("DROP TABLE bodies")
+    spark.sql(statement)
+    assert spark.sql("SELECT body.list FROM bodies").count() == 200
+    assert spark.sql("SELECT body.name FROM bodies").first() == (None,)
+
+
 def test_dropping_a_table_keeps_the_files(
     spark: SparkSession, store: Path, sent: list[Sent]
 ) -> None:

@@ -9,7 +9,7 @@ use crate::read_options::{OnCorruption, ReadOptions};
 use crate::request::{Request, SPLIT_BYTES};
 use crate::selection::{Offsets, Selection};
 use serde::Serialize;
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
 /// Limits of micro-batches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -31,12 +31,6 @@ pub struct Parsed {
     pub properties: String,
     /// The columns as Spark's JSON of a struct type.
     pub schema: Json,
-    /// auto, jvm or python.
-    pub reader: String,
-    /// Arguments of a remote file system; not in errors, as they may hold secrets.
-    pub storage_options: Option<Map<String, Json>>,
-    /// Options that the user gave, sorted.
-    pub given: Vec<String>,
 }
 
 /// What a query reads.
@@ -93,16 +87,6 @@ pub fn parse(
             min_offsets: checked.count("minOffsetsPerTrigger"),
             max_delay_ms: checked.count("maxTriggerDelay"),
         },
-        reader: checked.text("reader").unwrap_or("auto").to_owned(),
-        storage_options: match checked.value("storageOptions") {
-            Some(Value::Storage(options)) => Some(options.clone()),
-            _ => None,
-        },
-        given: checked
-            .given
-            .iter()
-            .map(|name| (*name).to_owned())
-            .collect(),
         columns: columns.names,
         properties: columns.properties,
         schema: columns.schema,

@@ -49,7 +49,6 @@ fn what_is_not_given_has_the_defaults_of_the_documentation() {
         }
     );
     assert_eq!(batch.columns.len(), WITH_PROPERTIES - 1);
-    assert_eq!(batch.reader, "auto");
     let stream = parsed(Query::Stream, &[]);
     assert_eq!(stream.request.selection.starting_offsets, Offsets::Latest);
     assert_eq!(stream.stream.max_bytes, Some(1 << 30));
@@ -120,8 +119,6 @@ fn every_option_of_a_read_of_files_reaches_the_request() {
             "top": null,
         })
     );
-    assert_eq!(found.reader, "jvm");
-    assert_eq!(found.storage_options.unwrap()["key"], "v");
     let type_of = |at: usize| found.schema["fields"][at]["type"].clone();
     assert_eq!(
         [type_of(0), type_of(1), type_of(2)],

@@ -7,6 +7,7 @@ import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.sources.BaseRelation;
+import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.MapType;
@@ -92,6 +93,12 @@ final class Internals {
     }
     if (type instanceof MapType map) {
       return new MapType(plain(map.keyType()), plain(map.valueType()), map.valueContainsNull());
+    }
+    if (type instanceof ArrayType array) {
+      return new ArrayType(plain(array.elementType()), array.containsNull());
+    }
+    if (type instanceof StructType struct) {
+      return plain(struct);
     }
     return type;
   }

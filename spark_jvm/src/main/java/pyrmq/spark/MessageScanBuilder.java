@@ -13,6 +13,7 @@ import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import pyrmq.spark.Snapshot.Most.Order;
 
@@ -69,9 +70,20 @@ final class MessageScanBuilder
     return lastCounts;
   }
 
+  /**
+   * Leaves out columns, but no fields within one: the engine builds the whole struct of a body, as its
+   * type decides which bodies fit.
+   */
   @Override
   public void pruneColumns(StructType schema) {
-    required = schema;
+    StructType all = reading.schema();
+    List<String> names = List.of(all.fieldNames());
+    StructType whole = new StructType();
+    for (StructField field : schema.fields()) {
+      // A column that only a table of the catalog has is not among them.
+      whole = whole.add(names.contains(field.name()) ? all.apply(field.name()) : field);
+    }
+    required = whole;
   }
 
   @Override
