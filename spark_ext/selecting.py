@@ -61,7 +61,8 @@ def selection(options: Options) -> Selection:
 def read_options(options: Options, schema: StructType) -> ReadOptions:
     """How batches are built; the columns are those of the schema, in its order."""
     given = options.of_all()
-    body = {"utf8": "utf8", "json": {"json": given["bodySchema"]}}.get(given["body"])
+    forms: dict[str, Any] = {"utf8": "utf8", "json": {"json": given["bodySchema"]}}
+    body = forms.get(given["body"])
     return _build(given, column_names(schema), form_of(options), body)
 
 

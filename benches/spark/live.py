@@ -14,7 +14,6 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,7 @@ def session(jar: str) -> Any:
     )
 
 
-def seen(spark: Any, store: Path, folder: Path, mode: str) -> Any:
+def seen(spark: Any, store: Path, folder: Path, mode: str, batch: int) -> Any:
     """A running query that keeps each row's number and when it came."""
     rows = (
         spark.readStream.format("rocketmq")
@@ -53,11 +52,13 @@ def seen(spark: Any, store: Path, folder: Path, mode: str) -> Any:
             "cast(java_method('java.lang.System', 'nanoTime') as bigint) as nanos",
         )
     )
-    trigger = {"realTime": "5 seconds"} if mode == "real-time" else {"processingTime": "0 seconds"}
+    trigger = (
+        {"realTime": f"{batch} seconds"} if mode == "real-time" else {"processingTime": "0 seconds"}
+    )
     return (
         rows.writeStream.format("memory")
         .queryName("seen")
-        .outputMode("append")
+        .outputMode("update")
         .option("checkpointLocation", str(folder / "checkpoint"))
         .trigger(**trigger)
         .start()
@@ -72,7 +73,9 @@ def acknowledged(out: Path) -> dict[int, int]:
     return times
 
 
-def measure(spark: Any, folder: Path, mode: str, rate: int, seconds: float, size: int) -> Any:
+def measure(
+    spark: Any, folder: Path, mode: str, rate: int, seconds: float, size: int, batch: int
+) -> Any:
     out = folder / "acknowledged"
     with server(directory=folder) as broker:
         store = next(folder.glob("pyrmq-bench-*/store"))
@@ -82,9 +85,10 @@ def measure(spark: Any, folder: Path, mode: str, rate: int, seconds: float, size
         assert load.stdin is not None
         assert load.stdout is not None
         assert load.stdout.readline() == "ready\n"
-        query = seen(spark, store, folder, mode)
+        query = seen(spark, store, folder, mode, batch)
         while query.lastProgress is None:  # the first micro-batch has loaded all classes
-            time.sleep(0.1)
+            if query.awaitTermination(0.1):
+                raise SystemExit("the query ended")
         load.stdin.write("go\n")
         load.stdin.close()
         if load.wait(seconds + 60):
@@ -112,13 +116,18 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=10_000, help="messages per second")
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--size", type=int, default=1024, help="bytes of a body")
+    parser.add_argument(
+        "--batch", type=int, default=20, help="seconds of a real-time task; Spark pauses behind it"
+    )
     parser.add_argument("--mode", choices=["real-time", "micro-batch"], default="real-time")
     parser.add_argument("--jar", default=str(Path("spark_ext/jars/pyrmq-spark.jar").resolve()))
     asked = parser.parse_args()
     require_release_build()
     with tempfile.TemporaryDirectory(prefix="pyrmq-live-") as folder:
         spark = session(asked.jar)
-        found = measure(spark, Path(folder), asked.mode, asked.rate, asked.seconds, asked.size)
+        found = measure(
+            spark, Path(folder), asked.mode, asked.rate, asked.seconds, asked.size, asked.batch
+        )
         spark.stop()
     print(json.dumps(found))
 

@@ -38,6 +38,7 @@ async def send(
                 await producer.send_batch(batch)
             acknowledged.append((number * each, each, time.monotonic_ns()))
 
+        await producer.send_batch([pyrmq.Message(topic, b"-1;")])  # makes topic and log
         print("ready", flush=True)
         sys.stdin.readline()
         start = trio.current_time()

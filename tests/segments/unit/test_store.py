@@ -38,7 +38,7 @@ def test_a_store_folder(made: Made) -> None:
     assert [base for base, _, _ in store.files] == sorted(base for base, _, _ in store.files)
     assert store.queues == str(made.root / "consumequeue")
     assert store.index == str(made.root / "index")
-    assert store.opener() is None
+    assert store.filesystem is None
     assert store.topics() == {"A", "B", "C", "SCHEDULE_TOPIC_XXXX"}
     assert pickle.loads(pickle.dumps(store)) == store
 

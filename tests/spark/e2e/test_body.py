@@ -26,7 +26,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("bodies") / "broker-a"
     made = Store(root, commit_log_file_size=small_store.SEGMENT, store_host="127.0.0.1:10911")
     for body in BODIES:
-        made.put("T", 0, body, b"")
+        made.put("T", 0, body, "")
     made.close()
     return root
 

@@ -202,6 +202,7 @@ def test_segments_deleted_in_front_of_the_query(query: Query, writer: Writer) ->
     writer.put(10)
     query.run()
     sent = writer.put(900)
+    writer.close()
     begin = delete_first_segment(writer.root)
     failing(lambda: query.run(), "failOnDataLoss")
     left = [one for one in sent if one.physical >= begin]

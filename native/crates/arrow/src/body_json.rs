@@ -6,10 +6,12 @@
 
 use super::bytes::Bytes;
 use super::json_type::{JsonType, entry_fields, list_field, struct_fields};
+use super::json_values::{base64, date, decimal, local, timestamp};
 use arrow_array::builder::NullBufferBuilder;
 use arrow_array::{
-    ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int32Array,
-    Int64Array, ListArray, MapArray, StructArray, TimestampMicrosecondArray,
+    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array,
+    Int8Array, Int16Array, Int32Array, Int64Array, ListArray, MapArray, StructArray,
+    TimestampMicrosecondArray,
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field, Fields};
@@ -38,14 +40,18 @@ pub struct Node {
 
 enum Values {
     Boolean(Vec<bool>),
+    Byte(Vec<i8>),
+    Short(Vec<i16>),
     Int(Vec<i32>),
     Long(Vec<i64>),
     Float(Vec<f32>),
     Double(Vec<f64>),
     Decimal(Vec<i128>, u8, u8),
     Text(Bytes),
+    Bytes(Bytes),
     Date(Vec<i32>),
     Timestamp(Vec<i64>),
+    LocalTimestamp(Vec<i64>),
     List(Vec<i32>, Box<Node>, JsonType),
     Map(Vec<i32>, Bytes, Box<Node>, JsonType),
     Struct(Vec<(String, Node)>, Fields),
@@ -55,14 +61,18 @@ impl Node {
     pub fn new(kind: &JsonType) -> Self {
         let values = match kind {
             JsonType::Boolean => Values::Boolean(Vec::new()),
+            JsonType::Byte => Values::Byte(Vec::new()),
+            JsonType::Short => Values::Short(Vec::new()),
             JsonType::Int => Values::Int(Vec::new()),
             JsonType::Long => Values::Long(Vec::new()),
             JsonType::Float => Values::Float(Vec::new()),
             JsonType::Double => Values::Double(Vec::new()),
             JsonType::Decimal(digits, scale) => Values::Decimal(Vec::new(), *digits, *scale),
             JsonType::Text => Values::Text(Bytes::new(false)),
+            JsonType::Bytes => Values::Bytes(Bytes::new(false)),
             JsonType::Date => Values::Date(Vec::new()),
             JsonType::Timestamp => Values::Timestamp(Vec::new()),
+            JsonType::LocalTimestamp => Values::LocalTimestamp(Vec::new()),
             JsonType::List(item) => Values::List(vec![0], Box::new(Node::new(item)), *item.clone()),
             JsonType::Map(value) => {
                 let node = Box::new(Node::new(value));
@@ -100,11 +110,13 @@ impl Node {
     pub fn bytes(&self) -> usize {
         let rows = self.valid.len();
         rows + match &self.values {
-            Values::Boolean(_) => rows,
+            Values::Boolean(_) | Values::Byte(_) => rows,
+            Values::Short(_) => 2 * rows,
             Values::Int(_) | Values::Float(_) | Values::Date(_) => 4 * rows,
-            Values::Long(_) | Values::Double(_) | Values::Timestamp(_) => 8 * rows,
+            Values::Long(_) | Values::Double(_) => 8 * rows,
+            Values::Timestamp(_) | Values::LocalTimestamp(_) => 8 * rows,
             Values::Decimal(..) => 16 * rows,
-            Values::Text(text) => 4 * rows + text.len_of_values(),
+            Values::Text(v) | Values::Bytes(v) => 4 * rows + v.len_of_values(),
             Values::List(_, item, _) => 4 * rows + item.bytes(),
             Values::Map(_, keys, value, _) => 4 * rows + keys.len_of_values() + value.bytes(),
             Values::Struct(fields, _) => fields.iter().map(|(_, node)| node.bytes()).sum(),
@@ -123,12 +135,14 @@ impl Node {
     fn push_null(&mut self) {
         match &mut self.values {
             Values::Boolean(v) => v.push(false),
+            Values::Byte(v) => v.push(0),
+            Values::Short(v) => v.push(0),
             Values::Int(v) | Values::Date(v) => v.push(0),
-            Values::Long(v) | Values::Timestamp(v) => v.push(0),
+            Values::Long(v) | Values::Timestamp(v) | Values::LocalTimestamp(v) => v.push(0),
             Values::Float(v) => v.push(0.0),
             Values::Double(v) => v.push(0.0),
             Values::Decimal(v, ..) => v.push(0),
-            Values::Text(v) => v.push(b""),
+            Values::Text(v) | Values::Bytes(v) => v.push(b""),
             Values::List(offsets, item, _) => offsets.push(item.valid.len() as i32),
             Values::Map(offsets, _, value, _) => offsets.push(value.valid.len() as i32),
             Values::Struct(fields, _) => fields.iter_mut().for_each(|(_, n)| n.push_null()),
@@ -141,12 +155,14 @@ impl Node {
         self.valid.truncate(rows);
         match &mut self.values {
             Values::Boolean(v) => v.truncate(rows),
+            Values::Byte(v) => v.truncate(rows),
+            Values::Short(v) => v.truncate(rows),
             Values::Int(v) | Values::Date(v) => v.truncate(rows),
-            Values::Long(v) | Values::Timestamp(v) => v.truncate(rows),
+            Values::Long(v) | Values::Timestamp(v) | Values::LocalTimestamp(v) => v.truncate(rows),
             Values::Float(v) => v.truncate(rows),
             Values::Double(v) => v.truncate(rows),
             Values::Decimal(v, ..) => v.truncate(rows),
-            Values::Text(v) => v.truncate(rows),
+            Values::Text(v) | Values::Bytes(v) => v.truncate(rows),
             Values::List(offsets, item, _) => {
                 offsets.truncate(rows + 1);
                 item.truncate(offsets[rows] as usize);
@@ -185,12 +201,18 @@ impl Node {
                 Peek::True | Peek::False => v.push(json.known_bool(peek)?),
                 _ => return skip(json, peek),
             },
+            Values::Byte(v) => v.push(whole(json, peek)?.try_into().map_err(|_| Bad::Type)?),
+            Values::Short(v) => v.push(whole(json, peek)?.try_into().map_err(|_| Bad::Type)?),
             Values::Int(v) => v.push(whole(json, peek)?.try_into().map_err(|_| Bad::Type)?),
             Values::Long(v) => v.push(whole(json, peek)?),
             Values::Float(v) => v.push(number(json, peek)? as f32),
             Values::Double(v) => v.push(number(json, peek)?),
             Values::Decimal(v, digits, scale) => {
-                v.push(decimal(written(json, peek, true)?, *digits, *scale).ok_or(Bad::Type)?);
+                let text = match peek {
+                    Peek::String => json.known_bytes()?,
+                    _ => written(json, peek, true)?,
+                };
+                v.push(decimal(text, *digits, *scale).ok_or(Bad::Type)?);
             }
             Values::Text(v) => match peek {
                 Peek::String => v.push(json.known_str()?.as_bytes()),
@@ -198,6 +220,14 @@ impl Node {
                     let text = written(json, peek, false)?;
                     v.push(std::str::from_utf8(text).map_err(|_| Bad::Text)?.as_bytes());
                 }
+            },
+            Values::Bytes(v) => match peek {
+                Peek::String => v.push(&base64(json.known_bytes()?).ok_or(Bad::Type)?),
+                _ => return skip(json, peek),
+            },
+            Values::LocalTimestamp(v) => match peek {
+                Peek::String => v.push(local(json.known_bytes()?).ok_or(Bad::Type)?),
+                _ => return skip(json, peek),
             },
             Values::Date(v) => match peek {
                 Peek::String => v.push(date(json.known_bytes()?).ok_or(Bad::Type)?),
@@ -268,6 +298,8 @@ impl Node {
         let nulls = nulls(&std::mem::take(&mut self.valid));
         match &mut self.values {
             Values::Boolean(v) => Arc::new(BooleanArray::new(std::mem::take(v).into(), nulls)),
+            Values::Byte(v) => Arc::new(Int8Array::new(std::mem::take(v).into(), nulls)),
+            Values::Short(v) => Arc::new(Int16Array::new(std::mem::take(v).into(), nulls)),
             Values::Int(v) => Arc::new(Int32Array::new(std::mem::take(v).into(), nulls)),
             Values::Long(v) => Arc::new(Int64Array::new(std::mem::take(v).into(), nulls)),
             Values::Float(v) => Arc::new(Float32Array::new(std::mem::take(v).into(), nulls)),
@@ -278,6 +310,14 @@ impl Node {
                 Arc::new(sized.expect("digits and scale were checked with the schema"))
             }
             Values::Text(v) => Arc::new(v.strings_with(nulls)),
+            Values::Bytes(v) => {
+                let (offsets, values, _) = v.binaries().into_parts();
+                Arc::new(BinaryArray::new(offsets, values, nulls))
+            }
+            Values::LocalTimestamp(v) => {
+                let times = TimestampMicrosecondArray::new(std::mem::take(v).into(), nulls);
+                Arc::new(times)
+            }
             Values::Date(v) => Arc::new(Date32Array::new(std::mem::take(v).into(), nulls)),
             Values::Timestamp(v) => {
                 let times = TimestampMicrosecondArray::new(std::mem::take(v).into(), nulls);
@@ -373,12 +413,16 @@ impl Node {
         pick(&mut self.valid, start, rows);
         match &mut self.values {
             Values::Boolean(v) => pick(v, start, rows),
+            Values::Byte(v) => pick(v, start, rows),
+            Values::Short(v) => pick(v, start, rows),
             Values::Int(v) | Values::Date(v) => pick(v, start, rows),
-            Values::Long(v) | Values::Timestamp(v) => pick(v, start, rows),
+            Values::Long(v) | Values::Timestamp(v) | Values::LocalTimestamp(v) => {
+                pick(v, start, rows);
+            }
             Values::Float(v) => pick(v, start, rows),
             Values::Double(v) => pick(v, start, rows),
             Values::Decimal(v, ..) => pick(v, start, rows),
-            Values::Text(v) => {
+            Values::Text(v) | Values::Bytes(v) => {
                 let kept: Vec<Vec<u8>> = rows.iter().map(|&i| v.get(i).to_vec()).collect();
                 v.truncate(start);
                 kept.iter().for_each(|text| v.push(text));
@@ -454,60 +498,4 @@ fn number(json: &mut Jiter<'_>, peek: Peek) -> Result<f64, Bad> {
 fn parsed<T: std::str::FromStr>(text: &[u8]) -> Result<T, Bad> {
     let text = std::str::from_utf8(text).map_err(|_| Bad::Text)?;
     text.parse().map_err(|_| Bad::Type)
-}
-
-fn date(text: &[u8]) -> Option<i32> {
-    let days = speedate::Date::parse_bytes_rfc3339(text).ok()?.timestamp() / 86_400;
-    i32::try_from(days).ok()
-}
-
-fn timestamp(text: &[u8]) -> Option<i64> {
-    let moment = match speedate::DateTime::parse_bytes_rfc3339(text) {
-        Ok(moment) => moment,
-        Err(_) => return Some(i64::from(date(text)?) * 86_400_000_000),
-    };
-    let seconds = moment.timestamp_tz();
-    seconds
-        .checked_mul(1_000_000)?
-        .checked_add(i64::from(moment.time.microsecond))
-}
-
-/// A number as so many digits; None if it has more in front of the point, and rounded half up if it
-/// has more behind it.
-fn decimal(text: &[u8], digits: u8, scale: u8) -> Option<i128> {
-    let text = std::str::from_utf8(text).ok()?;
-    let (sign, text) = match text.strip_prefix('-') {
-        Some(rest) => (-1, rest),
-        None => (1, text),
-    };
-    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
-        None => (text, 0),
-    };
-    let (front, behind) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    // Digits of the number times ten to the power of `power`.
-    let power = i64::from(exponent) - behind.len() as i64 + i64::from(scale);
-    let all: Vec<u8> = front
-        .bytes()
-        .chain(behind.bytes())
-        .map(|b| b - b'0')
-        .collect();
-    let significant = all.iter().position(|&d| d != 0).unwrap_or(all.len());
-    let all = &all[significant..];
-    let kept = all.len() as i64 + power.min(0);
-    if all.is_empty() || kept < 0 {
-        return Some(0);
-    }
-    if kept + power.max(0) > i64::from(digits) {
-        return None;
-    }
-    let mut number: i128 = 0;
-    for &digit in &all[..kept as usize] {
-        number = number * 10 + i128::from(digit);
-    }
-    if all.get(kept as usize).is_some_and(|&digit| digit >= 5) {
-        number += 1;
-    }
-    number *= 10i128.checked_pow(u32::try_from(power.max(0)).ok()?)?;
-    (number < 10i128.checked_pow(u32::from(digits))?).then_some(sign * number)
 }

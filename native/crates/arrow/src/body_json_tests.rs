@@ -6,8 +6,8 @@ use super::testing::*;
 use super::*;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Date32Type, Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type,
-    TimestampMicrosecondType,
+    Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, TimestampMicrosecondType,
 };
 use arrow_array::{Array, ArrayRef, StructArray};
 use proptest::prelude::*;
@@ -316,4 +316,64 @@ proptest! {
             prop_assert_eq!(&all.slice(i, 1), &alone);
         }
     }
+}
+
+#[test]
+fn small_numbers_bytes_and_local_times() {
+    let bytes = column(JsonType::Byte, &[r#"{"a":-128}"#, r#"{"a":128}"#]);
+    let bytes: Vec<Option<i8>> = bytes.as_primitive::<Int8Type>().iter().collect();
+    assert_eq!(bytes, [Some(-128), None]);
+    let shorts = column(JsonType::Short, &[r#"{"a":32767}"#, r#"{"a":32768}"#]);
+    let shorts: Vec<Option<i16>> = shorts.as_primitive::<Int16Type>().iter().collect();
+    assert_eq!(shorts, [Some(32_767), None]);
+    let texts = [
+        r#"{"a":"aGVsbG8="}"#,
+        r#"{"a":"aGVsbG8"}"#,
+        r#"{"a":"a=VsbG8="}"#,
+        r#"{"a":1}"#,
+        r#"{"a":""}"#,
+        r#"{"a":"aGk="}"#,
+    ];
+    let binaries = column(JsonType::Bytes, &texts);
+    let binaries: Vec<Option<&[u8]>> = binaries.as_binary::<i32>().iter().collect();
+    let expected = [
+        Some(&b"hello"[..]),
+        None,
+        None,
+        None,
+        Some(b""),
+        Some(b"hi"),
+    ];
+    assert_eq!(binaries, expected);
+    let times = [
+        r#"{"a":"1970-01-01T00:00:01.5"}"#,
+        r#"{"a":"1970-01-02"}"#,
+        r#"{"a":"1970-01-01T00:00:01Z"}"#,
+        r#"{"a":1}"#,
+    ];
+    let times = column(JsonType::LocalTimestamp, &times);
+    let times: Vec<Option<i64>> = times
+        .as_primitive::<TimestampMicrosecondType>()
+        .iter()
+        .collect();
+    assert_eq!(times, [Some(1_500_000), Some(86_400_000_000), None, None]);
+}
+
+#[test]
+fn decimals_in_texts() {
+    let texts = [
+        r#"{"a":"1.5"}"#,
+        r#"{"a":"-0.005"}"#,
+        r#"{"a":"1e1"}"#,
+        r#"{"a":"x"}"#,
+        r#"{"a":"1.é"}"#,
+        r#"{"a":""}"#,
+        r#"{"a":"+1"}"#,
+    ];
+    let decimals = column(JsonType::Decimal(6, 2), &texts);
+    let decimals: Vec<Option<i128>> = decimals.as_primitive::<Decimal128Type>().iter().collect();
+    assert_eq!(
+        decimals,
+        [Some(150), Some(-1), Some(1000), None, None, None, None]
+    );
 }

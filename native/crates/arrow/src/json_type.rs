@@ -19,6 +19,8 @@ pub struct JsonField {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JsonType {
     Boolean,
+    Byte,
+    Short,
     Int,
     Long,
     Float,
@@ -27,10 +29,14 @@ pub enum JsonType {
     Decimal(u8, u8),
     /// Of a value that is no text: as it is written.
     Text,
+    /// Of a text in Base64, with its padding.
+    Bytes,
     /// `2026-01-31`
     Date,
     /// ISO 8601, without a zone in UTC; numbers are seconds since 1970.
     Timestamp,
+    /// The same of a text that says no zone.
+    LocalTimestamp,
     List(Box<JsonType>),
     Map(Box<JsonType>),
     Struct(Vec<JsonField>),
@@ -40,14 +46,18 @@ impl JsonType {
     pub fn data_type(&self) -> DataType {
         match self {
             JsonType::Boolean => DataType::Boolean,
+            JsonType::Byte => DataType::Int8,
+            JsonType::Short => DataType::Int16,
             JsonType::Int => DataType::Int32,
             JsonType::Long => DataType::Int64,
             JsonType::Float => DataType::Float32,
             JsonType::Double => DataType::Float64,
             JsonType::Decimal(digits, scale) => DataType::Decimal128(*digits, *scale as i8),
             JsonType::Text => DataType::Utf8,
+            JsonType::Bytes => DataType::Binary,
             JsonType::Date => DataType::Date32,
             JsonType::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            JsonType::LocalTimestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
             JsonType::List(item) => DataType::List(list_field(item)),
             JsonType::Map(value) => {
                 let entries = DataType::Struct(entry_fields(value));

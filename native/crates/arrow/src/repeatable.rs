@@ -5,7 +5,7 @@
 //! and all that it carries. A request with other rows has other keys, so that nobody takes it for
 //! stored. [MessageClientIDSetter]
 
-use super::encode::{Request, Target};
+use super::send_request::{Request, Target};
 use pyrmq_format::unique_key::{GIVEN, GIVEN_LEN, given};
 use sha1::{Digest, Sha1};
 

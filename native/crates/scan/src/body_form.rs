@@ -5,8 +5,8 @@ use super::error::{Kind, Part, Result, SegmentError};
 use pyrmq_arrow::{BodyForm, JsonField, JsonType, MAX_DEPTH, MAX_FIELDS};
 use serde_json::Value;
 
-const TYPES: &str = "boolean, integer, long, float, double, decimal(p,s), string, date, timestamp, array, map and \
-                     struct";
+const TYPES: &str = "boolean, byte, short, integer, long, float, double, decimal(p,s), string, binary, \
+                     date, timestamp, timestamp_ntz, array, map and struct";
 
 /// The form, checked. SegmentError names `body`.
 pub fn of(body: Option<&Value>) -> Result<BodyForm> {
@@ -80,13 +80,17 @@ fn struct_of(named: &Value, depth: usize, fields: &mut usize) -> Result<JsonType
 fn named(name: &str) -> Result<JsonType> {
     Ok(match name {
         "boolean" => JsonType::Boolean,
+        "byte" => JsonType::Byte,
+        "short" => JsonType::Short,
         "integer" => JsonType::Int,
         "long" => JsonType::Long,
         "float" => JsonType::Float,
         "double" => JsonType::Double,
         "string" => JsonType::Text,
+        "binary" => JsonType::Bytes,
         "date" => JsonType::Date,
         "timestamp" => JsonType::Timestamp,
+        "timestamp_ntz" => JsonType::LocalTimestamp,
         "decimal" => JsonType::Decimal(10, 0),
         _ => {
             let inside = name

@@ -16,8 +16,8 @@ use super::error::{Kind, Result, SegmentError};
 use super::index_plan::{NoIndex, check_complete, names_topics, why_incomplete};
 use super::log_ranges::{RecordStarts, files_of};
 use super::notes::Notes;
+use super::parts::{Part, parts_of};
 use super::place::Places;
-use super::plan::{Part, parts_of};
 use super::queues::{
     BATCH, Queue, Reach, dispatched, entry_at, is_blank, list_queues, place_behind, place_of, reach,
 };

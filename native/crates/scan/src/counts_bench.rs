@@ -43,6 +43,9 @@ fn ten_million_messages() {
         let end = reach(&queue, 0, u64::MAX).unwrap().end;
         // There is no log: the first entry leads nowhere, as is seen after all were looked at.
         of_queue(&queue, (0, end), &RecordStarts::new(&store)).unwrap_err();
-        println!("{end} entries: {:.1} ms", begin.elapsed().as_secs_f64() * 1e3);
+        println!(
+            "{end} entries: {:.1} ms",
+            begin.elapsed().as_secs_f64() * 1e3
+        );
     }
 }

@@ -23,14 +23,15 @@ mod left_out;
 pub mod log_ranges;
 #[cfg(test)]
 mod made;
-pub mod most;
-pub mod near;
 #[cfg(test)]
 mod meanwhile;
+pub mod most;
+pub mod near;
 mod notes;
 pub mod offsets;
 mod once;
 pub mod options;
+mod parts;
 pub mod path;
 mod pattern;
 mod place;

@@ -1,48 +1,25 @@
 //! The tasks of a batch read: ranges of the log, its files, or entries of queues and index.
 
-use super::against::check_assigned;
-use super::at_times;
-use super::bounds::{Limits, batch_limits};
-use super::checks::{check_plan_options, option};
 use super::coverage;
-use super::error::{Part as TextPart, Result};
+use super::error::Result;
 use super::index_plan::{self, IndexPlan, IndexTask, NoIndex};
 use super::log_ranges::{
-    RecordStarts, even_ranges, file_ranges, files_of, overlapping, present_ranges, split_size,
+    RecordStarts, even_ranges, file_ranges, files_of, overlapping, split_size,
 };
 use super::most;
 use super::notes::Notes;
+use super::parts::parts_of;
+pub use super::parts::{Part, check_request};
 use super::place::Places;
-use super::queue_times::shown;
 use super::queues::dispatched;
 use super::read_options::ReadOptions;
 use super::request::Request;
-use super::selection::{Rule, Selection};
+use super::selection::Rule;
 use super::store::SegmentStore;
 use super::stores::open_stores;
 use super::task::Task;
 use super::top;
-use pyrmq_arrow::find_end;
 use std::sync::Arc;
-
-/// What is read of one store.
-pub struct Part<'a> {
-    pub store: &'a SegmentStore,
-    pub rule: Rule,
-    pub limits: Limits,
-    /// Physical offsets, from and before; between the ranges the log has holes.
-    pub ranges: Vec<(u64, u64)>,
-    pub log_end: u64,
-    pub fail_on_data_loss: bool,
-    /// Queue entries have all that is asked for.
-    pub by_entries: bool,
-}
-
-impl Part<'_> {
-    pub fn bytes(&self) -> u64 {
-        self.ranges.iter().map(|(start, end)| end - start).sum()
-    }
-}
 
 /// The tasks of a read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -64,19 +41,6 @@ pub fn plan(request: &Request, places: &dyn Places, notes: &Notes) -> Result<Pla
     plan_stores(&stores, request, notes)
 }
 
-/// SegmentOptionError for what a request says wrong by itself.
-pub fn check_request(request: &Request) -> Result<()> {
-    request.selection.check()?;
-    request.how.check()?;
-    check_plan_options(request.split_bytes, request.min_partitions, &request.plan)?;
-    match request.max_records {
-        Some(0) => {
-            Err(option([TextPart::Name("max_records"), ": 0".into()]).hint("expected at least 1"))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// As `plan`, of stores that are open.
 pub fn plan_stores(stores: &[SegmentStore], request: &Request, notes: &Notes) -> Result<Planned> {
     let mut parts = parts_of(stores, request, notes)?;
@@ -90,49 +54,6 @@ pub fn plan_stores(stores: &[SegmentStore], request: &Request, notes: &Notes) ->
         out.tasks = most::at_most(out.tasks, most, |store| place_of(stores, store))?;
     }
     Ok(out)
-}
-
-/// What is read of each store.
-pub(crate) fn parts_of<'a>(
-    stores: &'a [SegmentStore],
-    request: &Request,
-    notes: &Notes,
-) -> Result<Vec<Part<'a>>> {
-    check_request(request)?;
-    let how = &request.how;
-    if how.views && stores.iter().any(|store| store.place.is_some()) {
-        return Err(option([
-            TextPart::Name("views"),
-            ": bodies can only be viewed in local files".into(),
-        ]));
-    }
-    if request.selection.starts_at_end() {
-        return Err(option([
-            TextPart::Name("starting_offsets"),
-            ": latest is no start for a batch read".into(),
-        ])
-        .hint("it would read nothing"));
-    }
-    request.selection.check_against(stores, false, notes)?;
-    check_assigned(&request.selection, stores, notes)?;
-    let mut ends = Vec::with_capacity(stores.len());
-    for store in stores {
-        ends.push(find_end(&store.file_set(&store.files)?, None)?.0);
-    }
-    if is_later_than_all(stores, &ends, &request.selection, how, notes)? {
-        return Ok(Vec::new());
-    }
-    let selection =
-        at_times::with_offsets(&request.selection, stores, &ends, how.on_corruption, notes)?;
-    let mut parts = Vec::new();
-    for (store, end) in stores.iter().zip(ends) {
-        let part = part_of(store, end, &selection, request.fail_on_data_loss, notes)?;
-        let brokers = selection.filters.brokers.as_ref();
-        if brokers.is_none_or(|brokers| brokers.contains(&store.name)) {
-            parts.push(part);
-        }
-    }
-    Ok(parts)
 }
 
 fn nothing() -> Planned {
@@ -179,95 +100,6 @@ fn tasks_of(parts: &[Part<'_>], request: &Request, notes: &Notes) -> Result<Plan
             .extend(scans(part, &found.scans, size, &request.how, false)?);
     }
     Ok(out)
-}
-
-/// Whether the start is later than all messages; an error unless that may be.
-fn is_later_than_all(
-    stores: &[SegmentStore],
-    ends: &[u64],
-    selection: &Selection,
-    how: &ReadOptions,
-    notes: &Notes,
-) -> Result<bool> {
-    let Some(time) = selection.start_time else {
-        return Ok(false);
-    };
-    for (store, &end) in stores.iter().zip(ends) {
-        let times = at_times::first_times(store)?;
-        if times.into_iter().flatten().any(|begin| begin >= time) {
-            return Ok(false);
-        }
-        for (low, high) in present_ranges(store, store.first(), end, false, notes)? {
-            if at_times::first_at(store, (low, high), time, how.on_corruption)?.is_some() {
-                return Ok(false);
-            }
-        }
-    }
-    if selection.timestamp_strategy == "latest" {
-        return Ok(true);
-    }
-    Err(option([
-        TextPart::Name("start_time"),
-        format!(" {} is later than every message", shown(time)).into(),
-    ])
-    .hint([
-        TextPart::Value("timestamp_strategy", "latest"),
-        " reads nothing in this case".into(),
-    ]))
-}
-
-fn part_of<'a>(
-    store: &'a SegmentStore,
-    end: u64,
-    selection: &Selection,
-    fail: bool,
-    notes: &Notes,
-) -> Result<Part<'a>> {
-    let mut limits = batch_limits(store, selection, store.first(), end, fail, notes)?;
-    let filtered = selection.filters.store_times;
-    let from = filtered.map(|times| times.0).max(selection.start_time);
-    let before = match (filtered.map(|times| times.1), selection.end_time) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    };
-    let (low, high) = at_times::narrowed(store, (limits.low, limits.high), from, before)?;
-    (limits.low, limits.high) = narrowed_by_places(store, (low, high), selection);
-    let starts = std::mem::take(&mut limits.starts);
-    let ends = std::mem::take(&mut limits.ends);
-    let ranges = match limits.low < limits.high {
-        true => present_ranges(store, limits.low, limits.high, fail, notes)?,
-        false => Vec::new(),
-    };
-    Ok(Part {
-        store,
-        rule: selection.rule(&store.name, Some(starts), Some(ends)),
-        limits,
-        ranges,
-        log_end: end,
-        fail_on_data_loss: fail,
-        by_entries: false,
-    })
-}
-
-/// The part of a range, whole segments, that can have messages at the physical offsets of a filter.
-fn narrowed_by_places(
-    store: &SegmentStore,
-    (mut low, mut high): (u64, u64),
-    selection: &Selection,
-) -> (u64, u64) {
-    let Some((from, before)) = selection.filters.commit_log_offsets else {
-        return (low, high);
-    };
-    let (from, before) = (from.max(0) as u64, before.max(0) as u64);
-    let next = store.files.partition_point(|file| file.0 <= from);
-    if let Some(file) = next.checked_sub(1).and_then(|index| store.files.get(index)) {
-        low = low.max(file.0);
-    }
-    let behind = store.files.partition_point(|file| file.0 < before);
-    if let Some(file) = store.files.get(behind) {
-        high = high.min(file.0);
-    }
-    (low.min(high), high)
 }
 
 /// The plan by index or queues; None where `auto` scans.

@@ -1,10 +1,11 @@
 //! Plans, and what their tasks read, compared with the rows of made stores.
 
 use super::*;
+use crate::bounds::Limits;
 use crate::error::{Kind, SegmentError};
 use crate::made::{LOG_FILE, Made, Put, Row, Way, make};
 use crate::read::TaskReader;
-use crate::selection::{Filters, QueueOffsets};
+use crate::selection::{Filters, QueueOffsets, Selection};
 use crate::{Level, LocalPlaces};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};

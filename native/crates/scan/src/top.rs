@@ -9,7 +9,7 @@ use super::error::Result;
 use super::index_plan::{NoIndex, names_topics, why_incomplete};
 use super::log_ranges::RecordStarts;
 use super::notes::Notes;
-use super::plan::Part;
+use super::parts::Part;
 use super::queues::{BATCH, Queue, dispatched, list_queues, place_behind, place_of, reach};
 use super::read_options::OnCorruption;
 use super::request::{Request, Top, TopBy};

@@ -130,29 +130,6 @@ impl SegmentStore {
         self.store.last()
     }
 
-    /// Its file system, or the local one.
-    #[getter]
-    fn place<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        match &self.system {
-            Some(system) => Ok(system.bind(py).clone()),
-            None => py.import("pyrmq.segments.filesystem")?.getattr("LOCAL"),
-        }
-    }
-
-    /// What opens its files; None for local ones.
-    fn opener<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let system = self.system.as_ref();
-        system
-            .map(|system| system.bind(py).call_method0("opener"))
-            .transpose()
-    }
-
-    /// Topics of config/topics.json; None if it cannot be read.
-    fn configured_topics<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyFrozenSet>>> {
-        let found = run(py, |notes| Ok(self.store.configured_topics(notes)))?;
-        found.map(|topics| PyFrozenSet::new(py, topics)).transpose()
-    }
-
     fn holes(&self) -> Vec<(u64, u64)> {
         self.store.holes()
     }

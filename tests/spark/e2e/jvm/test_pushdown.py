@@ -39,6 +39,11 @@ def plan_of(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
+def tasks_of(frame: DataFrame) -> int:
+    plan = frame._jdf.queryExecution().executedPlan()
+    return int(plan.collectLeaves().head().inputPartitions().size())
+
+
 def is_left_to_spark(frame: DataFrame) -> bool:
     return re.search(r"\bFilter\b", plan_of(frame)) is not None
 
@@ -240,6 +245,7 @@ def test_limits(frame: DataFrame, sent: list[Sent]) -> None:
     assert [row.commitLogOffset for row in last.collect()] == [
         s.physical for s in reversed(sent[-9:])
     ]
+    assert "PushedLimit: 9" in plan_of(last)
     # Spark has to filter first: the tasks must not stop before.
     assert len(frame.where("body like '%7 x%'").limit(50).collect()) == 50
 
@@ -254,6 +260,23 @@ def test_the_first_rows_by_any_plan(
     assert "PushedLimit: 30" in plan_of(first)
     orders = [one.physical for one in sent if one.topic == "orders"]
     assert [row.commitLogOffset for row in first.collect()] == orders[:30]
+
+
+def test_the_last_rows_of_a_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+    """They are read from the end of the log, as it was at the first action."""
+    writer = small_store.Writer(tmp_path / "broker-a")
+    before = [one.physical for one in writer.put(4000)]
+    reader = spark.read.format("rocketmq").option("splitBytes", "64k")
+    frame = reader.load(str(writer.root))
+    last = frame.orderBy(F.desc("commitLogOffset")).limit(5).select("commitLogOffset", "body")
+    assert [row.commitLogOffset for row in last.collect()] == before[:-6:-1]
+    assert tasks_of(last) < tasks_of(frame)
+    after = [one.physical for one in writer.put(50)]
+    again = frame.orderBy(F.desc("commitLogOffset")).limit(5).select("commitLogOffset")
+    assert [row.commitLogOffset for row in again.collect()] == before[:-6:-1]
+    new = reader.load(str(writer.root)).orderBy(F.desc("commitLogOffset")).limit(5)
+    assert [row.commitLogOffset for row in new.collect()] == after[:-6:-1]
+    writer.close()
 
 
 def test_explain_names_what_is_pushed(frame: DataFrame) -> None:

@@ -29,7 +29,7 @@ final class MessageScan implements Scan, SupportsReportStatistics, Batch {
   private final StructType schema;
   private final Conditions conditions;
   private final List<Predicate> pushed;
-  private final long limit;
+  private final Snapshot.Most most;
   private Snapshot.Planned planned;
   private boolean streams;
 
@@ -39,13 +39,13 @@ final class MessageScan implements Scan, SupportsReportStatistics, Batch {
       StructType schema,
       Conditions conditions,
       List<Predicate> pushed,
-      long limit) {
+      Snapshot.Most most) {
     this.table = table;
     this.reading = reading;
     this.schema = schema;
     this.conditions = conditions;
     this.pushed = List.copyOf(pushed);
-    this.limit = limit;
+    this.most = most;
   }
 
   @Override
@@ -58,8 +58,8 @@ final class MessageScan implements Scan, SupportsReportStatistics, Batch {
     List<String> parts = new ArrayList<>();
     parts.add("RocketMQScan " + table.name());
     parts.add("PushedFilters: " + pushed);
-    if (limit >= 0) {
-      parts.add("PushedLimit: " + limit);
+    if (!most.all()) {
+      parts.add("PushedLimit: " + most.rows());
     }
     parts.add("ReadSchema: " + schema.simpleString());
     return String.join(", ", parts);
@@ -104,9 +104,9 @@ final class MessageScan implements Scan, SupportsReportStatistics, Batch {
     }
     Snapshot.Planned plan = plan();
     long rows = plan.rows();
-    if (limit >= 0) {
-      long most = limit * Math.max(1, plan.tasks().size());
-      rows = rows < 0 ? -1 : Math.min(rows, most);
+    if (!most.all()) {
+      long atMost = most.rows() * Math.max(1, plan.tasks().size());
+      rows = rows < 0 ? -1 : Math.min(rows, atMost);
     }
     boolean narrow = true;
     for (String name : columns()) {
@@ -132,7 +132,7 @@ final class MessageScan implements Scan, SupportsReportStatistics, Batch {
 
   private synchronized Snapshot.Planned plan() {
     if (planned == null) {
-      planned = reading.snapshot().plan(columns(), conditions, limit);
+      planned = reading.snapshot().plan(columns(), conditions, most);
     }
     return planned;
   }

@@ -14,6 +14,7 @@ import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.types.StructType;
+import pyrmq.spark.Snapshot.Most.Order;
 
 /** What Spark pushes down: filters, aggregates, columns, limits. Queries of segments only. */
 final class MessageScanBuilder
@@ -27,7 +28,7 @@ final class MessageScanBuilder
   private final List<Predicate> pushed = new ArrayList<>();
   private Conditions conditions = new Conditions();
   private StructType required;
-  private long limit = -1;
+  private Snapshot.Most most = Snapshot.Most.ALL;
   private Counts lastCounts;
   private Counts counts;
 
@@ -74,25 +75,25 @@ final class MessageScanBuilder
   }
 
   @Override
-  public boolean pushLimit(int most) {
-    limit = most;
+  public boolean pushLimit(int rows) {
+    most = new Snapshot.Most(rows, Order.ANY);
     return true;
   }
 
-  /** A task gives its rows in the order of the log, so its first ones are enough. */
+  /** The first or the last rows of a log. */
   @Override
-  public boolean pushTopN(SortOrder[] orders, int most) {
+  public boolean pushTopN(SortOrder[] orders, int rows) {
     if (orders.length == 0
-        || orders[0].direction() != SortDirection.ASCENDING
         || !(orders[0].expression() instanceof NamedReference column)
         || !"commitLogOffset".equals(Columns.own(String.join(".", column.fieldNames())))) {
       return false;
     }
-    limit = most;
+    boolean first = orders[0].direction() == SortDirection.ASCENDING;
+    most = new Snapshot.Most(rows, first ? Order.FIRST : Order.LAST);
     return true;
   }
 
-  /** Every task gives so many rows at most; Spark takes the first of all. */
+  /** A task may give more rows, or others too: Spark takes those that are asked for. */
   @Override
   public boolean isPartiallyPushed() {
     return true;
@@ -103,6 +104,6 @@ final class MessageScanBuilder
     if (counts != null) {
       return new CountScan(table.name(), counts, pushed);
     }
-    return new MessageScan(table, reading, required, conditions, pushed, limit);
+    return new MessageScan(table, reading, required, conditions, pushed, most);
   }
 }

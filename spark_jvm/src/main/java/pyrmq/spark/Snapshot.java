@@ -55,18 +55,13 @@ final class Snapshot {
     return first;
   }
 
-  /** The tasks of an action: its columns and its filters. */
-  Planned plan(List<String> columns, Conditions conditions, long limit) {
+  /** The tasks of an action: its columns, its filters, and how many rows it wants. */
+  Planned plan(List<String> columns, Conditions conditions, Most most) {
     Planned all = first();
     ObjectNode filters = merged(request.path("selection").path("filters"), conditions.json());
-    if (limit >= 0) {
-      filters.put("limit", limit);
-    }
     Planned chosen = all;
-    if (conditions.narrow() && filesAreThere(all)) {
-      ObjectNode narrowed = request();
-      ((ObjectNode) narrowed.get("selection")).set("filters", filters);
-      chosen = planned(Engine.plan(narrowed));
+    if ((conditions.narrow() || most.byPlace()) && filesAreThere(all)) {
+      chosen = most.byPlace() ? top(filters, most) : planned(Engine.plan(filtered(filters)));
     }
     List<ObjectNode> tasks = new ArrayList<>();
     for (ObjectNode task : chosen.tasks) {
@@ -76,6 +71,9 @@ final class Snapshot {
       }
       ObjectNode own = task.deepCopy();
       ObjectNode ofTask = filters.deepCopy();
+      if (most.firstOfTask()) {
+        ofTask.put("limit", most.rows);
+      }
       if (chosen != all) {
         ofTask.set(SPAN, both(filters.path(SPAN), span));
       }
@@ -87,6 +85,74 @@ final class Snapshot {
     return new Planned(tasks, chosen.bytes, chosen.rows);
   }
 
+  /** So many rows at most: any, or the first or the last ones of the log. */
+  record Most(long rows, Order order) {
+    static final Most ALL = new Most(-1, Order.ANY);
+
+    enum Order {
+      ANY,
+      FIRST,
+      LAST
+    }
+
+    boolean all() {
+      return rows < 0;
+    }
+
+    boolean byPlace() {
+      return !all() && order != Order.ANY;
+    }
+
+    /** A task gives rows in the order of the log. */
+    boolean firstOfTask() {
+      return !all() && order != Order.LAST;
+    }
+  }
+
+  /** The first or last rows of each broker's log, which ends where the first plan found it. */
+  private Planned top(ObjectNode filters, Most most) {
+    List<ObjectNode> tasks = new ArrayList<>();
+    long bytes = 0;
+    for (Map.Entry<String, long[]> broker : spans.entrySet()) {
+      ObjectNode narrowed = filtered(ofBroker(filters, broker));
+      narrowed
+          .putObject("top")
+          .put("by", "commitLogOffset")
+          .put("descending", most.order == Most.Order.LAST)
+          .put("n", most.rows);
+      Planned found = planned(Engine.plan(narrowed));
+      for (ObjectNode task : found.tasks) {
+        if (task.path("broker").asText().equals(broker.getKey())) {
+          tasks.add(task);
+        }
+      }
+      bytes += found.bytes;
+    }
+    return new Planned(tasks, bytes, -1);
+  }
+
+  private ObjectNode filtered(ObjectNode filters) {
+    ObjectNode out = request();
+    ((ObjectNode) out.get("selection")).set("filters", filters);
+    return out;
+  }
+
+  /** Filters of one broker alone, and of what the first plan found there. */
+  private static ObjectNode ofBroker(ObjectNode filters, Map.Entry<String, long[]> broker) {
+    ObjectNode out = filters.deepCopy();
+    JsonNode brokers = filters.path("brokers");
+    boolean asked = !brokers.isArray();
+    for (JsonNode name : brokers) {
+      asked |= name.asText().equals(broker.getKey());
+    }
+    ArrayNode only = out.putArray("brokers");
+    if (asked) {
+      only.add(broker.getKey());
+    }
+    out.set(SPAN, both(filters.path(SPAN), broker.getValue()));
+    return out;
+  }
+
   /**
    * The answer of op counts for the frame: each group is counted once for each broker, as the logs of
    * brokers end apart. Null if the queues cannot tell.
@@ -96,23 +162,11 @@ final class Snapshot {
     if (!filesAreThere(all)) {
       return null;
     }
+    ObjectNode filters = merged(request.path("selection").path("filters"), conditions.json());
     List<JsonNode> out = new ArrayList<>();
     for (Map.Entry<String, long[]> broker : spans.entrySet()) {
       ObjectNode asked = Engine.op("counts");
-      ObjectNode narrowed = request();
-      ObjectNode filters = merged(request.path("selection").path("filters"), conditions.json());
-      filters.set(SPAN, both(filters.path(SPAN), broker.getValue()));
-      JsonNode brokers = filters.path("brokers");
-      boolean asks = !brokers.isArray();
-      for (JsonNode name : brokers) {
-        asks |= name.asText().equals(broker.getKey());
-      }
-      if (!asks) {
-        continue;
-      }
-      filters.putArray("brokers").add(broker.getKey());
-      ((ObjectNode) narrowed.get("selection")).set("filters", filters);
-      asked.set("request", narrowed);
+      asked.set("request", filtered(ofBroker(filters, broker)));
       ArrayNode columns = asked.putArray("by");
       by.forEach(columns::add);
       JsonNode answer = Engine.counts(asked);
