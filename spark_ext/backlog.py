@@ -56,14 +56,14 @@ class Lost:
         if end == self._counted:
             return
         self._counted = dict(end)
-        read: dict[str, int] = {}
+        # A broker that was added begins wherever its log does: nothing of it is lost.
+        begins: dict[str, int] = start["log"]
+        missing = {name: end["log"].get(name, at) - at for name, at in begins.items()}
         for split in splits:
             # What stands in front of the start is of a topic that was added.
-            if split.start >= start["log"].get(split.broker, 0):
-                read[split.broker] = read.get(split.broker, 0) + split.end - split.start
-        for broker, stop in end["log"].items():
-            missing = stop - start["log"].get(broker, 0) - read.get(broker, 0)
-            self._bytes += max(missing, 0)
+            if split.broker in missing and split.start >= begins[split.broker]:
+                missing[split.broker] -= split.end - split.start
+        self._bytes += sum(max(left, 0) for left in missing.values())
 
     def report(self) -> dict[str, Any]:
         """As a part of `behind`."""

@@ -38,7 +38,7 @@ def lost(lost: Lost) -> int:
 )
 def test_what_no_task_reads_is_lost(splits: list[Any], wanted: int) -> None:
     counted = Lost()
-    counted.count(position(a=100), position(a=300, b=50), splits)
+    counted.count(position(a=100, b=0), position(a=300, b=50), splits)
     assert lost(counted) == wanted
 
 
@@ -48,3 +48,10 @@ def test_a_micro_batch_counts_once_and_all_add_up() -> None:
         counted.count(position(a=0), position(a=100), [split("a", 40, 100)])
     counted.count(position(a=100), position(a=200), [split("a", 130, 200)])
     assert lost(counted) == 70
+
+
+def test_a_broker_that_was_added_begins_where_its_log_does() -> None:
+    counted = Lost()
+    splits = [split("a", 0, 100), split("b", 5000, 6000)]
+    counted.count(position(a=0), position(a=100, b=6000), splits)
+    assert lost(counted) == 0
