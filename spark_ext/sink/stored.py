@@ -14,7 +14,7 @@ from pyrmq.engine import Command, SendRequest
 from pyrmq.errors import ClientError, ConnectError, PyrmqError, ResponseError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode, ResponseCode
-from pyrmq.model.message import UNIQ_KEY
+from pyrmq.model.properties import UNIQ_KEY
 from pyrmq.model.record import decode_records
 from pyrmq.model.retry import may_request_again
 from pyrmq.net.address import parse_address
