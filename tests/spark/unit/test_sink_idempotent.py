@@ -181,6 +181,16 @@ def test_equal_rows_of_another_write_are_stored(
     assert len(cluster.bodies()) == 600
 
 
+def test_a_request_whose_end_was_cut_off_is_sent_again(cluster: ScriptedCluster) -> None:
+    """A log that is recovered after a crash ends behind the last message that is whole."""
+    write(cluster, {"body": some(1000)})
+    cut = cluster.records["T", "a", 0] or cluster.records["T", "a", 1]
+    lost = cut.pop().body
+    assert write(cluster, {"body": some(1000)}).skipped == 900
+    assert lost in cluster.bodies()
+    assert set(cluster.bodies()) == set(some(1000))
+
+
 def test_equal_rows_of_one_write_are_stored(cluster: ScriptedCluster, task: FakeTask) -> None:
     """In one task, and in two tasks of a write."""
     for partition in range(2):
