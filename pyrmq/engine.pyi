@@ -469,6 +469,7 @@ class SendRequest:
     rows: int
     first_row: int
     last_row: int
+    key: str | None
 
 @final
 class SendRows:
@@ -486,6 +487,7 @@ class SendRows:
         drop_system: bool = False,
         max_message_size: int = ...,
         batch_bytes: int = ...,
+        txn: tuple[str, int, int] | None = None,
     ) -> Self: ...
     def group(self, queues: Sequence[int]) -> None: ...
     def next_request(self) -> SendRequest | None: ...

@@ -63,7 +63,7 @@ class LimitedStreamReader(SegmentStreamReader, SupportsTriggerAvailableNow):
             behind = of_segments(self._planner.behind())
         except (SegmentError, OSError, IndexError):  # files of queues are deleted meanwhile
             behind = {}
-        return with_backlog(end, behind)
+        return with_backlog(end, behind | self._lost.report())
 
     @option_names()
     def prepareForTriggerAvailableNow(self) -> None:

@@ -57,6 +57,7 @@ def of_source(source: Any) -> Metrics:
         "avgMessages": "avgOffsetsBehindLatest",
         "maxMessages": "maxOffsetsBehindLatest",
         "bytes": "bytesBehindLatest",
+        "lostBytes": "lostBytes",
     }
     for key, name in names.items():
         if key in behind:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
 from spark_ext import selecting
+from spark_ext.backlog import Lost
 from spark_ext.option_names import option_names
 from spark_ext.progress import Progress
 from spark_ext.schema import as_given
@@ -88,6 +89,7 @@ class SegmentStreamReader(VersionCheckedPickle, DataSourceStreamReader):
         self._selection = selecting.selection(options)
         self._planner_made: StreamPlanner | None = None
         self._progress = Progress()
+        self._lost = Lost()
 
     @option_names()
     def initialOffset(self) -> Position:
@@ -96,6 +98,7 @@ class SegmentStreamReader(VersionCheckedPickle, DataSourceStreamReader):
     @option_names()
     def partitions(self, start: Position, end: Position) -> list[InputPartition]:
         splits = self._planner.splits(start, end)
+        self._lost.count(start, end, splits)
         if self._options["maxRecordsPerPartition"] is not None:
             from pyrmq.segments.split import at_most
 

@@ -39,6 +39,7 @@ from pyrmq.net.client.requests import (
     stored_at,
 )
 from spark_ext.broker.cluster import Access, Cluster
+from spark_ext.sink.stored import Questions, Repeats
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +74,8 @@ class Totals:
     messages: int = 0
     nbytes: int = 0
     not_store_ok: int = 0
+    skipped: int = 0
+    """Messages that an earlier try had stored."""
     queues: dict[MessageQueue, Stored] = field(default_factory=dict)
 
 
@@ -89,10 +92,16 @@ class _Sending:
 
 
 class Sender:
-    """Sends the rows of one task. `totals` holds what was acknowledged."""
+    """Sends the rows of one task. `totals` holds what was acknowledged. `idempotent`: requests have
+    repeatable keys, and those that an earlier try stored are left out."""
 
-    def __init__(self, cluster: Cluster, settings: SendSettings) -> None:
+    def __init__(
+        self, cluster: Cluster, settings: SendSettings, *, idempotent: bool = False
+    ) -> None:
         self.totals = Totals()
+        self._repeats: Repeats | None = None
+        if idempotent:
+            self._repeats = Repeats(Questions(cluster), settings.in_flight)
         self._cluster = cluster
         self._settings = settings
         self._under_way: list[_Sending] = []
@@ -108,16 +117,28 @@ class Sender:
         SinkError with the rows that were not stored, and why."""
         rows.group([self._count_queues(topic) for topic in rows.topics])
         while (request := rows.next_request()) is not None:
-            while len(self._under_way) + self._waiting >= self._settings.in_flight:
-                self._wait_for_one()
-            sending = _Sending(request, _pinned(request))
-            if sending.pinned is not None:
-                if sending.pinned in self._behind:
-                    self._behind[sending.pinned].append(sending)
-                    self._waiting += 1
-                    continue
-                self._behind[sending.pinned] = deque()
-            self._start(sending)
+            if self._repeats is None:
+                self._take(request)
+            else:
+                self._take_all(self._repeats.take(request))
+
+    def _take_all(self, requests: Iterable[SendRequest]) -> None:
+        assert self._repeats is not None
+        self.totals.skipped = self._repeats.skipped
+        for request in requests:
+            self._take(request)
+
+    def _take(self, request: SendRequest) -> None:
+        while len(self._under_way) + self._waiting >= self._settings.in_flight:
+            self._wait_for_one()
+        sending = _Sending(request, _pinned(request))
+        if sending.pinned is not None:
+            if sending.pinned in self._behind:
+                self._behind[sending.pinned].append(sending)
+                self._waiting += 1
+                return
+            self._behind[sending.pinned] = deque()
+        self._start(sending)
 
     def queues(self, topics: Iterable[str]) -> int:
         """How many queues the topic has that has most of them."""
@@ -139,6 +160,8 @@ class Sender:
 
     def finish(self) -> None:
         """Waits until everything is acknowledged. SinkError as in `send`."""
+        if self._repeats is not None:
+            self._take_all(self._repeats.rest())
         while self._under_way:
             self._wait_for_one()
 

@@ -20,6 +20,7 @@ from pyrmq.net.address import own_ip
 from spark_ext.broker.access import credentials_of, tls_of
 from spark_ext.broker.cluster import Access, Cluster
 from spark_ext.sink.send import Sender, SendSettings, Totals
+from spark_ext.sink.txn import TxnRule
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 PINNED = frozenset({"queueid", "shardingkey"})
 """Columns that say which queue a row goes to."""
+PARTS = 8
+"""Requests that few rows of an idempotent write become: as many when they are sent again, also if
+the topic's queues have changed."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,8 @@ class Task:
     topic: str | None
     rows: dict[str, Any]
     """How rows become messages: arguments of SendRows."""
+    txn: TxnRule | None
+    """How rows are told apart from those of other writes; None: the write is not idempotent."""
 
     @classmethod
     def of(cls, options: Options) -> Task:
@@ -60,21 +66,25 @@ class Task:
             "max_message_size": options["maxMessageSize"],
             "batch_bytes": options["sendBatchBytes"],
         }
-        return cls(send, options["topic"], rows)
+        return cls(send, options["topic"], rows, TxnRule.of(options))
 
     def write(self, batches: Iterable[RecordBatch]) -> Totals:
         """Sends all rows. Raises MessageIllegalError for a row that cannot be a message, before
         anything of its Arrow batch is sent, and SinkError for rows that were not stored; row
         numbers count from 0 in the task."""
         host, row = own_ip(), 0
+        txn = None if self.txn is None else self.txn.here().to_engine()
         with Cluster(self.send.access) as cluster:
-            sender = Sender(cluster, self.send)
+            sender = Sender(cluster, self.send, idempotent=txn is not None)
             try:
                 for batch, alone in with_alone(iter(batches)):
                     now = time.time_ns() // 1_000_000
                     how = {"host": host, "now_ms": now, "topic": self.topic, **self.rows}
+                    how["txn"] = txn
                     whole = SendRows(batch, first_row=row, **how)
-                    parts = sender.queues(whole.topics) if alone and _may_spread(batch) else 1
+                    parts = 1
+                    if alone and _may_spread(batch):
+                        parts = sender.queues(whole.topics) if txn is None else PARTS
                     if parts > 1:
                         for first, part in pieces(batch, parts):
                             sender.send(SendRows(part, first_row=row + first, **how))

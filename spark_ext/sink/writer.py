@@ -1,8 +1,9 @@
 """The sink: rows become messages, in batch and streaming queries.
 
 At least once: a task reports success to Spark only when every message was acknowledged. A task
-or a micro-batch that Spark runs again sends its rows again, with other unique keys. Nothing can be
-taken back: what was acknowledged before a failure stays."""
+or a micro-batch that Spark runs again sends its rows again, with other unique keys. If the write is
+idempotent it leaves out what is stored. Nothing can be taken back: what was acknowledged before a
+failure stays."""
 
 from __future__ import annotations
 
@@ -111,13 +112,14 @@ class TaskWritten(WriterCommitMessage):
 
     queues: (topic, broker, queue id, messages, first offset, last offset); between first and last
     there may be messages of others. not_store_ok: messages that were stored, but not flushed or
-    replicated in time.
+    replicated in time. skipped: messages that an earlier try of the task had stored.
     """
 
     messages: int
     nbytes: int
     not_store_ok: int
     queues: tuple[tuple[str, str, int, int, int, int], ...]
+    skipped: int = 0
 
 
 class _Writer(VersionCheckedPickle):
@@ -143,6 +145,7 @@ class _Writer(VersionCheckedPickle):
                 (q.topic, q.broker_name, q.queue_id, s.messages, s.first, s.last)
                 for q, s in sorted(totals.queues.items())
             ),
+            totals.skipped,
         )
 
     def _summary(self, messages: Sequence[WriterCommitMessage | None]) -> str:
@@ -154,6 +157,8 @@ class _Writer(VersionCheckedPickle):
         topics = sorted({q[0] for q in queues})
         shown = ", ".join(topics[:8]) + (", ..." if len(topics) > 8 else "")
         text = f"{count} messages ({nbytes} bytes) to {len(queues)} queues of {shown or 'no topic'}"
+        if skipped := sum(m.skipped for m in done):
+            text += f"; {skipped} more were stored already"
         late = sum(m.not_store_ok for m in done)
         return text + (f"; {late} of them not flushed or replicated in time" if late else "")
 

@@ -7,7 +7,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule};
 use pyrmq_arrow::EncodeError;
-use pyrmq_arrow::encode::{self, Settings, Target};
+use pyrmq_arrow::encode::{self, Keys, Settings, Target};
+use pyrmq_arrow::repeatable::Txn;
 use pyrmq_arrow::send_rows::Columns;
 use pyrmq_format::host::Host;
 use pyrmq_format::unique_key::KeyRun;
@@ -58,6 +59,7 @@ fn to_py(py: Python<'_>, first_row: u64, e: EncodeError) -> PyErr {
 /// the queue in the topic's list that the sharding key selects, -1 without one; `batch`: whether
 /// `body` is a batch (SEND_BATCH_MESSAGE) or one message's; `flag` and `properties` belong into the
 /// header. `rows` messages are in it, the first of which is row `first_row` of all, the last `last_row`.
+/// `key`: the unique key of the last, where `txn` was given.
 #[pyclass(frozen, get_all, module = "pyrmq._native")]
 pub struct SendRequest {
     topic: String,
@@ -71,12 +73,15 @@ pub struct SendRequest {
     rows: usize,
     first_row: u64,
     last_row: u64,
+    key: Option<String>,
 }
 
 /// Rows to send; `batch` is anything with `__arrow_c_array__`. All rows are checked first:
 /// MessageIllegalError names the first that cannot be sent (`first_row` is the number of the batch's
 /// first), ValueError a column that may not be there. Then `topics` says whose queues are needed,
 /// `group` takes how many each has, and `next_request` gives one request after the other.
+/// `txn`: (application, version, partition): unique keys are then a function of these and of what a
+/// request carries.
 #[pyclass(module = "pyrmq._native")]
 pub struct SendRows {
     rows: encode::SendRows,
@@ -87,7 +92,7 @@ pub struct SendRows {
 impl SendRows {
     #[new]
     #[pyo3(signature = (batch, *, host, now_ms, topic=None, first_row=0, wait=true, drop_system=false,
-                        max_message_size=4 << 20, batch_bytes=1 << 20))]
+                        max_message_size=4 << 20, batch_bytes=1 << 20, txn=None))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -100,6 +105,7 @@ impl SendRows {
         drop_system: bool,
         max_message_size: usize,
         batch_bytes: usize,
+        txn: Option<(String, u64, u32)>,
     ) -> PyResult<Self> {
         let ip: IpAddr = host
             .parse()
@@ -122,7 +128,15 @@ impl SendRows {
                 let columns = Columns::new(&batch)?;
                 let host = Host::new(SocketAddr::new(ip, 0));
                 let count = u32::try_from(columns.rows).unwrap_or(u32::MAX);
-                let keys = KeyRun::new(&host, now_ms, count);
+                let keys = match txn {
+                    None => Keys::Fresh(KeyRun::new(&host, now_ms, count)),
+                    Some((app, version, partition)) => Keys::Repeatable(Txn {
+                        app,
+                        version,
+                        partition,
+                        first_row,
+                    }),
+                };
                 encode::SendRows::new(columns, settings, keys)
             })
             .map_err(|e| to_py(py, first_row, e))?;
@@ -169,6 +183,7 @@ impl SendRows {
             rows: r.rows,
             first_row: self.first_row + r.first_row as u64,
             last_row: self.first_row + r.last_row as u64,
+            key: r.key.map(|key| text(&key)),
         })
     }
 }

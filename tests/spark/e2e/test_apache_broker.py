@@ -171,6 +171,19 @@ def test_delays_are_the_brokers_business(apache: str) -> None:
     assert dict(rows[0]["properties"])["REAL_TOPIC"] == "Delayed"
 
 
+def test_a_repeated_idempotent_write_stores_nothing(apache: str) -> None:
+    options = {"topic": "Once", "sendBatchBytes": "64k", "txnAppId": "orders", "txnVersion": "3"}
+    done = write(apache, rows_of(range(ROWS)), **options)
+    assert (done.messages, done.skipped) == (ROWS, 0)
+    # One message after the other gets into its queue and the index: with this one all are there.
+    wait_for_queues(apache, write(apache, {"body": pa.array([b"x"])}, topic="Behind"))
+    again = write(apache, rows_of(range(ROWS)), **options)
+    assert (again.messages, again.skipped) == (0, ROWS)
+    rows = read(apache, topic="Once", columns="properties")
+    assert len(rows) == ROWS
+    assert {dict(row["properties"])["SPARK_BATCH"] for row in rows} == {"orders/3"}
+
+
 def test_no_group_is_left_behind(apache: str, written: TaskWritten, tmp_path: Path) -> None:
     """Reading commits nothing: the broker has no offset of the group that reads."""
     checked = Options({"nameServer": apache, "topic": "Exchange"}, Query.BROKER_BATCH)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_ext.listener import metrics_of
 from spark_ext.worker import ADMISSION
 from tests.spark import small_store
 from tests.spark.small_store import Sent, Writer
@@ -207,6 +208,26 @@ def test_segments_deleted_in_front_of_the_query(query: Query, writer: Writer) ->
     failing(lambda: query.run(), "failOnDataLoss")
     left = [one for one in sent if one.physical >= begin]
     assert query.run(failOnDataLoss="false") == physical(left)
+
+
+@newer
+@pytest.mark.spark_versions
+@pytest.mark.parametrize("selection", [{}, {"subscribe": "orders"}])
+def test_what_was_lost_is_in_the_progress(
+    query: Query, writer: Writer, selection: dict[str, str]
+) -> None:
+    """As bytes since the query started; at the latest in the micro-batch behind the one that lost
+    them."""
+    writer.put(10)
+    query.run(**selection)
+    at = query.position()["log"]["broker-a"]
+    writer.put(900)
+    writer.close()
+    begin = delete_first_segment(writer.root)
+    query.run(failOnDataLoss="false", maxOffsetsPerTrigger="100", **selection)
+    assert query.last is not None
+    told = [metrics_of(one)[0]["lostBytes"] for one in query.last.recentProgress]
+    assert set(told[1:]) == {begin - at}
 
 
 def test_a_store_that_tasks_cannot_see_is_not_passed(

@@ -8,7 +8,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 
-from tests.support.records import Record
+from tests.support.records import Record, decode_properties, encode_record
 from tests.support.scripted.lists import RecordLists
 from tests.support.scripted.script import route
 from tests.support.scripted.sockets import SocketServer
@@ -53,8 +53,8 @@ class ScriptedCluster(RecordLists[Queue]):
 
     def answers(self) -> dict[int, Callable[[Command], Command]]:
         return super().answers() | {
-            105: self._route, 106: self._brokers, 206: self._list, 310: self.store,
-            320: self.store,
+            12: self._query, 26: self._config, 105: self._route, 106: self._brokers,
+            206: self._list, 310: self.store, 320: self.store,
         }  # fmt: skip
 
     def _route(self, c: Command) -> Command:
@@ -72,14 +72,29 @@ class ScriptedCluster(RecordLists[Queue]):
         info = {"clusterAddrTable": {"C": sorted(names)}, "brokerAddrTable": {n: {} for n in names}}
         return c.reply(0, {}, json.dumps(info).encode())
 
+    def _query(self, c: Command) -> Command:
+        """Messages with a unique key: all brokers have one address, so those of all of them."""
+        found = [
+            record
+            for (topic, _, _), records in self.records.items()
+            if topic == c.ext["topic"]
+            for record in records
+            if record.properties.get("UNIQ_KEY") == c.ext["key"]
+        ]
+        return c.reply(0, {}, b"".join(map(encode_record, found))) if found else c.reply(22)
+
+    def _config(self, c: Command) -> Command:
+        return c.reply(0, {}, b"brokerName=a\nmessageIndexEnable=true\n")
+
     def store(self, c: Command) -> Command:
         """Takes a send, single or batch."""
         topic, broker, queue = c.ext["b"], c.ext["n"], int(c.ext["e"])
         self.topics.setdefault(topic, {"a": 4})
         first = len(self.records[topic, broker, queue])
-        bodies = entries(c.body) if c.ext["m"] == "true" else [c.body]
-        for body in bodies:
-            self.put(body, topic, broker, queue)
+        batch = c.ext["m"] == "true"
+        messages = messages_in(c.body) if batch else [(c.body, decode_properties(c.ext["i"]))]
+        for body, properties in messages:
+            self.append((topic, broker, queue), topic, queue, body, properties)
         ext = {"queueId": str(queue), "queueOffset": str(first), "msgId": "00"}
         return c.reply(0, ext)
 
@@ -91,10 +106,15 @@ class ScriptedCluster(RecordLists[Queue]):
 
 
 def entries(body: bytes) -> list[bytes]:
-    """The bodies in a batch. [MessageDecoder.decodeMessages]"""
+    """The bodies in a batch."""
+    return [one for one, _ in messages_in(body)]
+
+
+def messages_in(body: bytes) -> list[tuple[bytes, dict[str, str]]]:
+    """Bodies and properties of a batch. [MessageDecoder.decodeMessages]"""
     out = []
     while body:
         size, n = int.from_bytes(body[:4], "big"), int.from_bytes(body[16:20], "big")
-        out.append(body[20 : 20 + n])
+        out.append((body[20 : 20 + n], decode_properties(body[22 + n : size].decode())))
         body = body[size:]
     return out

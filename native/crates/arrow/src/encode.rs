@@ -6,9 +6,11 @@
 //! (delays, retry topics) becomes a request of its own. [MessageBatch, MessageDecoder.encodeMessages]
 
 use super::error::EncodeError;
+use super::repeatable::Txn;
 use super::send_props::{self, Measured, Rules};
+pub use super::send_request::{Request, Target};
 use super::send_rows::{Cells, Columns};
-use pyrmq_format::unique_key::KeyRun;
+use pyrmq_format::unique_key::{GIVEN_LEN, KeyRun};
 use pyrmq_format::{java, names};
 use rustc_hash::FxHashMap;
 
@@ -26,6 +28,22 @@ const ENTRY: usize = 22;
 /// Most messages of one batch: the answer names each with 33 characters.
 const MAX_ENTRIES: usize = 4096;
 
+/// Where unique keys come from.
+pub enum Keys {
+    Fresh(KeyRun),
+    /// The same whenever the same rows are sent in the same place.
+    Repeatable(Txn),
+}
+
+impl Keys {
+    fn len(&self) -> usize {
+        match self {
+            Keys::Fresh(run) => run.key_len(),
+            Keys::Repeatable(_) => GIVEN_LEN,
+        }
+    }
+}
+
 /// What is the same for all rows.
 pub struct Settings {
     /// Wins over the column.
@@ -35,20 +53,6 @@ pub struct Settings {
     pub max_message_size: usize,
     /// A batch is closed before it grows beyond this.
     pub batch_bytes: usize,
-}
-
-/// Which queue of its topic a message goes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Target {
-    /// Whichever is next.
-    Any,
-    /// The n-th of the topic's queues, by the sharding key.
-    Nth(u32),
-    /// The queue with this id, on the named broker if there is a name (an index of `brokers`).
-    Queue {
-        id: Option<u32>,
-        broker: Option<u32>,
-    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,27 +70,12 @@ struct Group {
     done: usize,
 }
 
-/// A request but for its header: where it goes and what it carries.
-pub struct Request {
-    pub topic: u32,
-    pub target: Target,
-    pub batch: bool,
-    /// A single message's; 0 for a batch.
-    pub flag: i32,
-    /// The property string of the header.
-    pub properties: Vec<u8>,
-    pub rows: usize,
-    pub first_row: usize,
-    pub last_row: usize,
-    pub body: Vec<u8>,
-}
-
 /// The rows of one batch on their way.
 pub struct SendRows {
     columns: Columns,
     settings: Settings,
     rules: Rules,
-    keys: KeyRun,
+    keys: Keys,
     topics: Vec<Vec<u8>>,
     brokers: Vec<Vec<u8>>,
     topic_of: Vec<u32>,
@@ -98,11 +87,15 @@ pub struct SendRows {
 
 impl SendRows {
     /// Checks all rows; fails with the first that cannot be sent.
-    pub fn new(columns: Columns, settings: Settings, keys: KeyRun) -> Result<Self, EncodeError> {
+    pub fn new(columns: Columns, settings: Settings, keys: Keys) -> Result<Self, EncodeError> {
         let rules = Rules {
             wait: settings.wait,
             drop_special: settings.drop_special,
-            key_len: keys.key_len(),
+            key_len: keys.len(),
+            label: match &keys {
+                Keys::Fresh(_) => None,
+                Keys::Repeatable(txn) => Some(txn.label()),
+            },
         };
         let mut rows = SendRows {
             topic_of: Vec::with_capacity(columns.rows),
@@ -253,11 +246,15 @@ impl SendRows {
         };
         let rows = &left[..count];
         let key = group.key;
-        let request = if count == 1 {
-            self.single(key, rows[0] as usize)
+        let mut places = Vec::new();
+        let mut request = if count == 1 {
+            self.single(key, rows[0] as usize, &mut places)
         } else {
-            self.batch(key, rows)
+            self.batch(key, rows, &mut places)
         };
+        if let Keys::Repeatable(txn) = &self.keys {
+            txn.fill(&mut request, &self.topics, &self.brokers, &places);
+        }
         self.groups[self.at].done += count;
         Some(request)
     }
@@ -279,16 +276,29 @@ impl SendRows {
         rows.len().min(MAX_ENTRIES)
     }
 
-    fn push_properties(&self, row: usize, cells: &Cells<'_>, out: &mut Vec<u8>) {
+    /// `places`: where a repeatable key has to be put once the request is known.
+    fn push_properties(
+        &self,
+        row: usize,
+        cells: &Cells<'_>,
+        out: &mut Vec<u8>,
+        places: &mut Vec<usize>,
+    ) {
         let has_key = self.measured[row].has_key;
-        let key = |out: &mut Vec<u8>| self.keys.push(row, out);
+        let key = |out: &mut Vec<u8>| match &self.keys {
+            Keys::Fresh(run) => run.push(row, out),
+            Keys::Repeatable(_) => {
+                places.push(out.len());
+                out.extend_from_slice(&[b'0'; GIVEN_LEN]);
+            }
+        };
         send_props::write(&self.columns, row, cells, &self.rules, key, has_key, out);
     }
 
-    fn single(&self, key: GroupKey, row: usize) -> Request {
+    fn single(&self, key: GroupKey, row: usize, places: &mut Vec<usize>) -> Request {
         let cells = self.columns.cells(row);
         let mut properties = Vec::with_capacity(self.measured[row].len as usize);
-        self.push_properties(row, &cells, &mut properties);
+        self.push_properties(row, &cells, &mut properties, places);
         Request {
             topic: key.topic,
             target: key.target,
@@ -299,10 +309,11 @@ impl SendRows {
             first_row: row,
             last_row: row,
             body: cells.body.unwrap_or_default().to_vec(),
+            key: None,
         }
     }
 
-    fn batch(&self, key: GroupKey, rows: &[u32]) -> Request {
+    fn batch(&self, key: GroupKey, rows: &[u32], places: &mut Vec<usize>) -> Request {
         let size = rows.iter().map(|&row| self.entry_size(row)).sum();
         let mut out = Vec::with_capacity(size);
         for &row in rows {
@@ -319,7 +330,7 @@ impl SendRows {
             out.extend_from_slice(&(body.len() as i32).to_be_bytes());
             out.extend_from_slice(body);
             out.extend_from_slice(&(props as i16).to_be_bytes());
-            self.push_properties(row, &cells, &mut out);
+            self.push_properties(row, &cells, &mut out, places);
             debug_assert_eq!(out.len() - start, entry as usize);
         }
         let wait: &[u8] = if self.rules.wait {
@@ -337,6 +348,7 @@ impl SendRows {
             first_row: rows[0] as usize,
             last_row: rows[rows.len() - 1] as usize,
             body: out,
+            key: None,
         }
     }
 }

@@ -37,11 +37,22 @@ fn settings() -> Settings {
 }
 
 fn rows_of(columns: Vec<(&str, ArrayRef)>, settings: Settings) -> Result<SendRows, EncodeError> {
+    rows_with(columns, settings, None)
+}
+
+fn rows_with(
+    columns: Vec<(&str, ArrayRef)>,
+    settings: Settings,
+    txn: Option<Txn>,
+) -> Result<SendRows, EncodeError> {
     let batch =
         RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true)));
     let columns = Columns::new(&batch.unwrap())?;
     let host = Host::new("192.168.1.10:0".parse().unwrap());
-    let keys = KeyRun::new(&host, 1_700_000_000_000, columns.rows as u32);
+    let keys = match txn {
+        None => Keys::Fresh(KeyRun::new(&host, 1_700_000_000_000, columns.rows as u32)),
+        Some(txn) => Keys::Repeatable(txn),
+    };
     SendRows::new(columns, settings, keys)
 }
 
@@ -417,4 +428,151 @@ proptest! {
         }
         prop_assert!(seen.iter().all(|&s| s));
     }
+}
+
+fn txn() -> Txn {
+    Txn {
+        app: "orders".into(),
+        version: 7,
+        partition: 3,
+        first_row: 1000,
+    }
+}
+
+/// The unique key of the last message of each request.
+fn last_keys(columns: Vec<(&str, ArrayRef)>, settings: Settings, txn: Txn) -> Vec<String> {
+    let rows = rows_with(columns, settings, Some(txn)).unwrap();
+    let key = |r: Request| String::from_utf8(r.key.unwrap()).unwrap();
+    requests(rows, &[4]).into_iter().map(key).collect()
+}
+
+fn in_t(mut settings: Settings) -> Settings {
+    settings.topic = Some(b"T".to_vec());
+    settings
+}
+
+#[test]
+fn repeatable_keys_are_of_the_same_rows_in_the_same_place() {
+    let small = || {
+        let mut settings = in_t(settings());
+        settings.batch_bytes = 250;
+        settings
+    };
+    let columns = |third: &str| vec![("body", bodies(&["a", "b", third, "d", "e", "f", "g"]))];
+    let keys = last_keys(columns("c"), small(), txn());
+    assert!(keys.len() > 2, "several requests");
+    assert_eq!(keys, last_keys(columns("c"), small(), txn()));
+    let distinct: std::collections::HashSet<_> = keys.iter().collect();
+    assert_eq!(distinct.len(), keys.len());
+
+    // Another row: only the keys of its request are others.
+    let other = last_keys(columns("C"), small(), txn());
+    let same: Vec<bool> = keys.iter().zip(&other).map(|(a, b)| a == b).collect();
+    assert_eq!(same.iter().filter(|same| !**same).count(), 1, "{same:?}");
+
+    let all = |txn: Txn| last_keys(columns("c"), small(), txn);
+    for another in [
+        Txn {
+            app: "order".into(),
+            ..txn()
+        },
+        Txn {
+            version: 8,
+            ..txn()
+        },
+        Txn {
+            partition: 4,
+            ..txn()
+        },
+        Txn {
+            first_row: 1001,
+            ..txn()
+        },
+    ] {
+        let others = all(another.clone());
+        assert!(keys.iter().all(|k| !others.contains(k)), "{another:?}");
+    }
+}
+
+#[test]
+fn repeatable_keys_hold_all_that_is_sent() {
+    let key = |columns: Vec<(&str, ArrayRef)>| {
+        let mut all = vec![("body", bodies(&["a"]))];
+        all.extend(columns);
+        last_keys(all, in_t(settings()), txn()).remove(0)
+    };
+    let text = |t: &str| texts(&[Some(t)]);
+    let number = |n: i32| -> ArrayRef { Arc::new(Int32Array::from(vec![n])) };
+    let all = [
+        key(vec![]),
+        key(vec![("tags", text("x"))]),
+        key(vec![("keys", text("x"))]),
+        key(vec![("shardingKey", text("x"))]),
+        key(vec![("properties", maps(&[&[("x", Some("y"))]]))]),
+        key(vec![("flag", number(1))]),
+        key(vec![("delayTimeLevel", number(1))]),
+        key(vec![("queueId", number(1))]),
+        key(vec![("queueId", number(1)), ("brokerName", text("b"))]),
+        key(vec![("brokerName", text("b"))]),
+    ];
+    let distinct: std::collections::HashSet<_> = all.iter().collect();
+    assert_eq!(distinct.len(), all.len());
+}
+
+#[test]
+fn messages_of_a_repeatable_request_have_keys_in_a_row_and_the_label() {
+    let columns = vec![
+        ("body", bodies(&["a", "b"])),
+        (
+            "properties",
+            maps(&[&[("SPARK_BATCH", Some("old/1"))], &[]]),
+        ),
+    ];
+    let rows = rows_with(columns, in_t(settings()), Some(txn())).unwrap();
+    let request = requests(rows, &[4]).remove(0);
+    let entries = entries(&request.body);
+    let keys: Vec<&str> = entries
+        .iter()
+        .map(|e| find(&e.2, "UNIQ_KEY").unwrap())
+        .collect();
+    assert_eq!(keys[0][..28], keys[1][..28]);
+    assert_eq!(
+        (&keys[0][20..], &keys[1][20..]),
+        ("000000000000", "000000000001")
+    );
+    assert_eq!(request.key.as_deref(), Some(keys[1].as_bytes()));
+    for entry in &entries {
+        assert_eq!(find(&entry.2, "SPARK_BATCH"), Some("orders/7"));
+        assert_eq!(
+            String::from_utf8_lossy(&entry.2)
+                .matches("SPARK_BATCH")
+                .count(),
+            1
+        );
+    }
+}
+
+#[test]
+fn rows_of_a_repeatable_request_bring_no_key_of_their_own() {
+    let columns = || {
+        vec![
+            ("body", bodies(&["a"])),
+            ("properties", maps(&[&[("UNIQ_KEY", Some("mine"))]])),
+        ]
+    };
+    let refused = rows_with(columns(), in_t(settings()), Some(txn()))
+        .err()
+        .unwrap();
+    assert!(
+        refused.to_string().contains("the row brings a UNIQ_KEY"),
+        "{refused}"
+    );
+    let mut dropped = in_t(settings());
+    dropped.drop_special = true;
+    let rows = rows_with(columns(), dropped, Some(txn())).unwrap();
+    let request = requests(rows, &[4]).remove(0);
+    assert_eq!(
+        find(&request.properties, "UNIQ_KEY").map(str::len),
+        Some(32)
+    );
 }

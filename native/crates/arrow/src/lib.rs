@@ -7,7 +7,8 @@
 //! `sink` makes rows of them, `reader` ties these into batches.
 //!
 //! The other way round, `encode` makes send requests of a batch's rows: `send_rows` are their columns,
-//! `send_props` their properties.
+//! `send_props` their properties, `send_request` is what becomes of them, `repeatable` makes unique keys
+//! that are the same when rows are sent again.
 //!
 //! Files are read with positioned reads into a window: a file that somebody cuts meanwhile is an error
 //! with a place, and not a signal. Only the form with views maps them.
@@ -29,8 +30,10 @@ mod json_values;
 mod reader;
 #[cfg(test)]
 mod reader_tests;
+pub mod repeatable;
 mod select;
 mod send_props;
+mod send_request;
 pub mod send_rows;
 mod sink;
 mod source;

@@ -61,6 +61,9 @@ const SPECIAL: [&[u8]; 32] = [
 ];
 
 const SHARDING_KEY: &[u8] = b"__SHARDINGKEY";
+const UNIQ_KEY: &[u8] = b"UNIQ_KEY";
+/// Which version of which application's rows a message belongs to.
+const SPARK_BATCH: &[u8] = b"SPARK_BATCH";
 
 /// What the property string of a row needs, as found by `measure`.
 #[derive(Clone, Copy, Debug)]
@@ -71,13 +74,15 @@ pub struct Measured {
 }
 
 /// How one encoder treats properties.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Rules {
     pub wait: bool,
     /// Special ones are left out; otherwise they are an error.
     pub drop_special: bool,
     /// Length of a UNIQ_KEY.
     pub key_len: usize,
+    /// The property SPARK_BATCH. Where there is one, rows bring no UNIQ_KEY.
+    pub label: Option<Vec<u8>>,
 }
 
 impl Rules {
@@ -99,6 +104,15 @@ fn keep(name: &[u8], value: &[u8], cells: &Cells<'_>, rules: &Rules) -> Result<b
         b"TAGS" if cells.tags.is_some() => return Ok(false),
         b"KEYS" if cells.keys.is_some() => return Ok(false),
         SHARDING_KEY if cells.sharding_key.is_some() => return Ok(false),
+        SPARK_BATCH if rules.label.is_some() => return Ok(false),
+        UNIQ_KEY if rules.label.is_some() && rules.drop_special => return Ok(false),
+        UNIQ_KEY if rules.label.is_some() => {
+            return Err(
+                "the row brings a UNIQ_KEY, but an idempotent write makes the unique keys: leave \
+                 UNIQ_KEY out of the map (systemProperties=drop leaves it out)"
+                    .into(),
+            );
+        }
         _ => {}
     }
     if SPECIAL.contains(&name) {
@@ -163,7 +177,7 @@ pub fn measure(
     for (name, value) in columns.properties(row) {
         if keep(name, value, cells, rules)? {
             len += name.len() + value.len() + 2;
-            has_key |= name == b"UNIQ_KEY";
+            has_key |= name == UNIQ_KEY;
         }
     }
     for (name, value) in of_columns(cells) {
@@ -182,8 +196,11 @@ pub fn measure(
     }
     len += delay_text(cells).map_or(0, |t| b"DELAY".len() + t.len() + 2);
     len += b"WAIT".len() + rules.wait_text().len() + 2;
+    if let Some(label) = &rules.label {
+        len += SPARK_BATCH.len() + label.len() + 2;
+    }
     if !has_key {
-        len += b"UNIQ_KEY".len() + rules.key_len + 2;
+        len += UNIQ_KEY.len() + rules.key_len + 2;
     }
     if len > MAX_LEN {
         return Err(format!(
@@ -220,6 +237,9 @@ pub fn write(
         properties::push(out, b"DELAY", level.as_bytes());
     }
     properties::push(out, b"WAIT", rules.wait_text());
+    if let Some(label) = &rules.label {
+        properties::push(out, SPARK_BATCH, label);
+    }
     if !has_key {
         out.extend_from_slice(b"UNIQ_KEY\x01");
         key(out);

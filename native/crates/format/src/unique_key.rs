@@ -90,6 +90,28 @@ impl KeyRun {
     }
 }
 
+/// Bytes of a key that stand where host, process and constant are.
+pub const GIVEN: usize = 10;
+/// Hex digits of a key with given bytes: as many as with an address of IPv4.
+pub const GIVEN_LEN: usize = 32;
+
+/// A key that is a function of what is given, so that whoever sends the same again has the same keys.
+/// Its time is the month's first moment: whoever looks it up from that time on finds what was stored
+/// in this month. [MessageClientIDSetter.getNearlyTimeFromID]
+pub fn given(bytes: &[u8; GIVEN], n: u16) -> [u8; GIVEN_LEN] {
+    let mut key = [b'0'; GIVEN_LEN];
+    let words = bytes
+        .as_chunks::<2>()
+        .0
+        .iter()
+        .chain(std::iter::once(&[0, 0]));
+    for (word, digits) in words.zip(key.as_chunks_mut::<4>().0) {
+        digits.copy_from_slice(&hex8(u16::from_be_bytes(*word) as u32)[4..]);
+    }
+    key[GIVEN_LEN - 4..].copy_from_slice(&hex8(n as u32)[4..]);
+    key
+}
+
 /// As `month_start_ms`, which asks the C library for the time zone and so is slow. Months begin at
 /// a full quarter of an hour everywhere, so that one answer holds for all of a quarter.
 fn cached_month_start_ms(now_ms: i64) -> i64 {
@@ -154,6 +176,17 @@ mod tests {
             assert_eq!(cached_month_start_ms(now), month_start_ms(now));
         }
         assert!(month_start_ms(1_700_000_000_000) <= 1_700_000_000_000);
+    }
+
+    #[test]
+    fn given_bytes_make_the_key() {
+        let bytes = [0xC0, 0xA8, 1, 10, 0xAB, 0xCD, 1, 2, 3, 4];
+        assert_eq!(
+            given(&bytes, 0x1F),
+            *b"C0A8010AABCD0102030400000000001F",
+            "the time of digits 20 to 28 is the month's first moment"
+        );
+        assert_ne!(given(&bytes, 0), given(&bytes, u16::MAX));
     }
 
     #[test]

@@ -52,6 +52,7 @@ pub fn check(given: &[(String, String)], query: Option<Query>) -> Result<Checked
     out.check_ends()?;
     out.check_pace()?;
     out.check_body()?;
+    out.check_txn()?;
     if let Some(Value::Bool(headers)) = out.value("includeHeaders") {
         let form = if *headers { "map" } else { "none" };
         let form = Value::Text(form.to_owned());
@@ -242,6 +243,21 @@ impl Checked {
             ));
         }
         Ok(())
+    }
+
+    fn check_txn(&self) -> Result<()> {
+        let (app, version) = (self.is_given("txnAppId"), self.is_given("txnVersion"));
+        if app == version {
+            return Ok(());
+        }
+        let (there, missing) = match app {
+            true => ("txnAppId", "txnVersion"),
+            false => ("txnVersion", "txnAppId"),
+        };
+        Err(wrong(format!(
+            "option {there} needs option {missing}: the name of the program and the number of its \
+             write make a write idempotent together"
+        )))
     }
 }
 

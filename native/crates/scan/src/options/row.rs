@@ -111,6 +111,8 @@ pub enum Form {
     Pattern,
     Storage,
     Group,
+    /// The name of a program.
+    App,
     Tags,
     Assign,
     Offsets,

@@ -3,7 +3,7 @@
 //! options with a secret match `spark.redaction.regex` (secret, password, token, access key), so that
 //! Spark itself does not show their values.
 
-use super::row::{BROKER, Form, Row, WRITES};
+use super::row::{BROKER, Form, Queries, Query, Row, WRITES};
 
 pub(super) const ROWS: &[Row] = &[
     Row::new("nameServer", Form::AsGiven, BROKER.and(WRITES))
@@ -71,6 +71,25 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("sendInFlight", Form::Integer(1, 1024), WRITES)
         .default("4")
         .doc("Most unacknowledged requests of a task."),
+    Row::new("txnAppId", Form::App, Queries::of(Query::Write)).doc(
+        "With txnVersion: makes a write idempotent (see below), as Delta's options of these \
+             names do. A name for the program that writes; in foreachBatch one that the query keeps.",
+    ),
+    Row::new(
+        "txnVersion",
+        Form::Integer(0, i64::MAX),
+        Queries::of(Query::Write),
+    )
+    .doc(
+        "Which of the program's writes this is; a repeated write has the same number. In \
+             foreachBatch: the id of the micro-batch.",
+    ),
+    Row::new("idempotent", Form::Boolean, Queries::of(Query::WriteStream))
+        .default("false")
+        .doc(
+            "Whether a micro-batch that Spark runs again leaves out what is stored already (see \
+             below). The application is then the query, the version its micro-batch.",
+        ),
     Row::new("systemProperties", Form::Choice(&["error", "drop"]), WRITES)
         .default("error")
         .doc(

@@ -68,6 +68,7 @@ pub fn parse(form: Form, parameter: &'static str, text: &str) -> Result<Value, W
             Value::Storage(json_text::object(text).map_err(|_| "must be a JSON object".to_owned())?)
         }
         Form::Group => Value::Text(group(text)?),
+        Form::App => Value::Text(app(text)?),
         Form::Tags => Value::Tags(parse_tags(text)?),
         Form::Assign => Value::Assign(parse_assign(text, parameter)?),
         Form::Offsets => Value::Offsets(parse_offsets(text, parameter)?),
@@ -190,6 +191,20 @@ fn pattern(text: &str) -> Result<String, String> {
     let why = told.split_once("is no regular expression: ");
     let why = why.map_or(told.as_str(), |(_, why)| why);
     Err(format!("is not a regular expression: {why}"))
+}
+
+/// Longest name of a program, in bytes: it is a property of every message.
+const MAX_APP: usize = 128;
+
+fn app(text: &str) -> Result<String, String> {
+    let app = text.trim();
+    if (1..=MAX_APP).contains(&app.len()) && !app.chars().any(char::is_control) {
+        return Ok(app.to_owned());
+    }
+    Err(format!(
+        "must be a name of 1 to {MAX_APP} bytes without control characters, not {}",
+        repr::text(text)
+    ))
 }
 
 fn group(text: &str) -> Result<String, String> {

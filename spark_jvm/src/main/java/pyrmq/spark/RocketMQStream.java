@@ -148,6 +148,9 @@ final class RocketMQStream
     JsonNode from = low.tree().path("log");
     long lost = 0;
     for (Map.Entry<String, JsonNode> one : high.tree().path("log").properties()) {
+      if (!from.has(one.getKey())) {
+        continue; // a broker that was added begins wherever its log does
+      }
       long start = from.path(one.getKey()).longValue();
       long read = 0;
       for (JsonNode task : tasks) {
