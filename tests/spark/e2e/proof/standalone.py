@@ -55,13 +55,13 @@ class Standalone:
 
     def executors(self, worker: int) -> list[int]:
         """The processes of the executors that this worker runs now."""
-        found = []
+        children: list[int] = []
         for tasks in Path(f"/proc/{self._processes[1 + worker].pid}/task").iterdir():
             try:
-                found += [int(pid) for pid in (tasks / "children").read_text().split()]
+                children += [int(pid) for pid in (tasks / "children").read_text().split()]
             except FileNotFoundError:  # a thread that has ended
                 continue
-        return found
+        return [pid for pid in children if _is_executor(pid)]
 
     def kill_executor(self, worker: int) -> None:
         (pid,) = self.executors(worker)
@@ -111,6 +111,14 @@ class Standalone:
             except ProcessLookupError:
                 pass
             process.wait()
+
+
+def _is_executor(pid: int) -> bool:
+    """Workers also have short-lived children, for example while they start an executor."""
+    try:
+        return b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def can_hide() -> bool:
