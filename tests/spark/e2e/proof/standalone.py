@@ -1,4 +1,4 @@
-"""Spark's standalone cluster on this machine: a master and two workers, each a process of its own."""
+"""Spark's standalone cluster on this machine: a master and two workers, each a process."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -109,10 +110,8 @@ class Standalone:
 
     def _stop(self) -> None:
         for process in reversed(self._processes):
-            try:
+            with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             process.wait()
 
 

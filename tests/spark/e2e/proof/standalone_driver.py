@@ -99,7 +99,9 @@ def stream(spark: SparkSession, cluster: Standalone, store: str) -> dict[str, An
 def killed(spark: SparkSession, cluster: Standalone, store: str) -> dict[str, Any]:
     """An executor dies while it reads."""
     found: list[list[Any]] = []
-    reading = threading.Thread(target=lambda: found.append(sums(slow(frame(spark, store)))))
+    reading = threading.Thread(
+        target=lambda: found.append(sums(slow(frame(spark, store)))), daemon=True
+    )
     tracker = spark.sparkContext.statusTracker()
 
     def busy() -> int:
