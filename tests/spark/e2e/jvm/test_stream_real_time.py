@@ -112,7 +112,7 @@ def start(
     )
     # PySpark 4.1 has no `trigger(realTime=...)`, but its Spark has the trigger.
     triggers = rows.sparkSession._jvm.org.apache.spark.sql.streaming.Trigger  # type: ignore[union-attr]
-    writer._jwrite = writer._jwrite.trigger(triggers.RealTime(trigger))  # type: ignore[attr-defined]
+    writer._jwrite = writer._jwrite.trigger(triggers.RealTime(trigger))
     return writer.start()
 
 
