@@ -57,27 +57,12 @@ class Standalone:
         """Where this worker keeps the folders of its executors."""
         return self.home / f"work{worker}"
 
-    def executors(self, worker: int) -> list[int]:
-        """The processes of the executors that this worker runs now."""
-        children: list[int] = []
-        for tasks in Path(f"/proc/{self._processes[1 + worker].pid}/task").iterdir():
-            try:
-                children += [int(pid) for pid in (tasks / "children").read_text().split()]
-            except FileNotFoundError:  # a thread that has ended
-                continue
-        return [pid for pid in children if _is_executor(pid)]
-
-    def kill_executor(self, worker: int) -> None:
-        (pid,) = self.executors(worker)
-        os.kill(pid, signal.SIGKILL)
-
     def _start(
         self, name: str, kind: str, options: list[str], said: str, blind: bool = False
     ) -> str:
         command = [str(self.home / "bin" / "spark-class"), kind, "--host", "127.0.0.1"]
         command += ["--port", "0", "--webui-port", "0", *options]
         if blind and self.hidden is not None:
-            # exec keeps the process number: its children are the executors.
             script = 'mount -t tmpfs none "$0" && exec "$@"'
             command = ["unshare", "--mount", "sh", "-c", script, str(self.hidden), *command]
         log = self.home / f"{name}.log"
@@ -113,14 +98,6 @@ class Standalone:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-
-
-def _is_executor(pid: int) -> bool:
-    """Workers also have short-lived children, for example while they start an executor."""
-    try:
-        return b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def can_hide() -> bool:

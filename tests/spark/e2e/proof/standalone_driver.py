@@ -10,11 +10,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from tests.support.waiting import eventually
 
 from .standalone import Standalone
 
@@ -34,13 +31,6 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.python.unix.domain.socket.enabled": "true",
-}
-SPECULATION = {
-    "spark.speculation": "true",
-    "spark.speculation.interval": "10ms",
-    "spark.speculation.multiplier": "1.01",
-    "spark.speculation.quantile": "0.1",
-    "spark.speculation.minTaskRuntime": "1ms",
 }
 BLIND = {"spark.task.maxFailures": "1"}
 """The first task on the worker that does not see the store decides."""
@@ -68,12 +58,6 @@ def sums(rows: DataFrame) -> list[Any]:
     return list(rows.selectExpr(*text).collect()[0])
 
 
-def slow(rows: DataFrame) -> DataFrame:
-    """The same sums, with work for some seconds in each task."""
-    many = "aggregate(sequence(1, 20000), length(body), (a, n) -> (a * 31 + n) % 1000003)"
-    return rows.selectExpr("*", f"{many} AS work").where("work >= 0")
-
-
 def batch(spark: SparkSession, cluster: Standalone, store: str) -> dict[str, Any]:
     return {"sums": sums(frame(spark, store))}
 
@@ -96,31 +80,6 @@ def stream(spark: SparkSession, cluster: Standalone, store: str) -> dict[str, An
     return {"sums": sums(spark.read.parquet(out)), "batches": len(query.recentProgress)}
 
 
-def killed(spark: SparkSession, cluster: Standalone, store: str) -> dict[str, Any]:
-    """An executor dies while it reads."""
-    found: list[list[Any]] = []
-    reading = threading.Thread(
-        target=lambda: found.append(sums(slow(frame(spark, store)))), daemon=True
-    )
-    tracker = spark.sparkContext.statusTracker()
-
-    def busy() -> int:
-        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        return max((stage.numActiveTasks for stage in stages if stage), default=0)
-
-    reading.start()
-    eventually(busy, "both executors have a task", until=lambda tasks: tasks == 2)
-    (before,) = cluster.executors(0)
-    cluster.kill_executor(0)
-    reading.join()
-    now = eventually(lambda: cluster.executors(0), "another executor", until=lambda p: p != [])
-    return {"sums": found[0], "replaced": before not in now}
-
-
-def speculation(spark: SparkSession, cluster: Standalone, store: str) -> dict[str, Any]:
-    return {"sums": sums(slow(frame(spark, store)))}
-
-
 def blind(spark: SparkSession, cluster: Standalone, store: str) -> dict[str, Any]:
     """The store is not on one worker: what both sources say."""
     said = {}
@@ -137,8 +96,6 @@ PARTS = {
     for part, python, settings in (
         (batch, NO_PYTHON, {}),
         (stream, NO_PYTHON, {}),
-        (killed, NO_PYTHON, {}),
-        (speculation, NO_PYTHON, SPECULATION),
         (blind, sys.executable, BLIND),
     )
 }
@@ -154,7 +111,7 @@ def main(home: Path, jar: str, store: str, *parts: str) -> None:
             spark = session(cluster.url, jar, python, **settings)
             answer = part(spark, cluster, store)
             print(json.dumps({"part": name, **answer}), flush=True)
-            if settings or name in ("killed", parts[-1]):
+            if settings or name == parts[-1]:
                 spark.stop()
 
 
