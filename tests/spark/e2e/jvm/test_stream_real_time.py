@@ -105,13 +105,15 @@ def seen(spark: SparkSession, tmp_path: Path) -> Seen:
 def start(
     rows: DataFrame, folder: Path, trigger: str = LONG, mode: str = "append"
 ) -> StreamingQuery:
-    return (
+    writer = (
         rows.writeStream.foreach(rows_into(folder / "rows"))
         .option("checkpointLocation", str(folder / "checkpoint"))
         .outputMode("update")
-        .trigger(realTime=trigger)
-        .start()
     )
+    # PySpark 4.1 has no `trigger(realTime=...)`, but its Spark has the trigger.
+    triggers = rows.sparkSession._jvm.org.apache.spark.sql.streaming.Trigger  # type: ignore[union-attr]
+    writer._jwrite = writer._jwrite.trigger(triggers.RealTime(trigger))
+    return writer.start()
 
 
 def running(query: StreamingQuery) -> bool:
