@@ -214,6 +214,7 @@ def test_a_store_that_tasks_cannot_see_is_not_passed(
 ) -> None:
     """Planned where it is there, read where it is not, as on an executor without the mount."""
     sent = writer.put(900)
+    writer.close()  # its flusher would miss the folder as well
     away = tmp_path / "away"
 
     def unmount(batch: DataFrame, _: int) -> None:

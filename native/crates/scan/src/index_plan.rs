@@ -8,7 +8,7 @@ use super::error::{Kind, Part, SegmentError};
 use super::notes::Notes;
 use super::place::{LOCAL, Place, Shape};
 use super::queues::{
-    Queue, Reach, dispatched, is_blank, list_queues, place_behind, place_of, reach,
+    BATCH, Queue, Reach, dispatched, is_blank, list_queues, place_behind, place_of, reach,
 };
 use super::rule::{Asker, offsets_of};
 use super::selection::Rule;
@@ -142,10 +142,12 @@ pub fn by_queues(
     }
     tasks.retain(|task| !task.queues.is_empty());
     let behind = behind.max(low);
+    // An entry of an inner batch stands for several messages.
+    let is_batch = |one: &Work| one.reached.queue.unit == BATCH;
     Ok(IndexPlan {
         tasks,
         scans: [(behind, high)].into_iter().filter(|r| r.0 < r.1).collect(),
-        messages: Some(bins.messages),
+        messages: (!work.iter().any(is_batch)).then_some(bins.messages),
         bytes: Some(bins.total),
     })
 }

@@ -109,7 +109,8 @@ proptest! {
             prop_assert_eq!(&again, &found);
             named.extend(found);
         }
-        prop_assert_eq!(plan.messages, Some(messages));
+        // Not known where an entry may stand for several messages.
+        prop_assert!(plan.messages.is_none_or(|most| most == messages));
         prop_assert_eq!(plan.bytes, Some(named.values().map(|size| *size as u64).sum::<u64>()));
         let scanned = |row: &Row| plan.scans.iter().any(|r| r.0 <= row.phys && row.phys < r.1);
         for row in &wanted {

@@ -117,6 +117,7 @@ fn every_option_of_a_read_of_files_reaches_the_request() {
             "max_records": 4,
             "plan": "index",
             "fail_on_data_loss": false,
+            "top": null,
         })
     );
     assert_eq!(found.reader, "jvm");
