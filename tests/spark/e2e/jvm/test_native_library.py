@@ -97,9 +97,7 @@ def test_a_file_that_is_no_library(store: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", [0.001, 0.5, 0.999])
-def test_a_library_that_is_cut_short_ends_no_jvm(
-    store: Path, tmp_path: Path, part: float
-) -> None:
+def test_a_library_that_is_cut_short_ends_no_jvm(store: Path, tmp_path: Path, part: float) -> None:
     file = library(tmp_path)
     os.truncate(file, int(file.stat().st_size * part))
     said = probe(store, f"-Dpyrmq.spark.native.path={file}")
