@@ -167,7 +167,8 @@ def test_what_is_open_is_held(spark: SparkSession, native: Any, store: Path) -> 
 
 def test_nothing_is_left_of_queries(spark: SparkSession, store: Path) -> None:
     """Read to their end, in part, and to an error in a task."""
-    frame = spark.read.format("rocketmq").option("splitBytes", "64k").load(str(store))
+    read = spark.read.format("rocketmq").option("splitBytes", "64k").option("properties", "map")
+    frame = read.load(str(store))
     for _ in range(size("PYRMQ_SPARK_QUERIES", 5, 500)):
         assert frame.count() == COUNT
         assert len(frame.limit(3).collect()) == 3
