@@ -215,6 +215,7 @@ fn of_part(part: &Part<'_>, notes: &Notes) -> std::result::Result<Vec<QueueCount
             place_behind(&reached, range.1)?,
         );
         is_usual &= start > reached.start || has_front(&reached, low)?;
+        is_usual &= end < reached.end || !queue.is_full(end);
         if let Some((count, min_offset, max_offset)) = of_queue(&queue, (start, end), &starts)? {
             let one = QueueCount {
                 topic: queue.topic.clone(),

@@ -325,3 +325,23 @@ fn groups_by_some_columns() {
     let unknown = Counts::Unknown("x".to_owned()).by(&[]).unwrap();
     assert_eq!(unknown, serde_json::json!({"exact": false, "why": "x"}));
 }
+
+/// The queue of A has the entries of B, or lacks some of its own.
+#[test]
+fn forged_and_cut_queues_are_not_counted() {
+    let turns = ["A", "B"].into_iter().cycle().take(10);
+    let puts: Vec<Put> = turns.map(|topic| Put::new(topic, 0)).collect();
+    let made = make(&puts, &Way::default());
+    let file = |topic: &str| {
+        let folder = made.dir.path().join("consumequeue").join(topic);
+        folder.join("0").join("0".repeat(20))
+    };
+    let own = std::fs::read(file("A")).unwrap();
+    std::fs::copy(file("B"), file("A")).unwrap();
+    let said = why(count(&made, topics(&["A"])));
+    assert!(said.ends_with("leads to another record"), "{said}");
+    std::fs::write(file("A"), &own[..60]).unwrap();
+    why(count(&made, topics(&["A"])));
+    std::fs::write(file("A"), own).unwrap();
+    assert!(matches!(count(&made, topics(&["A"])), Counts::Exact(_)));
+}

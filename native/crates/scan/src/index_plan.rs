@@ -5,10 +5,12 @@
 
 use super::entries::{self, entry_size, is_damaged};
 use super::error::{Kind, Part, SegmentError};
+use super::log_ranges::RecordStarts;
 use super::notes::Notes;
 use super::place::{LOCAL, Place, Shape};
 use super::queues::{
-    BATCH, Queue, Reach, dispatched, is_blank, list_queues, place_behind, place_of, reach,
+    BATCH, Queue, Reach, dispatched, is_blank, list_queues, log_end_of, place_behind, place_of,
+    reach,
 };
 use super::rule::{Asker, offsets_of};
 use super::selection::Rule;
@@ -110,6 +112,7 @@ pub fn by_queues(
         check_heads(&work)?;
     }
     work.retain(|one| one.start < one.end);
+    check_edges(store, &work)?;
     let most = share.map(|share| (share * high.saturating_sub(low) as f64) as u64);
     let mut bins = Bins::new(low, behind.max(low + 1));
     for one in &work {
@@ -122,6 +125,9 @@ pub fn by_queues(
                 _ => Ok(()),
             }
         })?;
+    }
+    if share.is_some() {
+        check_tails(&work, behind)?;
     }
     let edges = bins.edges(size_for(bins.total).max(1));
     let mut tasks: Vec<IndexTask> = edges
@@ -209,6 +215,42 @@ fn check_heads(work: &[Work]) -> Result<(), NoIndex> {
         if first > 0 && one.start == first && one.reached.start == first {
             return unusable(format!(
                 "files in front of {first} of queue {} may be missing",
+                queue.shown()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// An error where a queue ends with its last file, and the log goes on: a file may be cut short.
+fn check_tails(work: &[Work], behind: u64) -> Result<(), NoIndex> {
+    for one in work {
+        let queue = &one.reached.queue;
+        if one.end == one.reached.end
+            && queue.is_full(one.end)
+            && log_end_of(queue, behind)? < behind
+        {
+            return unusable(format!(
+                "the last file of queue {} may be cut short",
+                queue.shown()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// An error where the first or the last entry leads to a message of another queue or another offset:
+/// entries are missing in front, or the files are those of another queue.
+fn check_edges(store: &SegmentStore, work: &[Work]) -> Result<(), NoIndex> {
+    let starts = RecordStarts::new(store);
+    for one in work {
+        let queue = &one.reached.queue;
+        if [one.start, one.end - 1]
+            .iter()
+            .any(|place| starts.is_of_another(queue, *place))
+        {
+            return unusable(format!(
+                "entries of queue {} lead to messages that are not its own",
                 queue.shown()
             ));
         }

@@ -186,6 +186,50 @@ fn what_makes_queues_unusable() {
     );
 }
 
+fn queue_file(made: &Made, topic: &str) -> std::path::PathBuf {
+    let folder = made.dir.path().join("consumequeue").join(topic).join("0");
+    folder.join("0".repeat(20))
+}
+
+/// Each message of one topic has a place that the other's has too.
+fn two_topics() -> Made {
+    let turns = ["A", "B"].into_iter().cycle().take(10);
+    let puts: Vec<Put> = turns.map(|topic| Put::new(topic, 0)).collect();
+    make(&puts, &Way::default())
+}
+
+#[test]
+fn entries_of_another_queue() {
+    let made = two_topics();
+    let own = std::fs::read(queue_file(&made, "A")).unwrap();
+    std::fs::copy(queue_file(&made, "B"), queue_file(&made, "A")).unwrap();
+    let wrong = "entries of queue A-0 lead to messages that are not its own";
+    assert_eq!(why(plan(&made, &topic(&["A"]), None)), wrong);
+    // One entry is missing: those behind it say another offset.
+    let mut bytes = own.clone();
+    bytes.drain(20..40);
+    bytes.extend([0; 20]);
+    std::fs::write(queue_file(&made, "A"), bytes).unwrap();
+    assert_eq!(why(plan(&made, &topic(&["A"]), None)), wrong);
+    std::fs::write(queue_file(&made, "A"), own).unwrap();
+    assert!(plan(&made, &topic(&["A"]), None).is_ok());
+}
+
+#[test]
+fn a_file_that_is_cut_short() {
+    let made = two_topics();
+    let bytes = std::fs::read(queue_file(&made, "A")).unwrap();
+    std::fs::write(queue_file(&made, "A"), &bytes[..60]).unwrap();
+    assert_eq!(
+        why(plan(&made, &topic(&["A"]), Some(1.0))),
+        "the last file of queue A-0 may be cut short"
+    );
+    let path = queue_file(&made, "A");
+    std::fs::rename(&path, path.with_file_name(format!("{:020}", 7))).unwrap();
+    let said = why(plan(&made, &topic(&["A"]), None));
+    assert!(said.ends_with("begins within an entry"), "{said}");
+}
+
 #[test]
 fn a_queue_that_begins_late_may_lack_files() {
     let puts = vec![Put::new("A", 0), Put::new("B", 0), Put::new("B", 0)];

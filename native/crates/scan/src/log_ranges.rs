@@ -9,6 +9,7 @@ use super::notes::Notes;
 use super::queues::{Entry, Queue, end_place, entry_at, list_queues};
 use super::store::{File, SegmentStore, end_of};
 use pyrmq_arrow::find_end;
+use pyrmq_format::sys_flag::{BORN_HOST_V6, STORE_HOST_V6};
 use std::cell::OnceCell;
 
 /// Queues that are asked, the longest ones: the search costs some reads in each.
@@ -22,8 +23,8 @@ const MAGIC_V2: u32 = 0xDAA3_20AB;
 const BLANK_MAGIC: u32 = 0xCBD4_3194;
 /// Bytes of a blank record: length and magic.
 const BLANK: u64 = 8;
-/// Length, magic, CRC, queue id, flag, queue offset, physical offset.
-const HEAD: usize = 36;
+/// Length, magic, CRC, queue id, flag, queue offset, physical offset, system flags.
+const HEAD: usize = 40;
 /// Files behind a range that its reader gets too, to find the next record behind damage.
 const BEHIND: usize = 2;
 
@@ -81,28 +82,105 @@ impl<'a> RecordStarts<'a> {
         Ok(None)
     }
 
-    /// Whether the record that an entry leads to has the entry's place.
-    pub(crate) fn agrees(&self, queue: &Queue, entry: &Entry, phys: u64) -> Result<bool> {
-        let Some(file) = file_at(&self.store.files, phys) else {
-            return Ok(false);
+    /// Whether the entry of a place leads to a message of another queue, or of another place in it.
+    /// What is no record, or cannot be read, is met when it is read.
+    pub(crate) fn is_of_another(&self, queue: &Queue, place: u64) -> bool {
+        let Ok(Some(entry)) = entry_at(queue, place) else {
+            return false;
         };
-        let Ok(size) = u64::try_from(entry.size) else {
-            return Ok(false);
+        let Ok(phys) = u64::try_from(entry.phys) else {
+            return false;
+        };
+        let Ok(Some((head, topic))) = self.head_at(phys) else {
+            return false;
+        };
+        let is_there = head.phys == entry.phys && head.size == entry.size;
+        is_there && !(head.is_of(queue, &entry) && topic == queue.topic.as_bytes())
+    }
+
+    /// The head of a record and its topic; None where there is none.
+    fn head_at(&self, phys: u64) -> Result<Option<(Stated, Vec<u8>)>> {
+        let Some(file) = file_at(&self.store.files, phys) else {
+            return Ok(None);
+        };
+        let place = self.store.place();
+        let at = phys - file.0;
+        let bytes = place.head(&file.2, at, HEAD)?;
+        let Some(head) = Stated::read(&bytes) else {
+            return Ok(None);
+        };
+        let Ok(size) = u64::try_from(head.size) else {
+            return Ok(None);
         };
         if phys.saturating_add(size) > end_of(file) {
-            return Ok(false);
+            return Ok(None);
         }
-        let head = self.store.place().head(&file.2, phys - file.0, HEAD)?;
-        let Ok(head) = <[u8; HEAD]>::try_from(head) else {
-            return Ok(false);
+        // Two times and hosts; then times of redelivery, transaction's offset, length of the body.
+        let behind = HEAD + 8 + host(head.sys, BORN_HOST_V6) + 8 + host(head.sys, STORE_HOST_V6);
+        let length = place.head(&file.2, at + (behind + 12) as u64, 4)?;
+        let Ok(length) = <[u8; 4]>::try_from(length).map(u32::from_be_bytes) else {
+            return Ok(None);
         };
-        let int =
-            |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        let long = |at: usize| (u64::from(int(at)) << 32 | u64::from(int(at + 4))) as i64;
-        let stated = (int(0) as i32, int(12) as i32, long(20), long(28));
-        let expected = (entry.size, queue.id, entry.offset, entry.phys);
-        Ok(matches!(int(4), MAGIC_V1 | MAGIC_V2) && stated == expected)
+        let topic = behind as u64 + 16 + u64::from(length);
+        if topic >= size {
+            return Ok(None);
+        }
+        let width = if head.is_v2 { 2 } else { 1 };
+        let length = place.head(&file.2, at + topic, width)?;
+        let length = length
+            .iter()
+            .fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+        let topic = place.head(&file.2, at + topic + width as u64, length)?;
+        Ok((topic.len() == length).then_some((head, topic)))
     }
+
+    /// Whether the record that an entry leads to has the entry's place.
+    pub(crate) fn agrees(&self, queue: &Queue, entry: &Entry, phys: u64) -> Result<bool> {
+        let found = self.head_at(phys)?;
+        Ok(found.is_some_and(|(head, topic)| {
+            head.size == entry.size && head.is_of(queue, entry) && topic == queue.topic.as_bytes()
+        }))
+    }
+}
+
+/// What a record says of itself in front.
+struct Stated {
+    size: i32,
+    is_v2: bool,
+    queue: i32,
+    offset: i64,
+    phys: i64,
+    sys: i32,
+}
+
+impl Stated {
+    /// None for what does not begin as a record.
+    fn read(bytes: &[u8]) -> Option<Stated> {
+        let bytes = <&[u8; HEAD]>::try_from(bytes).ok()?;
+        let int = |at: usize| {
+            i32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        let long = |at: usize| i64::from(int(at)) << 32 | i64::from(int(at + 4) as u32);
+        let magic = int(4) as u32;
+        matches!(magic, MAGIC_V1 | MAGIC_V2).then(|| Stated {
+            size: int(0),
+            is_v2: magic == MAGIC_V2,
+            queue: int(12),
+            offset: long(20),
+            phys: long(28),
+            sys: int(36),
+        })
+    }
+
+    /// Whether it is that queue's message of the entry's place.
+    fn is_of(&self, queue: &Queue, entry: &Entry) -> bool {
+        (self.queue, self.offset, self.phys) == (queue.id, entry.offset, entry.phys)
+    }
+}
+
+/// Bytes of a host, with its port.
+fn host(sys: i32, is_v6: i32) -> usize {
+    if sys & is_v6 == 0 { 8 } else { 20 }
 }
 
 /// The ranges of physical offsets of `start..end` that files hold, without those missing.

@@ -69,6 +69,12 @@ impl Queue {
         self.files.last().map_or(0, |file| end_of(file) / self.unit)
     }
 
+    /// Whether the last file has no place for a next entry behind this one. Brokers make a file in full
+    /// size, so one that is not there yet is rare, and a file that is cut short more likely.
+    pub fn is_full(&self, end: u64) -> bool {
+        end > self.first() && end >= self.files_end()
+    }
+
     /// Whether the files have every place from `start` to before `end`.
     pub fn is_whole(&self, start: u64, end: u64) -> bool {
         let mut at = start.saturating_mul(self.unit);
@@ -188,6 +194,10 @@ pub fn list_queues(
                     continue;
                 };
                 let files = segments_of(LOCAL.list(&found.path)?)?;
+                if let Some(file) = files.iter().find(|file| file.0 % unit != 0) {
+                    let text = format!("{} begins within an entry", file.2);
+                    return Err(SegmentError::new(Kind::Segment, text));
+                }
                 if !files.is_empty() {
                     out.push(Queue {
                         topic: topic.name.clone(),

@@ -141,13 +141,14 @@ fn bound_offsets(
     };
     // Some may be blank.
     let starts = RecordStarts::new(store);
-    let mut there = 0;
+    let (mut there, mut is_full) = (0, false);
     for (queue, start, end) in &queues {
+        is_full |= queue.is_full(*end);
         let found = of_queue(queue, cut(*start, *end), &starts)?;
         there += found.map_or(0, |(count, _, _)| count);
     }
-    let is_covered =
-        names_topics(store, &part.rule, notes)? || coverage::why_not(store, (low, last))?.is_none();
+    let is_covered = !is_full && names_topics(store, &part.rule, notes)?
+        || coverage::why_not(store, (low, last))?.is_none();
     if there < top.n || !is_covered {
         return Ok(());
     }

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import subprocess
 import threading
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -78,12 +80,43 @@ def test_a_library_that_cannot_be_had(
     assert hint in said
 
 
+def library(folder: Path) -> Path:
+    """The jar's native library for this machine, as a file."""
+    with zipfile.ZipFile(jvm_jar.built()) as jar:
+        inside = f"native/linux-{platform.machine()}/libpyrmq_jvm.so"
+        return Path(jar.extract(inside, folder))
+
+
 def test_a_file_that_is_no_library(store: Path, tmp_path: Path) -> None:
     file = tmp_path / "libpyrmq_jvm.so"
-    file.write_text("not a library")
+    for content in (b"", b"not a library", b"\x7fELF\x02\x01" + b"\xff" * 100):
+        file.write_bytes(content)
+        said = probe(store, f"-Dpyrmq.spark.native.path={file}")
+        assert f"SparkSetupError: the native library cannot be loaded: {file}: it is " in said
+    assert "it is no file" in probe(store, f"-Dpyrmq.spark.native.path={tmp_path}")
+
+
+@pytest.mark.parametrize("part", [0.001, 0.5, 0.999])
+def test_a_library_that_is_cut_short_ends_no_jvm(store: Path, tmp_path: Path, part: float) -> None:
+    file = library(tmp_path)
+    os.truncate(file, int(file.stat().st_size * part))
     said = probe(store, f"-Dpyrmq.spark.native.path={file}")
-    assert "SparkSetupError: the native library cannot be loaded" in said
-    assert "or damaged: build the jar again" in said
+    assert "it is cut short or damaged" in said, said
+    assert "SIGBUS" not in said
+
+
+def test_a_library_for_another_cpu(store: Path, tmp_path: Path) -> None:
+    file = library(tmp_path)
+    with open(file, "r+b") as opened:
+        opened.seek(18)
+        opened.write((8).to_bytes(2, "little"))
+    said = probe(store, f"-Dpyrmq.spark.native.path={file}")
+    assert f"it is for another CPU than {platform.machine()} (ELF machine 8)" in said, said
+
+
+def test_a_temporary_folder_by_a_relative_path(store: Path) -> None:
+    folder = os.path.relpath(store.parent)
+    assert f"rows {COUNT}" in probe(store, f"-Djava.io.tmpdir={folder}")
 
 
 def test_a_folder_without_execution(store: Path) -> None:

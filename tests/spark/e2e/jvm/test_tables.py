@@ -146,6 +146,7 @@ def test_what_a_table_must_not_keep(spark: SparkSession, store: Path, sent: list
         ("storageOptions '{}', path '/x'", "storageOptions would be kept in the catalog"),
         ("nameServer 'a:1', secretKey 'k'", "secretKey would be kept in the catalog"),
         ("path 's3://me:secret@host/x'", "credentials in the location would be kept"),
+        ('paths \'["/a", "s3://me:secret@host/x"]\'', "credentials in the location would be kept"),
         (f"path '{store}', subcribe 'a'", "did you mean subscribe"),
     ):
         with pytest.raises(AnalysisException, match=text):

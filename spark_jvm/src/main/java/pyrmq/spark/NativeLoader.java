@@ -75,7 +75,7 @@ final class NativeLoader {
                 + PATH,
             null);
       }
-      folder = Files.createTempDirectory("pyrmq-spark");
+      folder = Files.createTempDirectory("pyrmq-spark").toAbsolutePath(); // the linker needs that
       file = folder.resolve(FILE);
       Files.copy(in, file, StandardCopyOption.REPLACE_EXISTING);
       open(file, cpu);
@@ -102,6 +102,18 @@ final class NativeLoader {
   }
 
   private static void open(Path path, String cpu) {
+    String wrong;
+    try {
+      wrong = Elf.why(path, cpu);
+    } catch (IOException error) {
+      throw failure("the native library cannot be read: " + error, "copy it again", error);
+    }
+    if (wrong != null) {
+      throw failure(
+          "the native library cannot be loaded: " + path + ": " + wrong,
+          "build the jar on this system with `make jar`, or copy it here again",
+          null);
+    }
     try {
       System.load(path.toString());
     } catch (UnsatisfiedLinkError error) {
@@ -143,7 +155,7 @@ final class NativeLoader {
       byte[] answer = Native.call("{\"op\":\"version\"}".getBytes(StandardCharsets.UTF_8));
       have = Json.read(answer).path("version").asText();
     } catch (UnsatisfiedLinkError error) {
-      have = "another one";
+      have = "(unknown)";
     }
     String need = build("version");
     if (!have.equals(need)) {

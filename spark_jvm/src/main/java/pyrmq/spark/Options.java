@@ -99,7 +99,7 @@ final class Options {
     for (String name : List.of("path", "paths", "location", "nameServer")) {
       String value = get(name);
       if (value != null) {
-        return NativeScan.escaped(WITH_SECRET.matcher(value).matches() ? "(a URI)" : value);
+        return NativeScan.escaped(WITH_SECRET.matcher(value).find() ? "(a URI)" : value);
       }
     }
     return "(no place)";
@@ -158,9 +158,9 @@ final class Options {
                 + " = '...')");
       }
     }
-    for (String name : List.of("path", "location")) {
+    for (String name : List.of("path", "paths", "location")) {
       String place = get(name);
-      if (place != null && WITH_SECRET.matcher(place).matches()) {
+      if (place != null && WITH_SECRET.matcher(place).find()) {
         throw refused(
             "credentials in the location " + where + "them out of CREATE TABLE",
             "give storageOptions to each read: "

@@ -10,17 +10,27 @@ public final class SparkLine {
 
   /** SparkSetupError if this Spark is none of them. */
   static void check() {
-    check(Internals.version());
+    String version;
+    try {
+      version = Internals.version();
+    } catch (LinkageError error) { // a class that only other versions have
+      throw other("without " + error.getMessage(), error);
+    }
+    check(version);
   }
 
   /** The same of a version. */
   public static void check(String version) {
     if (KNOWN.stream().noneMatch(version::startsWith)) {
-      throw Internals.shown(
-          new ScanException(
-              "SparkSetupError",
-              "this jar is for Spark 4.1, 4.2 and 4.3, but here runs Spark " + version,
-              "take the jar out of spark.jars, and use the source in Python, or another Spark"));
+      throw Internals.shown(other(version, null));
     }
+  }
+
+  private static ScanException other(String version, Throwable cause) {
+    return new ScanException(
+        "SparkSetupError",
+        "this jar is for Spark 4.1, 4.2 and 4.3, but here runs Spark " + version,
+        "take the jar out of spark.jars, and use the source in Python, or another Spark",
+        cause);
   }
 }
