@@ -113,6 +113,7 @@ fn own_buffers(data: &ArrayData) -> Result<Vec<Buffer>> {
         Int16 => values(2),
         Int32 | Float32 | Date32 => values(4),
         Int64 | Float64 | Timestamp(_, _) => values(8),
+        Decimal128(_, _) => values(16),
         Boolean => {
             let bits = buffer(0)?;
             match bits.len() * 8 >= from + rows {

@@ -62,6 +62,19 @@ def test_as_from_json(spark: SparkSession, store: Path) -> None:
     assert ours.collect() == theirs.collect()
 
 
+def test_decimals(spark: SparkSession, tmp_path: Path) -> None:
+    root = tmp_path / "broker-a"
+    made = Store(root, commit_log_file_size=small_store.SEGMENT, store_host="127.0.0.1:10911")
+    for small, large in [("1.5", "9" * 38), ("-0.05", "-" + "9" * 38), ("null", "-1"), ("7", "0")]:
+        made.put("T", 0, f'{{"small": {small}, "large": {large}}}'.encode(), "")
+    made.close()
+    ddl = "small DECIMAL(8,2), large DECIMAL(38,0)"
+    found = read(spark, root, body="json", bodySchema=ddl).select("body.*").collect()
+    assert [(str(row.small), str(row.large)) for row in found] == [
+        ("1.50", "9" * 38), ("-0.05", "-" + "9" * 38), ("None", "-1"), ("7.00", "0"),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [

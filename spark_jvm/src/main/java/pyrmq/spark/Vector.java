@@ -1,5 +1,8 @@
 package pyrmq.spark;
 
+import java.math.BigDecimal;
+import java.math.BigInteger;
+import java.nio.ByteBuffer;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.BooleanType;
@@ -7,6 +10,7 @@ import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DateType;
 import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.IntegerType;
@@ -62,6 +66,8 @@ abstract class Vector extends ColumnVector {
       return new Shorts(type);
     } else if (type instanceof ByteType) {
       return new Bytes(type);
+    } else if (type instanceof DecimalType) {
+      return new Decimals(type);
     } else if (type instanceof MapType map) {
       return new Pairs(map);
     } else if (type instanceof StructType struct) {
@@ -275,6 +281,24 @@ abstract class Vector extends ColumnVector {
     @Override
     public byte getByte(int row) {
       return Platform.getByte(null, data + row);
+    }
+  }
+
+  /** Unscaled values of 16 bytes, the lowest first. */
+  static final class Decimals extends Fixed {
+    Decimals(DataType type) {
+      super(type, 16);
+    }
+
+    @Override
+    public Decimal getDecimal(int row, int precision, int scale) {
+      long low = Platform.getLong(null, data + 16L * row);
+      long high = Platform.getLong(null, data + 16L * row + 8);
+      if (high == low >> 63 && precision <= Decimal.MAX_LONG_DIGITS()) {
+        return Decimal.createUnsafe(low, precision, scale);
+      }
+      byte[] bytes = ByteBuffer.allocate(16).putLong(high).putLong(low).array();
+      return Decimal.apply(new BigDecimal(new BigInteger(bytes), scale), precision, scale);
     }
   }
 
