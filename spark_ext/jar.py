@@ -35,7 +35,7 @@ def path() -> str:
     if not PATH.is_file():
         raise SparkSetupError(
             "this installation has no jar for Spark's JVM: in a checkout, `make jar` builds it "
-            "(with a Rust toolchain, Java 17 and Maven)"
+            "(with a Rust toolchain, Java 17 and Maven); then build or install the wheel again"
         )
     return str(PATH)
 

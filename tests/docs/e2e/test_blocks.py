@@ -33,7 +33,7 @@ ELSEWHERE = {
     "README.md": (4, "tests/cli/e2e/test_docs_programs.py; needs Spark; is a line of scan.md"),
     "first-change.md": (2, "tests/docs/e2e/test_first_change.py"),
     "scan.md": (3, "tests/segments/unit/test_docs.py"),
-    "spark.md": (9, "tests/spark/e2e/test_docs.py, test_sink_idempotent.py; needs a cluster"),
+    "spark.md": (10, "tests/spark/e2e/test_docs.py, test_sink_idempotent.py; needs a cluster"),
     "spark-jvm.md": (1, "needs the jar, and a store in /data: tests/spark/e2e/jvm"),
     "spark-cluster.md": (2, "needs a cluster of Spark: tests/spark/e2e/proof"),
     "pipeline.md": (1, "needs Spark and stores in /data: tests/spark/e2e/jobs"),

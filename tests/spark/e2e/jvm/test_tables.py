@@ -170,11 +170,15 @@ def test_insert_into(spark: SparkSession, server: ServerProcess, tables: list[st
     rows = spark.table("inserted").collect()
     assert {(row.topic, row.tags) for row in rows} == {("Inserted", "T")}
     assert len(rows) == 50
-    spark.sql("INSERT INTO inserted BY NAME SELECT 'more' AS body")
+    spark.sql("INSERT INTO inserted BY NAME SELECT cast('more' AS BINARY) AS body")
     assert len(bodies(server, "Inserted")) == 51
+    # Without names the columns are those of the table, by their position.
+    spark.sql("INSERT INTO inserted VALUES (NULL, cast('last' AS BINARY), 'U', 'k')")
+    last = spark.table("inserted").where("tags = 'U'").collect()
+    assert [(row.body, row.keys) for row in last] == [(b"last", "k")]
     with pytest.raises(AnalysisException):
         spark.sql("INSERT OVERWRITE inserted (body) VALUES (cast('x' AS BINARY))")
-    assert len(bodies(server, "Inserted")) == 51
+    assert len(bodies(server, "Inserted")) == 52
 
 
 def test_insert_into_files_is_refused(

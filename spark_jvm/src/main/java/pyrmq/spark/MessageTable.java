@@ -3,6 +3,7 @@ package pyrmq.spark;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -24,6 +25,9 @@ class MessageTable implements SupportsRead, SupportsWrite {
   private final Map<String, String> properties;
   private final PythonSource python;
 
+  /** Whether it is a table of the session catalog. */
+  private final boolean ofCatalog;
+
   /** By options of the query: one frame, one snapshot. */
   private final Map<Options, Reading> readings = new HashMap<>();
 
@@ -32,6 +36,7 @@ class MessageTable implements SupportsRead, SupportsWrite {
       StructType schema, Options options, Map<String, String> properties, PythonSource python) {
     this.schema = schema;
     this.options = options;
+    ofCatalog = Options.isTable(properties);
     this.properties = new HashMap<>(properties);
     this.properties.remove("path"); // the place of a table is its location
     this.python = python;
@@ -55,13 +60,18 @@ class MessageTable implements SupportsRead, SupportsWrite {
 
   @Override
   public Set<TableCapability> capabilities() {
-    return Set.of(
-        TableCapability.BATCH_READ,
-        TableCapability.MICRO_BATCH_READ,
-        // Not BATCH_WRITE: Spark takes its default save mode only from a source of V1.
-        TableCapability.V1_BATCH_WRITE,
-        TableCapability.STREAMING_WRITE,
-        TableCapability.ACCEPT_ANY_SCHEMA);
+    Set<TableCapability> all =
+        EnumSet.of(
+            TableCapability.BATCH_READ,
+            TableCapability.MICRO_BATCH_READ,
+            // Not BATCH_WRITE: Spark takes its default save mode only from a source of V1.
+            TableCapability.V1_BATCH_WRITE,
+            TableCapability.STREAMING_WRITE);
+    if (!ofCatalog) {
+      // With it, Spark gives INSERT INTO the names of the query, as col1, and not those of the table.
+      all.add(TableCapability.ACCEPT_ANY_SCHEMA);
+    }
+    return all;
   }
 
   @Override
