@@ -77,9 +77,12 @@ READERS = (pytest.param(None, id="python"), pytest.param("jvm", id="jvm"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """What is marked both_readers runs with the source in Python, and with that of the jar."""
+    """What is marked both_readers runs with the source in Python, and with that of the jar; the proofs
+    with both in the long form, as the tests of e2e/jvm guard what is the jar's."""
     if "reader" in metafunc.fixturenames and metafunc.definition.get_closest_marker("both_readers"):
-        metafunc.parametrize("reader", READERS, indirect=True, scope="session")
+        both = THOROUGH or "proof" not in metafunc.definition.path.parts
+        readers = READERS if both else READERS[:1]
+        metafunc.parametrize("reader", readers, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
