@@ -77,8 +77,8 @@ READERS = (pytest.param(None, id="python"), pytest.param("jvm", id="jvm"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """What is marked both_readers runs with the source in Python, and with that of the jar; the proofs
-    with both in the long form, as the tests of e2e/jvm guard what is the jar's."""
+    """What is marked both_readers runs with the source in Python, and with that of the jar. Of the
+    proofs the second is in the long form: the tests of e2e/jvm guard what is the jar's."""
     if "reader" in metafunc.fixturenames and metafunc.definition.get_closest_marker("both_readers"):
         both = THOROUGH or "proof" not in metafunc.definition.path.parts
         readers = READERS if both else READERS[:1]
