@@ -69,10 +69,13 @@ impl Queue {
         self.files.last().map_or(0, |file| end_of(file) / self.unit)
     }
 
-    /// Whether the last file has no place for a next entry behind this one. Brokers make a file in full
-    /// size, so one that is not there yet is rare, and a file that is cut short more likely.
+    /// Whether the last file has no place for a next entry behind this one, and no file before it shows
+    /// that this is its full size. Brokers make a file in full size, so one that is not there yet is
+    /// rare, and a file that is cut short more likely.
     pub fn is_full(&self, end: u64) -> bool {
-        end > self.first() && end >= self.files_end()
+        let shows = |pair: &[File]| end_of(&pair[1]) - pair[1].0 >= end_of(&pair[0]) - pair[0].0;
+        let is_whole = self.files.windows(2).last().is_some_and(shows);
+        end > self.first() && end >= self.files_end() && !is_whole
     }
 
     /// Whether the files have every place from `start` to before `end`.
