@@ -11,8 +11,8 @@ from typing import Any
 from pyrmq.engine import DEFAULT_COLUMNS, LogRange, SegmentForm, SegmentReader
 from pyrmq.errors import Parameter, SegmentOptionError
 from pyrmq.segments.filesystem import need
-from pyrmq.segments.parameters import ON_CORRUPTION
 
+_ON_CORRUPTION = ("fail", "skip")
 _MAX_ROWS = 10_000_000
 _MAX_BYTES = 1 << 30
 """Of a batch: string and binary columns have 32-bit places, and a batch may pass by one record."""
@@ -44,10 +44,10 @@ class ReadOptions:
         ):
             if not 1 <= number <= limit:
                 raise SegmentOptionError((Parameter(name), f": {number}"), f"expected 1 to {limit}")
-        if self.on_corruption not in ON_CORRUPTION:
+        if self.on_corruption not in _ON_CORRUPTION:
             raise SegmentOptionError(
                 (Parameter("on_corruption"), f": {self.on_corruption!r}"),
-                f"expected {' or '.join(ON_CORRUPTION)}",
+                f"expected {' or '.join(_ON_CORRUPTION)}",
             )
         self.native  # noqa: B018 - the engine checks the rest
 

@@ -29,35 +29,8 @@ pub fn local(text: &[u8]) -> Option<i64> {
 
 /// The bytes of a text in Base64, with its padding.
 pub fn base64(text: &[u8]) -> Option<Vec<u8>> {
-    let (groups, rest) = text.as_chunks::<4>();
-    if !rest.is_empty() {
-        return None;
-    }
-    let mut out = Vec::with_capacity(groups.len() * 3);
-    for (number, group) in groups.iter().enumerate() {
-        let padding = match group {
-            [_, _, b'=', b'='] => 2,
-            [_, _, _, b'='] => 1,
-            _ => 0,
-        };
-        if padding > 0 && number + 1 < groups.len() {
-            return None;
-        }
-        let mut bits = 0u32;
-        for &b in &group[..4 - padding] {
-            let value = match b {
-                b'A'..=b'Z' => b - b'A',
-                b'a'..=b'z' => b - b'a' + 26,
-                b'0'..=b'9' => b - b'0' + 52,
-                b'+' => 62,
-                b'/' => 63,
-                _ => return None,
-            };
-            bits = bits << 6 | u32::from(value);
-        }
-        bits <<= 6 * padding;
-        out.extend_from_slice(&bits.to_be_bytes()[1..4 - padding]);
-    }
+    let mut out = Vec::with_capacity(text.len() / 4 * 3);
+    pyrmq_format::base64::decode(text, &mut out)?;
     Some(out)
 }
 

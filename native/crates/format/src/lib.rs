@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 mod apache_tests;
+pub mod base64;
 pub mod candidate;
 pub mod checkpoint;
 pub mod cq_entry;
