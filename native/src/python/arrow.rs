@@ -215,12 +215,10 @@ impl SegmentReader {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         drop(requested_schema); // a wish that may go unheard
-        let batches = Batches {
-            schema: self.schema.clone(),
-            shared: self.shared.clone(),
-        };
-        let stream = FFI_ArrowArrayStream::new(Box::new(batches));
-        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+        let shared = self.shared.clone();
+        stream_of(py, self.schema.clone(), move |py| {
+            shared.with(py, Reader::next_batch)?.map_err(scan_to_py)
+        })
     }
 
     /// What was read so far, in figures.
@@ -249,28 +247,35 @@ pub fn stats_dict(py: Python<'_>, stats: Stats) -> PyResult<Bound<'_, PyDict>> {
 }
 
 /// The rest of a reader, for Arrow's stream interface.
-struct Batches {
+struct Batches<F> {
     schema: SchemaRef,
-    shared: Arc<Shared<Reader>>,
+    next: F,
 }
 
-impl Iterator for Batches {
+type NextBatch = PyResult<Option<RecordBatch>>;
+
+impl<F: FnMut(Python<'_>) -> NextBatch> Iterator for Batches<F> {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = Python::attach(|py| {
-            self.shared
-                .with(py, Reader::next_batch)?
-                .map_err(scan_to_py)
-        });
-        batch
+        Python::attach(|py| (self.next)(py))
             .map_err(|e| ArrowError::ExternalError(e.to_string().into()))
             .transpose()
     }
 }
 
-impl RecordBatchReader for Batches {
+impl<F: FnMut(Python<'_>) -> NextBatch> RecordBatchReader for Batches<F> {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
+}
+
+/// The capsule of a stream of what `next` gives.
+pub fn stream_of<'py>(
+    py: Python<'py>,
+    schema: SchemaRef,
+    next: impl FnMut(Python<'_>) -> NextBatch + Send + 'static,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    let stream = FFI_ArrowArrayStream::new(Box::new(Batches { schema, next }));
+    PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
 }

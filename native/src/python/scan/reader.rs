@@ -1,10 +1,9 @@
 //! The rows of a task, batch by batch.
 
 use super::error::{tell, to_py};
-use crate::python::arrow::{Batch, BatchSchema, Shared, stats_dict};
-use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::{ArrowError, SchemaRef};
+use crate::python::arrow::{Batch, BatchSchema, Shared, stats_dict, stream_of};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use pyrmq_scan::read::TaskReader;
@@ -52,39 +51,13 @@ impl SplitReader {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         drop(requested_schema); // a wish that may go unheard
-        let batches = Batches {
-            schema: self.schema.clone(),
-            shared: self.shared.clone(),
-        };
-        let stream = FFI_ArrowArrayStream::new(Box::new(batches));
-        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+        let shared = self.shared.clone();
+        stream_of(py, self.schema.clone(), move |py| next(py, &shared))
     }
 
     /// What was read so far, in figures.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         stats_dict(py, self.shared.with(py, |reader| reader.stats())?)
-    }
-}
-
-/// The rest of a reader, for Arrow's stream interface.
-struct Batches {
-    schema: SchemaRef,
-    shared: Arc<Shared<TaskReader>>,
-}
-
-impl Iterator for Batches {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        Python::attach(|py| next(py, &self.shared))
-            .map_err(|e| ArrowError::ExternalError(e.to_string().into()))
-            .transpose()
-    }
-}
-
-impl RecordBatchReader for Batches {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
     }
 }
 
