@@ -18,7 +18,7 @@ TOPS = (
 )  # fmt: skip
 CODE = {".py", ".pyi", ".pyx", ".pxi", ".pxd", ".rs", ".h"}
 TEXT = CODE | {".md", ".toml", ".sh", ".txt", ".yml", ""}
-MADE = {".build", "target"}
+MADE = {".build", "jars", "target"}
 """Folders that a build makes."""
 INVENTED = {
     "docs/first-change.md": "makes new files: tests/docs/e2e/test_first_change.py",
