@@ -79,6 +79,7 @@ def test_a_log_line_stays_one_line(caplog: pytest.LogCaptureFixture) -> None:
 OWN = {
     # Our own names and constants, numeric addresses of connections, paths of the configuration.
     "CHECK_MAX_TOPIC",
+    "INDEX_SETTING",
     "__version__",
     "call.state",
     "connection.peer",
