@@ -25,6 +25,7 @@ PYTHON_LAYERS = [
     {"config"},
     {"segments"},
     {"net"},
+    {"http"},
     {"auth"},
     {"txn"},
     {"broker", "namesrv", "client"},
