@@ -140,4 +140,4 @@ class BrokerHealth(Health):
         why = self._leaving()
         if not why:
             return None
-        return why, "no action if that is meant; else: pyrmq admin broker undrain -b ADDRESS"
+        return why, "no action if that is meant; else: pyrmq admin broker bring-back BROKER"
