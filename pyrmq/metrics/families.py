@@ -1,4 +1,4 @@
-"""Families of metrics: name, kind, meaning and labels, as the text and the documentation have them."""
+"""Families of metrics: name, kind, meaning and labels, for the text and the documentation."""
 
 from __future__ import annotations
 

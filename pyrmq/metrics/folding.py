@@ -8,7 +8,7 @@ except that of a key that gets its row again: it begins at 0.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -58,6 +58,11 @@ class Folding(Generic[K]):
     def folded(self) -> int:
         """How many keys have no row of their own."""
         return len(self._items) - self._kept
+
+    @property
+    def has_shared(self) -> bool:
+        """Whether there is a shared row: it has, or had, something."""
+        return self.folded > 0 or any(self.shared)
 
     def begin(self) -> None:
         """A new look at all keys begins; `end` forgets those that were not seen in it."""
@@ -145,9 +150,6 @@ class Folding(Generic[K]):
         item.labels = ""
         self._kept -= 1
 
-    def items(self) -> Iterator[tuple[K, Item]]:
-        return iter(list(self._items.items()))
-
 
 def _size(item: Item) -> int:
     return min((item.activity + item.weight).bit_length(), _BITS - 1)
@@ -159,3 +161,4 @@ def _measure(sizes: list[int], item: Item) -> None:
 
 def _age(item: Item) -> None:
     item.activity >>= 1
+    item.labels = ""  # they are made again: what they say may have changed
