@@ -18,6 +18,8 @@ from pyrmq.broker.access_control import AccessControl, open_access_control
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.config.updates import ConfigUpdates
 from pyrmq.broker.delay import DelayOffsets, DelayService
+from pyrmq.broker.draining import Draining
+from pyrmq.broker.health import BrokerHealth
 from pyrmq.broker.housekeeping import Housekeeping, PageCache
 from pyrmq.broker.opening import open_store
 from pyrmq.broker.pop.handover import Handover
@@ -109,6 +111,8 @@ class Parts:
     """By request code."""
     server: RemotingServer
     access_control: AccessControl
+    draining: Draining
+    health: BrokerHealth
 
 
 def assemble(start: Start) -> Parts:
@@ -281,6 +285,21 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
             topics.table.set_auto_create(now.auto_create_topic_enable)
 
     live.watch(configured)
+
+    def pause() -> None:
+        """The broker delivers nothing by itself any more."""
+        for service in (delays, timers, pop.revive):
+            service.stop()
+
+    draining = Draining(
+        live,
+        store,
+        clients,
+        registration,
+        None if replicating.server is None else replicating.server.master,
+        topics.table.is_system,
+        pause,
+    )
     return Parts(
         address=address,
         store=store,
@@ -307,6 +326,8 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         processors=by_code,
         server=server,
         access_control=access,
+        draining=draining,
+        health=BrokerHealth(live, store, registration, replicating, lambda: draining.why),
     )
 
 

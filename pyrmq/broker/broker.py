@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import MappingProxyType
@@ -23,6 +23,7 @@ from pyrmq.config.table import values_of
 from pyrmq.engine import Store
 from pyrmq.escape import escape
 from pyrmq.net.address import Address, format_address
+from pyrmq.net.health import Health
 from pyrmq.net.server.listen import open_listeners, vip_listeners
 from pyrmq.net.tasks import Tasks
 from pyrmq.txn import TransactionService
@@ -62,6 +63,16 @@ class Broker:
     @property
     def registration(self) -> Registration:
         return self.parts.registration
+
+    @property
+    def health(self) -> Health:
+        """Whether it lives, and is ready."""
+        return self.parts.health
+
+    async def leave_routes(self, say: Callable[[str], None] = lambda text: None) -> None:
+        """The part of a stop that comes first: clients move to other brokers. The broker serves
+        meanwhile. `say` is told what is waited for. Leave the broker afterwards."""
+        await self.parts.draining.before_stop(say)
 
     @classmethod
     @asynccontextmanager
@@ -119,6 +130,7 @@ class Broker:
         tasks.start_soon(parts.housekeeping.run)
         tasks.start_soon(parts.pop.run)
         tasks.start_soon(parts.routes.run)
+        tasks.start_soon(parts.draining.run)
         if not config.is_slave:
             tasks.start_soon(parts.deleted_unread.run)
             tasks.start_soon(parts.handover.run)

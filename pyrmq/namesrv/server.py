@@ -24,6 +24,7 @@ from pyrmq.model.codes import RequestCode
 from pyrmq.namesrv.brokers import BrokerProcessor, MinimumNotifier
 from pyrmq.namesrv.clients import RouteProcessor
 from pyrmq.namesrv.config import OTHER_KEYS, NamesrvConfig, RunningConfig
+from pyrmq.namesrv.health import NamesrvHealth
 from pyrmq.namesrv.kv import KvConfig, KvLock, KvProcessor
 from pyrmq.namesrv.routes import Routes
 from pyrmq.net.address import Address, format_address, parse_address
@@ -142,6 +143,8 @@ class NameServer:
             self.config, self.routes, kv, of_brokers, self._notifier, check
         )
         self._clients = RouteProcessor(self.config, self.routes, kv, turns)
+        self.health = NamesrvHealth("name server", self._clients.waits)
+        """Whether it lives, and is ready."""
         self.processors = self._processors(kv) | access_requests(
             access, guard, config.admin_address_allow_list
         )
