@@ -7,6 +7,8 @@ its log, or into tables that are its master's. [AdminBrokerProcessor]
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyrmq.broker.access_control import AccessControl
 from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.config.updates import ConfigUpdates
