@@ -112,3 +112,17 @@ class MetricsKeys:
     def common_labels(self, node: Mapping[str, object]) -> dict[str, object]:
         """Labels of all rows: those of the node, and metricsLabel."""
         return {**node, **labels_of(self.metrics_label)}
+
+
+def metrics_beside(config: MetricsKeys) -> dict[str, str]:
+    """The keys of the name server that serves beside a broker, with one port more; none if the
+    broker serves no metrics."""
+    if not config.serves_metrics:
+        return {}
+    port = config.metrics_prom_exporter_port
+    return {
+        "metricsExporterType": config.metrics_exporter_type,
+        "metricsPromExporterHost": config.metrics_prom_exporter_host,
+        PORT_KEY: str(port and port + 1),
+        "metricsLabel": config.metrics_label,
+    }
