@@ -26,6 +26,7 @@ PYTHON_LAYERS = [
     {"segments"},
     {"net"},
     {"http"},
+    {"metrics"},
     {"auth"},
     {"txn"},
     {"broker", "namesrv", "client"},

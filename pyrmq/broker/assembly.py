@@ -21,6 +21,7 @@ from pyrmq.broker.delay import DelayOffsets, DelayService
 from pyrmq.broker.draining import Draining
 from pyrmq.broker.health import BrokerHealth
 from pyrmq.broker.housekeeping import Housekeeping, PageCache
+from pyrmq.broker.metrics.service import open_metrics
 from pyrmq.broker.opening import open_store
 from pyrmq.broker.pop.handover import Handover
 from pyrmq.broker.pop.parts import PopParts, open_pop, pop_engine
@@ -54,6 +55,7 @@ from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.broker.tables.topic_removal import TopicDeletion
 from pyrmq.broker.timer import TimerCounts, TimerService
 from pyrmq.engine import Listener, Pops, PullGrants, Store, Transactions
+from pyrmq.metrics.service import MetricsService
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.address import Address, message_id
 from pyrmq.net.client.server_access import channels_of
@@ -77,6 +79,8 @@ class Start:
     """Keys that UPDATE_BROKER_CONFIG may not change, and what sets them."""
     sockets: list[socket.socket]
     ha_sockets: list[socket.socket]
+    metrics_sockets: list[socket.socket]
+    """Of metrics and health; none: they are not served."""
     restart: Callable[[], None]
     """Has the broker left and served again: its role has changed."""
     shared: Access | None = None
@@ -113,6 +117,7 @@ class Parts:
     access_control: AccessControl
     draining: Draining
     health: BrokerHealth
+    metrics: MetricsService | None
 
 
 def assemble(start: Start) -> Parts:
@@ -249,6 +254,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         start.restart,
         lambda: int(store.stats()["maxPhyOffset"]),
     )
+    waiting: dict[str, Callable[[], int]] = {}
     by_code = processors(
         live=live,
         updates=updates,
@@ -271,6 +277,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         questions=questions,
         server=server,
         access=access,
+        waiting=waiting,
     )
     by_code = access.guarded(store, by_code)
     server.add(by_code)
@@ -300,6 +307,22 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         topics.table.is_system,
         pause,
     )
+    health = BrokerHealth(live, store, registration, replicating, lambda: draining.why)
+    metrics = open_metrics(
+        start.metrics_sockets,
+        live,
+        health,
+        store,
+        tables,
+        stats,
+        server,
+        transactions,
+        delays,
+        timers,
+        pop,
+        replicating,
+        waiting,
+    )
     return Parts(
         address=address,
         store=store,
@@ -327,7 +350,8 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         server=server,
         access_control=access,
         draining=draining,
-        health=BrokerHealth(live, store, registration, replicating, lambda: draining.why),
+        health=health,
+        metrics=metrics,
     )
 
 

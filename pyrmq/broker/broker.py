@@ -22,6 +22,7 @@ from pyrmq.broker.replication.master import ha_listeners
 from pyrmq.config.table import values_of
 from pyrmq.engine import Store
 from pyrmq.escape import escape
+from pyrmq.metrics.service import metrics_listeners
 from pyrmq.net.address import Address, format_address
 from pyrmq.net.health import Health
 from pyrmq.net.server.listen import open_listeners, vip_listeners
@@ -51,6 +52,11 @@ class Broker:
     def live(self) -> LiveConfig:
         """The configuration, some of which changes while the broker runs."""
         return self.parts.live
+
+    @property
+    def metrics_address(self) -> Address | None:
+        """Where metrics and health are served; None if they are not."""
+        return None if self.parts.metrics is None else self.parts.metrics.address
 
     @property
     def store(self) -> Store:
@@ -94,16 +100,27 @@ class Broker:
         sockets = open_listeners(config.bind_address, config.listen_port)
         sockets += vip_listeners(config.bind_address, config.listen_port)
         ha_sockets: list[socket.socket] = []
+        metrics_sockets: list[socket.socket] = []
         try:
+            metrics_sockets = metrics_listeners(config)
             if not config.is_slave:
                 ha_sockets = ha_listeners(
                     config.bind_address, config.listen_port, config.ha_listen_port
                 )
             _warn_of_access(config, sockets, ha_sockets)
-            start = Start(own, configured, pinned, sockets, ha_sockets, restart.set, shared)
+            start = Start(
+                own,
+                configured,
+                pinned,
+                sockets,
+                ha_sockets,
+                metrics_sockets,
+                restart.set,
+                shared,
+            )
             parts = await trio.to_thread.run_sync(assemble, start)
         except BaseException:
-            for sock in sockets + ha_sockets:
+            for sock in sockets + ha_sockets + metrics_sockets:
                 sock.close()
             raise
         broker = cls(parts, restart)
@@ -125,6 +142,8 @@ class Broker:
         """Starts the parts in order: a master serves before it looks for another one, and is
         registered last."""
         parts, config = self.parts, self.live.now
+        if parts.metrics is not None:
+            await tasks.start(parts.metrics.run)
         await tasks.start(parts.server.run)
         tasks.start_soon(parts.saving.run)
         tasks.start_soon(parts.housekeeping.run)

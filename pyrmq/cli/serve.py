@@ -96,6 +96,7 @@ def server(
     from pyrmq.cli.serve_many import planned, serve_beside
     from pyrmq.cli.settings import Settings
     from pyrmq.config.table import keys_of
+    from pyrmq.metrics.settings import metrics_beside
     from pyrmq.namesrv.config import NamesrvConfig
     from pyrmq.net.address import format_address
     from pyrmq.server import serving
@@ -117,6 +118,8 @@ def server(
         if key in values:
             names.values.setdefault(key, values[key])
     names.values.setdefault("bindAddress", address)
+    for key, value in metrics_beside(broker_config).items():
+        names.values.setdefault(key, value)
     folder = broker_config.store_path_root_dir / "config"
     names.values.setdefault("kvConfigPath", str(folder / "kvConfig.json"))
     names.set_option("bindAddress", host, "--host")
@@ -183,7 +186,10 @@ def namesrv(config: Path | None, print_config: bool, log_level: str) -> None:
         name_server = NameServer(namesrv_config)
         async with trio.open_nursery() as nursery:
             await nursery.start(name_server.run)
-            ready = ready_line(namesrv=format_address(name_server.address))
+            facts = {"namesrv": format_address(name_server.address)}
+            if name_server.metrics_address is not None:
+                facts["metrics"] = format_address(name_server.metrics_address)
+            ready = ready_line(**facts)
             yield Served(ready, problems=name_server.health.live)
             nursery.cancel_scope.cancel()
 

@@ -65,7 +65,10 @@ def serve_beside(
 ) -> None:
     """Until a signal: a name server in this process, and the brokers. `options`: keys that the
     brokers have in common, besides those of the file; `broker_config`: that of the first one."""
-    check_ports(members, {namesrv_config.listen_port})
+    others = {namesrv_config.listen_port}
+    if namesrv_config.serves_metrics:
+        others.add(namesrv_config.metrics_prom_exporter_port)
+    check_ports(members, others)
     supervisor = Supervisor([], lambda _: (), _announce)
     both = broker_config.has_users and namesrv_config.has_users
     files, owner = access_files(broker_config), f"broker {members[0].name}"

@@ -178,10 +178,13 @@ def say(line: str) -> None:
 
 
 def ready_line(broker: Any = None, /, **facts: Any) -> str:
-    """The ready line. Behind the rest it names the name servers that a broker could not register
-    with, if any."""
+    """The ready line. Behind the rest it says where a broker serves metrics, and names the name
+    servers that it could not register with, if any."""
     from pyrmq.escape import escape
+    from pyrmq.net.address import format_address
 
+    if broker is not None and broker.metrics_address is not None:
+        facts["metrics"] = format_address(broker.metrics_address)
     parts = " ".join(f"{k}={v}" for k, v in facts.items())
     missed = "" if broker is None else escape(";".join(broker.registration.unregistered))
     return f"ready {parts} pid={os.getpid()}" + (f" unregistered={missed}" if missed else "")
