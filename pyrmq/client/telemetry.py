@@ -252,7 +252,8 @@ async def settling(
     if telemetry is None:
         await call()
         return
-    topic = getattr(messages[0], "topic", "") if messages else ""
+    topics = {message.topic for message in messages}
+    topic = topics.pop() if len(topics) == 1 else ""
     with telemetry.during(work, topic, messages, batch=len(messages) > 1):
         await call()
 
