@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from opentelemetry import metrics, trace
-from opentelemetry.instrumentation.instrumentor import (
-    BaseInstrumentor,  # type: ignore[attr-defined]  # its module leaves types out
+from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-defined]
+    BaseInstrumentor,  # its module leaves types out
 )
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider

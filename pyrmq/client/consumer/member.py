@@ -124,6 +124,7 @@ class Member:
         self._deliver = events.deliver
         self._profile = profile
         self._rule = rule
+        heard = names.name or options.telemetry is not None
         reports = Reports(group)
         pulls = PullLoop(
             client,
@@ -132,7 +133,7 @@ class Member:
             reports,
             options.pulls,
             self.statistics,
-            self._named if names.name else events.deliver,
+            self._named if heard else events.deliver,
             self._moved,
         )
         self.held = HeldQueues(
@@ -160,7 +161,7 @@ class Member:
                 store,
                 rule,
                 options.pops,
-                self._named_popping(events.popping) if names.name else events.popping,
+                self._named_popping(events.popping) if heard else events.popping,
             )
         client.consumers[group] = self._heartbeat_data
         ConsumerRequests(
