@@ -93,7 +93,10 @@ def with_context(message: Message, context: Context, more: str | None = None) ->
     """A copy of a message with the context in its properties. The message itself if there is no
     context, or no room for it. `more`: a text that becomes a property as well."""
     carrier: dict[str, str] = {}
-    propagate.inject(carrier, context)
+    try:
+        propagate.inject(carrier, context)
+    except Exception as e:  # a propagator of the program
+        log.debug("a message gets no trace context: %r", e)
     if not carrier:
         return message
     fields = {name: value for name, value in carrier.items() if _may_be_sent(name, value)}
