@@ -272,10 +272,16 @@ def _say_result(span: Span, operation: Operation) -> None:
         reply = span_context_of(context_of(operation.result))
         if reply is not None:
             span.add_link(reply, {names.MESSAGE_ID: operation.result.msg_id})
-    kind = names.error_type(operation)
-    if kind is None:
+    kind, error = names.error_type(operation), names.error_of(operation)
+    if kind is None or (error is None and _has_failed(span)):
         return
-    fail(span, kind, names.error_of(operation))
+    fail(span, kind, error)
+
+
+def _has_failed(span: Span) -> bool:
+    """Whether the program has said why, in a block of `processing`."""
+    status = getattr(span, "status", None)
+    return status is not None and status.status_code is StatusCode.ERROR
 
 
 def fail(span: Span, kind: str, error: BaseException | None) -> None:

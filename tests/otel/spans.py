@@ -77,6 +77,17 @@ def said(span: ReadableSpan) -> dict[str, Any]:
     return dict(span.attributes or {})
 
 
+def span_id(span: ReadableSpan) -> int:
+    """Its id."""
+    assert span.context is not None
+    return span.context.span_id
+
+
+def linked(span: ReadableSpan) -> list[int]:
+    """The ids of the spans that it is linked to."""
+    return [link.context.span_id for link in span.links]
+
+
 @contextmanager
 def recording(*, sampler: Sampler | None = None, **options: Any) -> Iterator[Recorded]:
     """Instruments the clients that are made in the block."""

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import trio
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
 
@@ -28,7 +27,7 @@ from pyrmq import (
     reply_to,
 )
 from pyrmq.server import Running
-from tests.otel.spans import Recorded, recording, said
+from tests.otel.spans import Recorded, linked, recording, said, span_id
 from tests.support.fixtures import Serve
 from tests.support.waiting import eventually_trio
 
@@ -69,15 +68,6 @@ async def heard(
 
 def producer(server: Running, **options: Any) -> Producer:
     return Producer("p", namesrv=server.namesrv, **options)
-
-
-def span_id(span: ReadableSpan) -> int:
-    assert span.context is not None
-    return span.context.span_id
-
-
-def linked(span: ReadableSpan) -> list[int]:
-    return [link.context.span_id for link in span.links]
 
 
 async def test_a_message_makes_one_trace(embedded: Running, recorded: Recorded) -> None:
