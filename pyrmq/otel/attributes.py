@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pyrmq.client.telemetry import ClientInfo, Operation, Work
-from pyrmq.errors import ResponseError
+from pyrmq.errors import NotSentError, ResponseError
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.message import Message, MessageQueue, SendResult, SendStatus
 from pyrmq.model.properties import (
@@ -192,7 +192,7 @@ def error_type(operation: Operation) -> str | None:
     error = error_of(operation)
     if error is None:
         return operation.failure or None
-    if isinstance(error, ResponseError) and error.answered:
+    if isinstance(error, ResponseError) and not isinstance(error, NotSentError):
         code = error.code
         return ResponseCode(code).name if code in _CODES else str(code)
     return type(error).__qualname__

@@ -14,7 +14,7 @@ from pyrmq import (
     Producer,
     PushConsumer,
     ReceivedMessage,
-    TopicNotExistError,
+    RequestTimeoutError,
 )
 from pyrmq.server import Running
 from tests.otel.spans import Recorded
@@ -40,12 +40,12 @@ async def test_sends_and_listeners(serve: Serve, recorded: Recorded) -> None:
         if len(seen) == 1:
             raise LookupError("once")
 
-    async with serve(auto_create_topic_enable=True) as server:
+    async with serve() as server:
         async with Producer("p", namesrv=server.namesrv) as producer:
             await producer.send(Message("T", b"1"))
             await producer.send_batch([Message("T", b"2"), Message("T", b"3")])
-            with pytest.raises(TopicNotExistError):
-                await producer.send(Message("%RETRY%none", b"4"))
+            with pytest.raises(RequestTimeoutError):
+                await producer.send(Message("Late", b"4"), timeout=1e-9)
         async with PushConsumer(
             "g", {"T": "*"}, namesrv=server.namesrv, consume_from=FIRST, listener=listener
         ) as consumer:
@@ -62,7 +62,8 @@ async def test_sends_and_listeners(serve: Serve, recorded: Recorded) -> None:
         for point in points(recorded, "messaging.client.operation.duration")
         if "error.type" in point[0]
     ]
-    assert (failed["messaging.destination.name"], count) == ("%RETRY%none", 1)
+    assert (failed["messaging.destination.name"], count) == ("Late", 1)
+    assert failed["error.type"] == "RequestTimeoutError"
     process = {
         "messaging.system": "rocketmq",
         "messaging.operation.name": "process",
@@ -84,7 +85,7 @@ async def test_sends_and_listeners(serve: Serve, recorded: Recorded) -> None:
         (labels["topic"], labels["invocation_status"]): count
         for labels, count in points(recorded, "rocketmq_send_cost_time")
     }
-    assert costs == {("T", "success"): 3, ("%RETRY%none", "failure"): 1}
+    assert costs == {("T", "success"): 3, ("Late", "failure"): 1}
     assert labels in [said for said, _ in waiting]
     (point, *_) = recorded.metrics()["messaging.process.duration"]
     assert list(point.explicit_bounds)[:3] == [0.005, 0.01, 0.025]
