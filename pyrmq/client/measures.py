@@ -51,7 +51,8 @@ SEND_COST_TIME = Histogram(
 )
 DELIVERY_LATENCY = Histogram(
     "rocketmq_delivery_latency",
-    "Time from when the broker stored a message until it came to the consumer, in ms",
+    "Time from when the broker stored a message until it came to the consumer, in ms, for the first "
+    "message of each answer",
     (TOPIC, GROUP, CLIENT_ID),
     (1, 5, 10, 20, 50, 200, 500),
 )
@@ -135,12 +136,12 @@ class Measures:
         pass
 
     def arrived(self, client: ClientInfo, messages: Sequence[ReceivedMessage], waits: bool) -> None:
-        now, stored = time.monotonic(), time.time_ns() // 1_000_000
-        for message in messages:
-            latency = max(stored - message.store_timestamp, 0)
-            self._tell(DELIVERY_LATENCY, message.topic, latency, *_labels(client))
-            if waits:
-                self._arrived[_place(client, message)] = now
+        first = messages[0]
+        latency = max(time.time_ns() // 1_000_000 - first.store_timestamp, 0)
+        self._tell(DELIVERY_LATENCY, first.topic, latency, *_labels(client))
+        if waits:
+            now = time.monotonic()
+            self._arrived.update((_place(client, message), now) for message in messages)
         while len(self._arrived) > MAX_WAITING:  # what was given up, the oldest first
             del self._arrived[next(iter(self._arrived))]
 

@@ -6,11 +6,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from opentelemetry import metrics, trace
+from opentelemetry import trace
 from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-defined]
     BaseInstrumentor,  # its module leaves types out
 )
-from opentelemetry.metrics import MeterProvider
+from opentelemetry.metrics import MeterProvider, get_meter
 from opentelemetry.trace import TracerProvider
 
 from pyrmq.client.checks import check_kind
@@ -27,7 +27,7 @@ NAME = "pyrmq"
 @dataclass(slots=True)
 class _Installed:
     spans: SpanTelemetry
-    metrics: MetricTelemetry
+    metrics: MetricTelemetry | None = None
 
 
 _installed: _Installed | None = None
@@ -60,6 +60,7 @@ def instrument(
     meter_provider: MeterProvider | None = None,
     link_only: bool = False,
     create_spans: bool = True,
+    metrics: bool = True,
     logs: bool = True,
 ) -> None:
     """Instruments the producers and consumers that are made after this call. A second call changes
@@ -70,6 +71,7 @@ def instrument(
     By default it is a child of the sender's span, and linked.
     create_spans: each message of a batch, and of `send_soon`, has a span `create`. False: the
     messages of a batch have the span of the batch, those of `send_soon` that of the caller.
+    metrics: record metrics.
     logs: log records get the ids of the current span, as attributes `otelTraceID` and `otelSpanID`.
 
     Raises ClientError if an argument is invalid.
@@ -79,6 +81,7 @@ def instrument(
         meter_provider=meter_provider,
         link_only=link_only,
         create_spans=create_spans,
+        metrics=metrics,
         logs=logs,
     )
 
@@ -94,19 +97,21 @@ def _start(
     meter_provider: MeterProvider | None = None,
     link_only: bool = False,
     create_spans: bool = True,
+    metrics: bool = True,
     logs: bool = True,
 ) -> None:
     global _installed
-    for name, value in (("link_only", link_only), ("create_spans", create_spans), ("logs", logs)):
+    switches = {"link_only": link_only, "create_spans": create_spans}
+    for name, value in (switches | {"metrics": metrics, "logs": logs}).items():
         check_kind(name, value, (bool,), "True or False")
     tracer = trace.get_tracer(NAME, __version__, tracer_provider, SCHEMA)
-    meter = metrics.get_meter(NAME, __version__, meter_provider, SCHEMA)
-    _installed = _Installed(
-        SpanTelemetry(tracer, link_only=link_only, create_spans=create_spans),
-        MetricTelemetry(meter),
-    )
-    install(_installed.spans)
-    install(_installed.metrics)
+    spans = SpanTelemetry(tracer, link_only=link_only, create_spans=create_spans)
+    _installed = _Installed(spans)
+    install(spans)
+    if metrics:
+        meter = get_meter(NAME, __version__, meter_provider, SCHEMA)
+        _installed.metrics = MetricTelemetry(meter)
+        install(_installed.metrics)
     if logs:
         _record_ids.start()
 
@@ -116,7 +121,8 @@ def _stop() -> None:
     if _installed is None:
         return
     for telemetry in (_installed.spans, _installed.metrics):
-        telemetry.active = False
-        remove(telemetry)
+        if telemetry is not None:
+            telemetry.active = False
+            remove(telemetry)
     _installed = None
     _record_ids.stop()

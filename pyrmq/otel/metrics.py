@@ -20,6 +20,8 @@ from pyrmq.model.record import ReceivedMessage
 from pyrmq.otel import attributes as names
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
+MAX_KEPT = 8192
+"""Sets of attributes that are kept for the next time."""
 _CLIENTS = frozenset(names.TYPES) - {Work.CREATE, Work.PROCESS, Work.CHECK}
 """Operations that a client starts."""
 
@@ -29,6 +31,7 @@ class MetricTelemetry:
 
     def __init__(self, meter: Meter, max_series: int = MAX_SERIES) -> None:
         self.active = True
+        self._kept: dict[tuple[object, ...], names.Attributes] = {}
         self._fold = Fold(max_series)
         self._duration = meter.create_histogram(
             "messaging.client.operation.duration",
@@ -80,8 +83,17 @@ class MetricTelemetry:
         return observe
 
     def _record(self, histogram: Histogram, labels: tuple[str, ...], value: float) -> None:
-        said = dict(zip(histogram.labels, labels, strict=True))
+        key = (histogram, *labels)
+        said = self._kept.get(key)
+        if said is None:
+            said = self._keep(key, dict(zip(histogram.labels, labels, strict=True)))
         self._histograms[histogram].record(value, said)
+
+    def _keep(self, key: tuple[object, ...], said: names.Attributes) -> names.Attributes:
+        if len(self._kept) >= MAX_KEPT:
+            self._kept.clear()
+        self._kept[key] = said
+        return said
 
     def opened(self, client: ClientInfo) -> None:
         self._measures.opened(client)
@@ -115,6 +127,10 @@ class MetricTelemetry:
 
     def _said(self, operation: Operation, error: str | None) -> names.Attributes:
         name = names.operation_name(operation)
+        key = (name, operation.topic, operation.client.group, error)
+        kept = self._kept.get(key)
+        if kept is not None:
+            return kept
         said: names.Attributes = {names.SYSTEM: "rocketmq", names.OPERATION: name}
         kind = names.TYPES.get(operation.work)
         if kind is not None:
@@ -126,4 +142,4 @@ class MetricTelemetry:
             said[names.DESTINATION] = self._fold.topic(name, operation.topic, client.group)
         if error is not None:
             said[names.ERROR] = error
-        return said
+        return self._keep(key, said)

@@ -135,9 +135,11 @@ class SpanTelemetry:
         said = dict(self._clients[operation.client])
         said[names.OPERATION] = said[names.OPERATION_TYPE] = Work.CREATE.value
         said[names.DESTINATION] = operation.topic
-        said |= names.of_message(message)
         name = f"{Work.CREATE.value} {operation.topic}"
-        return self._tracer.start_span(name, kind=SpanKind.PRODUCER, attributes=said)
+        span = self._tracer.start_span(name, kind=SpanKind.PRODUCER, attributes=said)
+        if span.is_recording():
+            span.set_attributes(names.of_message(message))
+        return span
 
     def _begin_soon(self, operation: Operation) -> None:
         """A batch of what `send_soon` took."""
@@ -193,14 +195,12 @@ class SpanTelemetry:
             name = f"{name} {operation.topic}"
         if operation.batch:
             said[names.COUNT] = operation.count
-            if operation.messages and _is_received(operation.messages[0]):
-                names.add_address(said, operation.messages[0].store_host)
-        elif operation.messages:
-            said |= names.of_message(operation.messages[0], operation.ordering_key)
+        if operation.messages and _is_received(operation.messages[0]):
+            names.add_address(said, operation.messages[0].store_host)
         began = None
         if work is Work.RECEIVE:
             began = time.time_ns() - _elapsed_ns(operation)
-        return self._tracer.start_span(
+        span = self._tracer.start_span(
             name,
             context=context,
             kind=kind or KINDS.get(work, SpanKind.CLIENT),
@@ -210,6 +210,10 @@ class SpanTelemetry:
             record_exception=False,
             set_status_on_exception=False,
         )
+        if operation.messages and not operation.batch and span.is_recording():
+            # What no sampler asks for costs nothing for spans that are not sampled.
+            span.set_attributes(names.of_message(operation.messages[0], operation.ordering_key))
+        return span
 
     # The end.
 

@@ -44,6 +44,8 @@ def test_the_entry_point() -> None:
     assert len(telemetry._installed) == 2
     instrumentor.uninstrument()
     assert telemetry._installed == ()
+    with recording(metrics=False):
+        assert len(telemetry._installed) == 1
 
 
 def test_a_second_call_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -55,7 +57,7 @@ def test_a_second_call_changes_nothing(caplog: pytest.LogCaptureFixture) -> None
     pyrmq.otel.uninstrument()
 
 
-@pytest.mark.parametrize("option", ["link_only", "create_spans", "logs"])
+@pytest.mark.parametrize("option", ["link_only", "create_spans", "metrics", "logs"])
 def test_bad_options(option: str) -> None:
     with pytest.raises(ClientError, match=f"{option} is str; True or False"):
         pyrmq.otel.instrument(**{option: "yes"})  # type: ignore[arg-type]
