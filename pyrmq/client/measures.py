@@ -51,7 +51,7 @@ SEND_COST_TIME = Histogram(
 )
 DELIVERY_LATENCY = Histogram(
     "rocketmq_delivery_latency",
-    "Time from when the broker stored a message until it came to the consumer, in ms, for the first "
+    "Time from when a broker stored a message until it came to the consumer, in ms, for the first "
     "message of each answer",
     (TOPIC, GROUP, CLIENT_ID),
     (1, 5, 10, 20, 50, 200, 500),
