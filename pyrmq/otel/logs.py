@@ -1,7 +1,7 @@
 """Trace ids in log records. Formatters and handlers find them as attributes of a record.
 
-The names are those of OpenTelemetry's own LoggingInstrumentor: `otelTraceID`, `otelSpanID`,
-`otelTraceSampled`.
+The names are those of OpenTelemetry's own LoggingInstrumentor (`otelTraceID`, `otelSpanID`,
+`otelTraceSampled`), and `trace_id` and `span_id`, which pyrmq's own lines of the log have.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ def add_ids(record: logging.LogRecord) -> None:
         return
     span = trace.get_current_span().get_span_context()
     if span.is_valid:
-        setattr(record, TRACE_ID, format_trace_id(span.trace_id))
-        setattr(record, SPAN_ID, format_span_id(span.span_id))
+        trace_id, span_id = format_trace_id(span.trace_id), format_span_id(span.span_id)
+        record.trace_id, record.span_id = trace_id, span_id
+        setattr(record, TRACE_ID, trace_id)
+        setattr(record, SPAN_ID, span_id)
         setattr(record, SAMPLED, span.trace_flags.sampled)
 
 
 class TraceIds(logging.Filter):
     """A filter that lets all records pass, and adds the ids of the current span to each: for
-    handlers of programs that log without `instrument(logs=True)`. Without a span the ids are "0",
-    so that a format may name them."""
+    handlers of programs that log without `instrument(logs=True)`. Without a span `otelTraceID`
+    and `otelSpanID` are "0", so that a format may name them."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         add_ids(record)

@@ -39,7 +39,9 @@ def test_records_have_ids_while_instrumented(inside: None) -> None:
     assert ids(record()) == (None, None, None)
     with recording():
         assert ids(record()) == IDS
-        assert ids(record("pyrmq.client")) == IDS
+        own = record("pyrmq.client")
+        assert ids(own) == IDS
+        assert (own.trace_id, own.span_id) == IDS[:2]  # type: ignore[attr-defined]
         with use_span(trace.INVALID_SPAN):
             assert ids(record()) == (None, None, None)
     assert ids(record()) == (None, None, None)
