@@ -60,6 +60,7 @@ _NAMES = {
         UnsendableMessageError UnusableExpressionError UnusableHandleError
         UnusableNameError
     """,
+    "pyrmq.client.metrics": "ClientMetrics",
     "pyrmq.model.compression": "CompressionType",
     "pyrmq.model.message": "Message MessageQueue SendResult SendStatus",
     "pyrmq.model.record": "ReceivedMessage",
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
     from pyrmq.client.hooks import ConsumeOutcome as ConsumeOutcome
     from pyrmq.client.hooks import SendContext as SendContext
     from pyrmq.client.hooks import SendMessageHook as SendMessageHook
+    from pyrmq.client.metrics import ClientMetrics as ClientMetrics
     from pyrmq.client.producer.faults import java_hash as java_hash
     from pyrmq.client.producer.faults import select_by_hash as select_by_hash
     from pyrmq.client.producer.outgoing import split_batches as split_batches

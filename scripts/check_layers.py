@@ -30,7 +30,7 @@ PYTHON_LAYERS = [
     {"auth"},
     {"txn"},
     {"broker", "namesrv", "client"},
-    {"admin", "outbox", "portal"},
+    {"admin", "otel", "outbox", "portal"},
     {"aio", "sync"},
     {"oms", "processes", "server"},
     {"testing"},

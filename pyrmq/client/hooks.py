@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import trio
 
 from pyrmq.client.checks import check_kind
+from pyrmq.client.telemetry import ClientTelemetry, Work
 from pyrmq.client.user_functions import in_main_thread
 from pyrmq.errors import ClientError
 from pyrmq.escape import escape
@@ -19,8 +20,12 @@ from pyrmq.model.message import Message, SendResult
 from pyrmq.model.record import ReceivedMessage
 
 if TYPE_CHECKING:
-    # Imported where it is used: most clients have none.
+    # Imported where they are used: most clients have none.
+    from pyrmq.client.producer.outgoing import Outgoing
+    from pyrmq.client.producer.pending import PendingSend
+    from pyrmq.client.producer.send_soon import SoonSender
     from pyrmq.client.trace.tracer import Tracer
+    from pyrmq.model.message import MessageQueue
 
 log = logging.getLogger(__name__)
 C = TypeVar("C", bound="SendContext | ConsumeContext")
@@ -119,25 +124,38 @@ def call_hooks(functions: Iterable[Callable[[C], object]], context: C) -> None:
 
 
 class SendHooks:
-    """The hooks of one producer. Raises ClientError for an object that is not a hook."""
+    """The hooks of one producer, around its telemetry. Raises ClientError for an object that is not
+    a hook."""
 
-    def __init__(self, group: str, hooks: Iterable[SendMessageHook]) -> None:
+    def __init__(
+        self,
+        group: str,
+        hooks: Iterable[SendMessageHook],
+        telemetry: ClientTelemetry | None = None,
+    ) -> None:
         self._group = group
         self._hooks = check_hooks(hooks, SendMessageHook)
+        self.telemetry = telemetry
 
     async def around(
         self,
         messages: Sequence[Message],
-        send: Callable[[], Coroutine[Any, Any, R]],
+        send: Callable[[Sequence[Message]], Coroutine[Any, Any, R]],
         *,
+        work: Work = Work.SEND,
+        batch: bool = False,
         oneway: bool = False,
+        ordering_key: str | None = None,
     ) -> R:
-        """Calls the hooks before and after sending checked messages."""
+        """Calls the hooks before and after sending checked messages. `send` gets those, or copies
+        with more properties."""
+        if not self._hooks:
+            return await self._told(messages, send, work, batch, oneway, ordering_key)
         context = SendContext(self._group, messages[0].topic, messages, oneway)
         call_hooks([hook.before for hook in self._hooks], context)
         began = trio.current_time()
         try:
-            result = await send()
+            result = await self._told(messages, send, work, batch, oneway, ordering_key)
         except Exception as e:
             context.error = e
             raise
@@ -148,6 +166,78 @@ class SendHooks:
             context.seconds = trio.current_time() - began
             call_hooks([hook.after for hook in reversed(self._hooks)], context)
 
+    async def _told(
+        self,
+        messages: Sequence[Message],
+        send: Callable[[Sequence[Message]], Coroutine[Any, Any, R]],
+        work: Work,
+        batch: bool,
+        oneway: bool,
+        ordering_key: str | None,
+    ) -> R:
+        telemetry = self.telemetry
+        if telemetry is None:
+            return await send(messages)
+        operation = telemetry.begin(
+            work,
+            messages[0].topic,
+            messages,
+            batch=batch,
+            oneway=oneway,
+            ordering_key=ordering_key,
+        )
+        try:
+            operation.result = result = await send(operation.messages)
+            return result
+        except BaseException as e:
+            operation.error = e
+            raise
+        finally:
+            telemetry.end(operation)
+
+    async def soon(
+        self, message: Message, queue: MessageQueue | None, sender: SoonSender
+    ) -> PendingSend:
+        """`send_soon` takes a checked message. Raises ClientError with hooks."""
+        if self._hooks:
+            raise ClientError("send_soon calls no hooks: use send, or a producer without hooks")
+        assert self.telemetry is not None
+        with self.telemetry.during(Work.CREATE, message.topic, [message]) as operation:
+            copy = operation.messages[0]
+            pending = sender.take(copy, queue) or await sender.send(copy, queue)
+            operation.keys = (pending.key,)
+            return pending
+
+    def soon_batches(
+        self,
+        deliver: Callable[[Outgoing, MessageQueue | None], Coroutine[Any, Any, SendResult]],
+        shown: Callable[[str], str],
+    ) -> Callable[[Outgoing, MessageQueue | None], Coroutine[Any, Any, SendResult]]:
+        """`deliver`, for batches of what `send_soon` took; `shown` converts a topic for users."""
+        telemetry = self.telemetry
+        if telemetry is None:
+            return deliver
+
+        async def told(request: Outgoing, queue: MessageQueue | None) -> SendResult:
+            operation = telemetry.begin(
+                Work.SEND,
+                shown(request.topic),
+                (),
+                batch=True,
+                keys=request.key.split(","),
+                apart=True,
+            )
+            try:
+                operation.result = result = await deliver(request, queue)
+                return result
+            except BaseException as e:
+                operation.error = e
+                raise
+            finally:
+                telemetry.end(operation)
+
+        return told
+
 
 class Observer(Protocol):
     """What services and loops tell: a `Tracer`, or hooks with one."""
@@ -156,44 +246,84 @@ class Observer(Protocol):
         """Messages are about to be consumed together; for `listened`."""
         ...
 
-    def listened(self, token: Any, done: bool, *, raised: bool, late: bool = False) -> None:
-        """Whether all is consumed, a listener has raised, or took too long."""
+    def listened(
+        self, token: Any, done: bool, *, error: BaseException | None = None, late: bool = False
+    ) -> None:
+        """Whether all is consumed, what a listener has raised, and whether it took too long."""
         ...
 
-    def polled(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Messages were handed to who polls: what comes of them is not heard of."""
+    def polled(self, messages: Sequence[ReceivedMessage], since: float) -> None:
+        """Messages were handed to who polls since that time of trio's clock: what comes of them is
+        not heard of."""
+        ...
+
+    def unseen(self, token: Any) -> None:
+        """Nobody has seen the messages of `consuming`: they come again."""
         ...
 
 
 class ConsumeHooks:
-    """Hooks of one consumer, around its tracer. ClientError for what is no hook."""
+    """Hooks of one consumer, around its tracer and in its telemetry. ClientError for what is no
+    hook. `apart`: what follows `consuming` is no listener of ours."""
 
     def __init__(
-        self, group: str, hooks: Iterable[ConsumeMessageHook], tracer: Tracer | None
+        self,
+        group: str,
+        hooks: Iterable[ConsumeMessageHook],
+        tracer: Tracer | None,
+        telemetry: ClientTelemetry | None = None,
+        *,
+        apart: bool = False,
     ) -> None:
         self._group = group
         self._hooks = check_hooks(hooks, ConsumeMessageHook)
         self._tracer = tracer
+        self._telemetry = telemetry
+        self._apart = apart
 
     def consuming(self, messages: Sequence[ReceivedMessage]) -> Any:
+        telemetry, operation = self._telemetry, None
+        if telemetry is not None:
+            batch = len(messages) > 1
+            operation = telemetry.begin(
+                Work.PROCESS, messages[0].topic, messages, batch=batch, apart=self._apart
+            )
+        return *self._begin(messages), operation
+
+    def _begin(self, messages: Sequence[ReceivedMessage]) -> tuple[ConsumeContext, Any, float]:
         context = ConsumeContext(self._group, messages[0].topic, messages)
         call_hooks([hook.before for hook in self._hooks], context)
         traced = None if self._tracer is None else self._tracer.consuming(messages)
         return context, traced, trio.current_time()
 
-    def listened(self, token: Any, done: bool, *, raised: bool, late: bool = False) -> None:
-        context, traced, began = token
+    def listened(
+        self, token: Any, done: bool, *, error: BaseException | None = None, late: bool = False
+    ) -> None:
+        context, traced, began, operation = token
         if self._tracer is not None:
-            self._tracer.listened(traced, done, raised=raised, late=late)
+            self._tracer.listened(traced, done, error=error, late=late)
         status = ConsumeOutcome.SUCCESS if done else ConsumeOutcome.FAILED
-        if raised:
+        if error is not None:
             status = ConsumeOutcome.EXCEPTION
         elif late:
             status = ConsumeOutcome.TIME_OUT
         context.status = status
         context.seconds = trio.current_time() - began
         call_hooks([hook.after for hook in reversed(self._hooks)], context)
+        if operation is not None and self._telemetry is not None:
+            operation.error = error
+            operation.failure = "" if status is ConsumeOutcome.SUCCESS else status.name
+            self._telemetry.end(operation)
 
-    def polled(self, messages: Sequence[ReceivedMessage]) -> None:
-        if messages:
-            self.listened(self.consuming(messages), True, raised=False)
+    def polled(self, messages: Sequence[ReceivedMessage], since: float) -> None:
+        if not messages:
+            return
+        if self._telemetry is not None:
+            self._telemetry.received(messages, since)
+        if self._hooks or self._tracer is not None:
+            self.listened((*self._begin(messages), None), True)
+
+    def unseen(self, token: Any) -> None:
+        operation = token[3]
+        if operation is not None and self._telemetry is not None:
+            self._telemetry.forget(operation)

@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
 from contextlib import AbstractAsyncContextManager
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -109,13 +110,15 @@ class Portal:
         return True
 
     def submit(self, call: Callable[[], Awaitable[T]]) -> Future[T]:
-        """Starts a call. To cancel the future cancels the call."""
+        """Starts a call, with the caller's context variables. To cancel the future cancels the
+        call."""
         future: Future[T] = Future()
         scope = trio.CancelScope()
+        context = copy_context()
 
         def start() -> None:
             assert self._nursery is not None
-            self._nursery.start_soon(self._work, call, future, scope)
+            context.run(self._nursery.start_soon, self._work, call, future, scope)
 
         future.add_done_callback(lambda f: f.cancelled() and self._soon(scope.cancel))
         if not self._soon(start):

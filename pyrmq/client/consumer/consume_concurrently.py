@@ -101,15 +101,16 @@ class ConsumeConcurrently(ConsumeService):
             began = now
             under_way[slot] = process, chunk, began
             process.consume_began()
-            level, done, raised = BROKERS_CHOICE, 0, False
+            level, done = BROKERS_CHOICE, 0
+            error: Exception | None = None
             observed = None if observer is None else observer.consuming(chunk)
             try:
                 answer = await (call(chunk) if direct is None else direct(chunk[0]))
                 done = len(chunk) if answer is None else consumed(answer, len(chunk), call.batch)
             except ReconsumeLater as e:
                 level = e.delay_level
-            except Exception:
-                raised = True
+            except Exception as e:
+                error = e
                 call.failed(chunk)
             now = trio.current_time()
             if counts is None or topic != process.queue.topic:
@@ -118,7 +119,8 @@ class ConsumeConcurrently(ConsumeService):
             counts.consumed(done, len(chunk) - done, now - began)
             if observer is not None:
                 late = now - began >= self._timeout
-                observer.listened(observed, done == len(chunk), raised=raised, late=late)
+                observer.listened(observed, done == len(chunk), error=error, late=late)
+            error = None  # it refers to this frame
             if not process.dropped:
                 for message in chunk[:done]:
                     process.finish(message.queue_offset)

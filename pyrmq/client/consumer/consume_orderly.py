@@ -130,19 +130,21 @@ class ConsumeOrderly(ConsumeService):
         """Whether the queue has to wait a moment."""
         began = trio.current_time()
         process.consume_began()
-        done, dead, raised = 0, False, False
+        done, dead = 0, False
+        error: Exception | None = None
         observed = None if self._observer is None else self._observer.consuming(chunk)
         try:
             done = consumed(await self._call(chunk), len(chunk), self._call.batch)
         except ReconsumeLater as e:
             dead = e.delay_level < 0
-        except Exception:
-            raised = True
+        except Exception as e:
+            error = e
             self._call.failed(chunk)
         took = trio.current_time() - began
         self._statistics.of(process.queue.topic).consumed(done, len(chunk) - done, took)
         if self._observer is not None:
-            self._observer.listened(observed, done == len(chunk), raised=raised)
+            self._observer.listened(observed, done == len(chunk), error=error)
+        raised, error = error is not None, None  # it refers to this frame
         for message in chunk[:done]:
             process.finish(message.queue_offset)
         failed = chunk[done:]

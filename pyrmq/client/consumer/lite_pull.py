@@ -41,6 +41,7 @@ from pyrmq.client.instance import API_TIMEOUT, ClientInstance, within
 from pyrmq.client.namespaces import Namespace
 from pyrmq.client.option_types import check_types
 from pyrmq.client.routes import keep
+from pyrmq.client.telemetry import Work, consumer_telemetry, settling
 from pyrmq.client.trace.consumer import consumer_tracer, observer_of
 from pyrmq.errors import ClientError
 from pyrmq.model.allocate import average
@@ -152,7 +153,10 @@ class LitePullConsumer:
         self._bounds = QueueBounds(client)
         self._store = BrokerOffsets(client, wire_group)
         tracer = consumer_tracer(group, names, trace, trace_topic, client)
-        self._observer = observer_of(group, hooks, tracer)
+        self._telemetry = consumer_telemetry(
+            group, namespace, namespace_v2, client, cached=lambda: self._member.cached()
+        )
+        self._observer = observer_of(group, hooks, tracer, self._telemetry)
         self._polls = Polls(pull_batch_size)
         self._poll_lock = trio.Lock()
         self._member = Member(
@@ -177,6 +181,7 @@ class LitePullConsumer:
                 automatic=auto_commit,
                 seeks=True,
                 tracer=tracer,
+                telemetry=self._telemetry,
             ),
         )
         self._held = self._member.held
@@ -280,9 +285,10 @@ class LitePullConsumer:
         check_seconds("timeout", timeout, 0)
         self.check_entered()
         async with self._poll_lock:  # a call that was given up comes to its end before
+            since = 0.0 if self._observer is None else trio.current_time()
             chunk = await self._polls.poll(timeout)
         if self._observer is not None:
-            self._observer.polled(chunk)
+            self._observer.polled(chunk, since)
         return chunk
 
     def saw(self, chunk: Chunk) -> None:
@@ -296,9 +302,10 @@ class LitePullConsumer:
 
     async def take(self) -> tuple[ProcessQueue, ReceivedMessage]:
         """The next message of a queue that is not paused. Iterators call it."""
+        since = 0.0 if self._observer is None else trio.current_time()
         process, message = await self._polls.take()
         if self._observer is not None:
-            self._observer.polled([message])
+            self._observer.polled([message], since)
         return process, message
 
     def put_back(self, process: ProcessQueue, message: ReceivedMessage) -> None:
@@ -377,8 +384,14 @@ class LitePullConsumer:
             known[self._process(queue).queue] = offset
             if type(offset) is not int or offset < 0:
                 raise ClientError(f"the offset of {queue} is {offset!r:.80}; 0 or more is needed")
-        if not await self._held.commit(known):
-            raise ClientError("offsets are not written: see the log; they can be committed again")
+
+        async def commit() -> None:
+            if not await self._held.commit(known):
+                raise ClientError(
+                    "offsets are not written: see the log; they can be committed again"
+                )
+
+        await settling(self._telemetry, Work.COMMIT, (), commit)
 
 
 async def assign(

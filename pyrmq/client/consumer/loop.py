@@ -44,7 +44,9 @@ class Loops:
 
     def put_back(self, process: Held, message: ReceivedMessage) -> None:
         """Returns a taken message, so that it comes again."""
-        self._observed.pop(id(message), None)
+        _, consuming = self._observed.pop(id(message), (None, None))
+        if self._observer is not None and consuming is not None:
+            self._observer.unseen(consuming)
         self._ready.put_back([(process, [message])])
 
     def finish(self, process: Held, message: ReceivedMessage) -> None:
@@ -56,4 +58,4 @@ class Loops:
         """Tells the observer that a taken message is consumed, or was sent back."""
         if self._observer is not None and id(message) in self._observed:
             _, consuming = self._observed.pop(id(message))
-            self._observer.listened(consuming, done, raised=False)
+            self._observer.listened(consuming, done)

@@ -39,6 +39,7 @@ from pyrmq.model.subscription import Subscription
 from pyrmq.net.tasks import Tasks
 
 if TYPE_CHECKING:
+    from pyrmq.client.telemetry import ClientTelemetry
     from pyrmq.client.trace.tracer import Tracer
 
 log = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class MemberOptions:
     pops: PopOptions | None = None
     switches: bool = False
     tracer: Tracer | None = None
+    telemetry: ClientTelemetry | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +124,7 @@ class Member:
         self._deliver = events.deliver
         self._profile = profile
         self._rule = rule
+        heard = names.name or options.telemetry is not None
         reports = Reports(group)
         pulls = PullLoop(
             client,
@@ -130,7 +133,7 @@ class Member:
             reports,
             options.pulls,
             self.statistics,
-            self._named if names.name else events.deliver,
+            self._named if heard else events.deliver,
             self._moved,
         )
         self.held = HeldQueues(
@@ -158,7 +161,7 @@ class Member:
                 store,
                 rule,
                 options.pops,
-                self._named_popping(events.popping) if names.name else events.popping,
+                self._named_popping(events.popping) if heard else events.popping,
             )
         client.consumers[group] = self._heartbeat_data
         ConsumerRequests(
@@ -311,19 +314,31 @@ class Member:
             self.tasks.start_soon(self.held.persist)
 
     def _named(self, process: ProcessQueue, messages: list[ReceivedMessage]) -> None:
-        self._show_names(messages)
+        self._came(messages)
         self._deliver(process, messages)
 
     def _named_popping(self, events: PopEvents) -> PopEvents:
         def deliver(popped: Popped, messages: list[ReceivedMessage]) -> None:
-            self._show_names(messages)
+            self._came(messages)
             events.deliver(popped, messages)
 
         return replace(events, deliver=deliver)
 
-    def _show_names(self, messages: list[ReceivedMessage]) -> None:
+    def _came(self, messages: list[ReceivedMessage]) -> None:
         for message in messages:
             message.topic = self._names.shown(message.topic)
+        if self._options.telemetry is not None:
+            self._options.telemetry.arrived(messages)
+
+    def cached(self) -> list[tuple[str, int, int]]:
+        """Topic, messages and bytes that wait to be consumed, of each queue; for any thread."""
+        found = [
+            (process.queue.topic, process.waiting, process.waiting_bytes)
+            for process in list(self.held.table.values())
+        ]
+        if self.pops is not None:
+            found += self.pops.cached()
+        return [(self._names.shown(topic), count, size) for topic, count, size in found]
 
     def _moved(self, process: ProcessQueue, offset: int) -> None:
         """The broker has no such offset: the queue is dropped and taken over anew from where the

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -51,6 +52,7 @@ from pyrmq.client.consumer.sharing import sharing_of
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Namespace
 from pyrmq.client.option_types import check_types
+from pyrmq.client.telemetry import Work, consumer_telemetry, settling
 from pyrmq.client.trace.consumer import consumer_tracer, observer_of
 from pyrmq.errors import ClientError
 from pyrmq.model.allocate import average
@@ -194,7 +196,15 @@ class PushConsumer:
         if options.broadcasting:
             store = LocalOffsets(offset_folder, client.client_id, wire_group)
         tracer = consumer_tracer(group, names, trace, trace_topic, client)
-        observer = observer_of(group, hooks, tracer)
+        self._telemetry = consumer_telemetry(
+            group,
+            namespace,
+            namespace_v2,
+            client,
+            broadcasting=options.broadcasting,
+            cached=lambda: self._member.cached(),
+        )
+        observer = observer_of(group, hooks, tracer, self._telemetry, apart=listener is None)
         call: Caller | None = None
         if listener is not None:
             call = Caller(listener, group, batch=batch_size > 1, workers=concurrency)
@@ -234,6 +244,7 @@ class PushConsumer:
                 pops=options.pops,
                 switches=options.by_broker,
                 tracer=tracer,
+                telemetry=self._telemetry,
             ),
         )
         self._held = self._member.held
@@ -359,7 +370,8 @@ class PushConsumer:
         process = self._process_of(message)
         if process is None or self._options.broadcasting:
             raise ClientError("only messages that this consumer has of its group are sent back")
-        await self._delivery.give_back(process, message, delay_level)
+        give_back = partial(self._delivery.give_back, process, message, delay_level)
+        await settling(self._telemetry, Work.SEND_BACK, [message], give_back)
         self._delivery.loops.ended(message, done=False)
 
     def _process_of(self, message: ReceivedMessage) -> Held | None:

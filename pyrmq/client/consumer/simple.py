@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import trio
@@ -35,6 +36,7 @@ from pyrmq.client.consumer.running_info import Statistics, client_properties, ru
 from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Namespace
 from pyrmq.client.option_types import check_types
+from pyrmq.client.telemetry import Work, consumer_telemetry, settling
 from pyrmq.client.trace.consumer import consumer_tracer, observer_of
 from pyrmq.errors import ClientError, InvalidHandleError, PyrmqError
 from pyrmq.escape import escape
@@ -120,7 +122,8 @@ class SimpleConsumer:
             namesrv, namespace_v2=namespace_v2, credentials=credentials, tls=tls
         )
         self._tracer = consumer_tracer(group, names, trace, trace_topic, client)
-        self._observer = observer_of(group, hooks, self._tracer)
+        self._telemetry = consumer_telemetry(group, namespace, namespace_v2, client)
+        self._observer = observer_of(group, hooks, self._tracer, self._telemetry)
         store = BrokerOffsets(client, wire_group)
         self._rule = StartRule(store, QueueBounds(client), consume_from, consume_timestamp or 0)
         self._statistics = Statistics()
@@ -240,11 +243,14 @@ class SimpleConsumer:
         check_seconds("invisible_duration", invisible_duration, 1, MAX_INVISIBLE)
         check_seconds("timeout", timeout, 0, MAX_TIMEOUT)
         self.check_entered()
+        since = 0.0 if self._observer is None else trio.current_time()
         messages = await self._receiver.receive(max_messages, invisible_duration, timeout)
         for message in messages:
             message.topic = self._names.shown(message.topic)
+        if self._telemetry is not None:
+            self._telemetry.arrived(messages, waits=False)
         if self._observer is not None:
-            self._observer.polled(messages)
+            self._observer.polled(messages, since)
         return messages
 
     async def ack(self, message: ReceivedMessage) -> None:
@@ -254,7 +260,9 @@ class SimpleConsumer:
         request does: then it may be acknowledged or not, and can be acknowledged again.
         """
         self.check_entered()
-        await self._handles.acknowledge(*self._place(message))
+        place = self._place(message)
+        acknowledge = partial(self._handles.acknowledge, *place)
+        await settling(self._telemetry, Work.ACK, [message], acknowledge)
 
     async def ack_all(self, messages: Iterable[ReceivedMessage]) -> None:
         """Acknowledges many messages with one request for each broker.
@@ -266,12 +274,14 @@ class SimpleConsumer:
         self.check_entered()
         acks: list[tuple[str, ExtraInfo]] = []
         error: InvalidHandleError | None = None
+        messages = list(messages)
         for message in messages:
             try:
                 acks.append(self._place(message))
             except InvalidHandleError as e:
                 error = error or e
-        await self._handles.acknowledge_all(acks)
+        acknowledge = partial(self._handles.acknowledge_all, acks)
+        await settling(self._telemetry, Work.ACK, messages, acknowledge)
         if error is not None:
             raise error
 
@@ -283,8 +293,12 @@ class SimpleConsumer:
         check_seconds("duration", duration, 1, MAX_INVISIBLE)
         self.check_entered()
         topic, handle = self._place(message)
-        changed = await self._handles.change(topic, handle, duration)
-        message.properties[POP_CK] = changed.encode()
+
+        async def change() -> None:
+            changed = await self._handles.change(topic, handle, duration)
+            message.properties[POP_CK] = changed.encode()
+
+        await settling(self._telemetry, Work.CHANGE_INVISIBLE, [message], change)
 
     def _place(self, message: ReceivedMessage) -> tuple[str, ExtraInfo]:
         check_kind("the message", message, (ReceivedMessage,), "a ReceivedMessage")

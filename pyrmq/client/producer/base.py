@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     # Imported where they are used: most producers need neither.
     from pyrmq.client.producer.accumulator import Accumulator
     from pyrmq.client.producer.send_soon import SoonSender
+    from pyrmq.client.telemetry import ClientTelemetry
     from pyrmq.client.trace.tracer import Tracer
 
 UNREGISTER_TIMEOUT = 3.0
@@ -44,6 +45,7 @@ class ProducerBase:
     _accumulator: Accumulator | None
     _soon: SoonSender | None
     _hooks: SendHooks | None
+    _telemetry: ClientTelemetry | None
     _tracer: Tracer | None
     _leaving: AsyncExitStack
 

@@ -205,6 +205,14 @@ class PendingSend:
         """Whether there is a result or an error."""
         return self._batch.ended
 
+    @property
+    def key(self) -> str:
+        """The id of the message, as long as no broker has answered; then empty."""
+        batch = self._batch
+        if batch.request is not None:
+            return batch.request.key
+        return batch.entries[self._index][0] if batch.entries else ""
+
     async def result(self) -> SendResult:
         """The SendResult. Raises the errors of `send`."""
         batch, index = self._batch, self._index

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import TYPE_CHECKING
 
 from pyrmq.client.checks import check_group, check_queue, check_trace
@@ -16,6 +15,7 @@ from pyrmq.client.producer.base import ProducerBase
 from pyrmq.client.producer.delivery import Delivery, InFlight, SendRules
 from pyrmq.client.producer.outgoing import Packer, Packing, split_batches
 from pyrmq.client.producer.pending import Requests
+from pyrmq.client.telemetry import Work, producer_telemetry
 from pyrmq.errors import ClientError, PyrmqError
 from pyrmq.model.compression import CompressionType
 from pyrmq.model.message import Message, MessageQueue, SendResult
@@ -154,6 +154,10 @@ class Producer(ProducerBase):
         self._max_size = max_message_size
         self._accumulator: Accumulator | None = None
         self._soon: SoonSender | None = None
+        self._telemetry = producer_telemetry(group, namespace, namespace_v2, self._client)
+        self._hooks: SendHooks | None = None
+        if hooks or self._telemetry is not None:
+            self._hooks = SendHooks(group, hooks, self._telemetry)
         limits = (batch_delay, batch_bytes, batch_total_bytes)
         if auto_batch:
             from pyrmq.client.producer.accumulator import Accumulator, BatchLimits
@@ -165,13 +169,14 @@ class Producer(ProducerBase):
             self._soon = SoonSender(
                 self._packer,
                 batches,
-                self._deliver_batch,
+                self._deliver_batch
+                if self._hooks is None
+                else self._hooks.soon_batches(self._deliver_batch, self._names.shown),
                 self._names.shown_result,
                 send_timeout,
             )
         elif limits != (BATCH_DELAY, BATCH_BYTES, BATCH_TOTAL_BYTES):
             raise ClientError("batch_delay, batch_bytes and batch_total_bytes need auto_batch=True")
-        self._hooks = SendHooks(group, hooks) if hooks else None
         self._tracer: Tracer | None = None
         check_trace(trace, trace_topic)
         if trace:
@@ -234,7 +239,9 @@ class Producer(ProducerBase):
             return await self._send(message, queue, select, sharding_key, timeout)
         self._packer.check(message)
         return await self._hooks.around(
-            [message], lambda: self._send(message, queue, select, sharding_key, timeout)
+            [message],
+            lambda sent: self._send(sent[0], queue, select, sharding_key, timeout),
+            ordering_key=sharding_key,
         )
 
     async def send_soon(
@@ -264,7 +271,8 @@ class Producer(ProducerBase):
         if self._soon is None:
             raise ClientError("send_soon needs a producer with auto_batch=True")
         if self._hooks is not None:
-            raise ClientError("send_soon calls no hooks: use send, or a producer without hooks")
+            self._packer.check(message)
+            return await self._hooks.soon(message, queue, self._soon)
         return self._soon.take(message, queue) or await self._soon.send(message, queue)
 
     async def flush(self) -> None:
@@ -293,7 +301,8 @@ class Producer(ProducerBase):
         """
         self._packer.check(message)
 
-        async def ask() -> ReceivedMessage:
+        async def ask(sent: Sequence[Message]) -> ReceivedMessage:
+            message = sent[0]
             properties, chosen = self._keyed(message, select, sharding_key)
 
             async def send(left: float) -> SendResult:
@@ -303,7 +312,11 @@ class Producer(ProducerBase):
             limit = self._delivery.timeout if timeout is None else timeout
             return await self._requests.ask(properties, limit, send)
 
-        return await (ask() if self._hooks is None else self._hooks.around([message], ask))
+        if self._hooks is None:
+            return await ask([message])
+        return await self._hooks.around(
+            [message], ask, work=Work.REQUEST, ordering_key=sharding_key
+        )
 
     async def send_batch(
         self,
@@ -322,11 +335,11 @@ class Producer(ProducerBase):
         if self._hooks is None:
             return self._names.shown_result(await self._deliver(request, queue, None, timeout))
 
-        async def send() -> SendResult:
-            again = self._packer.batch(messages)  # hooks may have set properties
+        async def send(sent: Sequence[Message]) -> SendResult:
+            again = self._packer.batch(sent)  # hooks may have set properties
             return self._names.shown_result(await self._deliver(again, queue, None, timeout))
 
-        return await self._hooks.around(messages, send)
+        return await self._hooks.around(messages, send, batch=True)
 
     async def send_batches(
         self,
@@ -381,9 +394,10 @@ class Producer(ProducerBase):
         ClientError as `queues`.
         """
         check_queue(queue)
-        send = partial(self._send_oneway, message, queue, timeout)
         if self._hooks is None:
-            await send()
+            await self._send_oneway(message, queue, timeout)
         else:
             self._packer.check(message)
-            await self._hooks.around([message], send, oneway=True)
+            await self._hooks.around(
+                [message], lambda sent: self._send_oneway(sent[0], queue, timeout), oneway=True
+            )

@@ -11,18 +11,25 @@ if TYPE_CHECKING:
     from pyrmq.client.hooks import ConsumeMessageHook, Observer
     from pyrmq.client.instance import ClientInstance
     from pyrmq.client.namespaces import Namespace
+    from pyrmq.client.telemetry import ClientTelemetry
     from pyrmq.client.trace.tracer import Tracer
 
 
 def observer_of(
-    group: str, hooks: Sequence[ConsumeMessageHook], tracer: Tracer | None
+    group: str,
+    hooks: Sequence[ConsumeMessageHook],
+    tracer: Tracer | None,
+    telemetry: ClientTelemetry | None = None,
+    *,
+    apart: bool = False,
 ) -> Observer | None:
-    """None without trace and hooks. Raises ClientError for an object that is not a hook."""
-    if not hooks:
+    """None without trace, hooks and telemetry. Raises ClientError for an object that is not a
+    hook."""
+    if not hooks and telemetry is None:
         return tracer
     from pyrmq.client.hooks import ConsumeHooks
 
-    return ConsumeHooks(group, hooks, tracer)
+    return ConsumeHooks(group, hooks, tracer, telemetry, apart=apart)
 
 
 def consumer_tracer(

@@ -247,17 +247,25 @@ class Tracer:
         )
 
     def listened(
-        self, consuming: Consuming | None, done: bool, *, raised: bool, late: bool = False
+        self,
+        consuming: Consuming | None,
+        done: bool,
+        *,
+        error: BaseException | None = None,
+        late: bool = False,
     ) -> None:
         """A listener has finished: it consumed all, raised, or took too long."""
         code = ConsumeCode.SUCCESS if done else ConsumeCode.FAILED
         if late:
             code = ConsumeCode.TIME_OUT
-        self.consumed(consuming, ConsumeCode.EXCEPTION if raised else code)
+        self.consumed(consuming, code if error is None else ConsumeCode.EXCEPTION)
 
-    def polled(self, messages: Sequence[ReceivedMessage]) -> None:
+    def polled(self, messages: Sequence[ReceivedMessage], since: float = 0.0) -> None:
         """Messages of one queue were polled; their later result is not known."""
         self.consumed(self.consuming(messages), ConsumeCode.SUCCESS)
+
+    def unseen(self, consuming: Consuming | None) -> None:
+        """Nobody has seen the messages: there is no record of their end."""
 
     # Sending.
 

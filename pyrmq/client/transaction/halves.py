@@ -9,14 +9,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import trio
 
+from pyrmq.client.telemetry import ClientTelemetry, Work
 from pyrmq.client.transaction.listener import Outcome, TransactionListener
 from pyrmq.errors import ClientError, PyrmqError, TransactionConflictError, UnsendableMessageError
 from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import Message, SendResult
+from pyrmq.model.properties import UNIQ_KEY
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import (
     CHECK_IMMUNITY,
@@ -26,8 +29,13 @@ from pyrmq.model.transaction import (
     TRAN_MSG,
     TransactionState,
 )
+from pyrmq.net.address import format_address
 from pyrmq.net.client.channel import Channel
 from pyrmq.net.tasks import Tasks
+
+if TYPE_CHECKING:
+    # Imported where it is used: most clients have none.
+    from pyrmq.client.trace.tracer import Tracer
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +112,36 @@ async def tell(
         await channel.request(RequestCode.END_TRANSACTION, fields, timeout=timeout)
 
 
+async def told_end(
+    telemetry: ClientTelemetry | None, message: Any, outcome: Outcome, telling: Awaitable[None]
+) -> None:
+    """Sends END_TRANSACTION, as an operation if somebody is told."""
+    if telemetry is None:
+        await telling
+        return
+    with telemetry.during(Work.END, message.topic, [message], result=outcome):
+        await telling
+
+
+def trace_end(
+    tracer: Tracer | None,
+    properties: dict[str, str],
+    topic: str,
+    msg_id: str,
+    channel: Channel,
+    state: TransactionState,
+    *,
+    from_check: bool = False,
+) -> None:
+    """Records END_TRANSACTION of a message with these properties."""
+    if tracer is not None:
+        transaction_id = properties.get(UNIQ_KEY)
+        host = format_address(channel.address)
+        tracer.transaction_ended(
+            properties, topic, msg_id, transaction_id, state, host, from_check=from_check
+        )
+
+
 def _commit_log_offset(offset_msg_id: str) -> int:
     """The physical offset at the end of an offset id (host, port, offset in hex)."""
     try:
@@ -136,6 +174,7 @@ class CheckPool:
         concurrency: int,
         slots: int,
         answered: Callable[[Channel, ReceivedMessage, TransactionState], None],
+        telemetry: ClientTelemetry | None,
     ) -> None:
         if concurrency < 1 or slots < 1:
             raise ClientError("check_concurrency and check_queue must be at least 1")
@@ -143,6 +182,7 @@ class CheckPool:
         self._group = group
         self._ask = ask
         self._on_answered = answered
+        self._telemetry = telemetry
         self._workers = concurrency
         self._bytes = 0
         self._send, self._receive = trio.open_memory_channel[_Check](slots)
@@ -229,7 +269,8 @@ class CheckPool:
         name = check.message.msg_id
         fields = {**check.fields, "commitOrRollback": outcome.state.value}
         try:
-            await tell(check.channel, outcome, fields, ANSWER_TIMEOUT)
+            telling = tell(check.channel, outcome, fields, ANSWER_TIMEOUT)
+            await told_end(self._telemetry, check.message, outcome, telling)
         except TransactionConflictError as e:
             self.failed += 1
             log.error(

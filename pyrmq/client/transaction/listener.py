@@ -103,6 +103,22 @@ class TransactionSendResult(SendResult):
     local_state: TransactionState = TransactionState.UNKNOWN
     error: Exception | None = None
 
+    @classmethod
+    def of(cls, sent: SendResult, outcome: Outcome) -> TransactionSendResult:
+        """The result of a half, with the outcome of its local transaction."""
+        return cls(
+            sent.status,
+            sent.msg_id,
+            sent.offset_msg_id,
+            sent.queue,
+            sent.queue_offset,
+            sent.transaction_id,
+            sent.region_id,
+            sent.trace_on,
+            local_state=outcome.state,
+            error=outcome.error,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class TransactionStatistics:

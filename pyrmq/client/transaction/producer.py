@@ -9,7 +9,7 @@ of that producer must answer only from what the local transaction stored.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Any, Self, Unpack, overload
 
@@ -26,6 +26,7 @@ from pyrmq.client.option_types import (
 )
 from pyrmq.client.producer.outgoing import Outgoing
 from pyrmq.client.producer.producer import Producer
+from pyrmq.client.telemetry import Work, watched
 from pyrmq.client.transaction.halves import (
     CheckPool,
     end_fields,
@@ -33,6 +34,8 @@ from pyrmq.client.transaction.halves import (
     listeners_properties,
     mark,
     tell,
+    told_end,
+    trace_end,
 )
 from pyrmq.client.transaction.listener import (
     Execute,
@@ -60,7 +63,6 @@ from pyrmq.model.transaction import (
     TRANSACTION_ID,
     TransactionState,
 )
-from pyrmq.net.address import format_address
 from pyrmq.net.client.channel import Channel
 from pyrmq.net.tasks import Tasks
 
@@ -142,7 +144,12 @@ class TransactionalProducer(Producer):
         self._listener = listener
         self._by_topic: dict[str, TransactionListener] = {}
         self._pool = CheckPool(
-            self._wire_group, self._check_back, check_concurrency, check_queue, self._checked
+            self._wire_group,
+            self._check_back,
+            check_concurrency,
+            check_queue,
+            self._checked,
+            self._telemetry,
         )
         self._execute_threads = trio.CapacityLimiter(execute_threads)
         self._check_threads = trio.CapacityLimiter(check_concurrency)
@@ -305,14 +312,26 @@ class TransactionalProducer(Producer):
         if listener is None:
             raise ClientError(f"no transaction was decorated for topic {message.topic}")
         half.properties |= await listeners_properties(listener)
+        whole = self._transact(half, listener, arg, queue, timeout)
+        return await watched(self._telemetry, Work.TRANSACTION, half, whole)
+
+    async def _transact(
+        self,
+        half: Message,
+        listener: TransactionListener,
+        arg: Any,
+        queue: MessageQueue | None,
+        timeout: float | None,
+    ) -> TransactionSendResult:
         request: Outgoing | None = None
 
-        async def send() -> SendResult:
-            nonlocal request
+        async def send(halves: Sequence[Message]) -> SendResult:
+            nonlocal half, request
+            half = halves[0]
             request = await self._packer.single(half, self._packer.properties(half), PREPARED)
             return await self._deliver(request, queue, None, timeout)
 
-        sent = await (send() if self._hooks is None else self._hooks.around([half], send))
+        sent = await (send([half]) if self._hooks is None else self._hooks.around([half], send))
         assert request is not None
         self._halves += 1
         outcome = Outcome(TransactionState.ROLLBACK)
@@ -321,22 +340,12 @@ class TransactionalProducer(Producer):
             if sent.transaction_id:
                 half.properties[TRANSACTION_ID] = sent.transaction_id
             execute = listener.execute_local_transaction
-            outcome = await outcome_of(execute, half, arg, threads=self._execute_threads)
+            run = outcome_of(execute, half, arg, threads=self._execute_threads)
+            outcome = await watched(self._telemetry, Work.EXECUTE, half, run)
         self._outcomes[outcome.state] += 1
         await self._end(sent, outcome, half)
         sent = self._names.shown_result(sent)
-        return TransactionSendResult(
-            sent.status,
-            sent.msg_id,
-            sent.offset_msg_id,
-            sent.queue,
-            sent.queue_offset,
-            sent.transaction_id,
-            sent.region_id,
-            sent.trace_on,
-            local_state=outcome.state,
-            error=outcome.error,
-        )
+        return TransactionSendResult.of(sent, outcome)
 
     async def _end(self, sent: SendResult, outcome: Outcome, half: Message) -> None:
         """END_TRANSACTION. A cancellation does not stop it, because the outcome is already decided.
@@ -346,9 +355,15 @@ class TransactionalProducer(Producer):
             with trio.move_on_after(END_TIMEOUT, shield=True) as limit:
                 fields = end_fields(sent, self._wire_group, outcome.state)
                 channel = await self._client.master(queue.topic, queue.broker_name)
-                await tell(channel, outcome, fields, END_TIMEOUT)
-                self._trace_end(
-                    half.all_properties(), queue.topic, sent.msg_id, channel, outcome.state
+                telling = tell(channel, outcome, fields, END_TIMEOUT)
+                await told_end(self._telemetry, half, outcome, telling)
+                trace_end(
+                    self._tracer,
+                    half.all_properties(),
+                    queue.topic,
+                    sent.msg_id,
+                    channel,
+                    outcome.state,
                 )
             if limit.cancelled_caught:
                 raise RequestTimeoutError(f"no answer in {END_TIMEOUT:g} s")
@@ -365,27 +380,11 @@ class TransactionalProducer(Producer):
                 escape(e),
             )
 
-    def _trace_end(
-        self,
-        properties: dict[str, str],
-        topic: str,
-        msg_id: str,
-        channel: Channel,
-        state: TransactionState,
-        *,
-        from_check: bool = False,
-    ) -> None:
-        if self._tracer is not None:
-            transaction_id = properties.get(UNIQ_KEY)
-            host = format_address(channel.address)
-            self._tracer.transaction_ended(
-                properties, topic, msg_id, transaction_id, state, host, from_check=from_check
-            )
-
     def _checked(self, channel: Channel, message: ReceivedMessage, state: TransactionState) -> None:
         properties = message.properties
         topic = properties.get(REAL_TOPIC, message.topic)
-        self._trace_end(properties, topic, message.msg_id, channel, state, from_check=True)
+        msg_id = message.msg_id
+        trace_end(self._tracer, properties, topic, msg_id, channel, state, from_check=True)
 
     # Being asked.
 
@@ -399,4 +398,5 @@ class TransactionalProducer(Producer):
             log.error("check of %s: %s", escape(message.msg_id), escape(error))
             return Outcome(TransactionState.UNKNOWN, error)
         check = listener.check_local_transaction
-        return await outcome_of(check, message, threads=self._check_threads, abandon=True)
+        run = outcome_of(check, message, threads=self._check_threads, abandon=True)
+        return await watched(self._telemetry, Work.CHECK, message, run)

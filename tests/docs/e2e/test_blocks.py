@@ -32,6 +32,7 @@ RUN = ("guide.md", "delay.md", "filters.md", "monitoring.md", "oms.md", "store.m
 ELSEWHERE = {
     "README.md": (4, "tests/cli/e2e/test_docs_programs.py; needs Spark; is a line of scan.md"),
     "first-change.md": (2, "tests/docs/e2e/test_first_change.py"),
+    "otel.md": (4, "tests/otel/e2e/test_docs.py"),
     "scan.md": (3, "tests/segments/unit/test_docs.py"),
     "spark.md": (10, "tests/spark/e2e/test_docs.py, test_sink_idempotent.py; needs a cluster"),
     "spark-jvm.md": (1, "needs the jar, and a store in /data: tests/spark/e2e/jvm"),

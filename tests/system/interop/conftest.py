@@ -66,11 +66,14 @@ def _command(name: str, build: Callable[[], Command]) -> Command:
 
 
 def built(client: str) -> Command:
-    """The command of the driver of a client: "go", "pyrmq", or "java-" and a version."""
+    """The command of the driver of a client: "go", "pyrmq", "traced", or "java-" and a
+    version."""
     if client == "pyrmq":
         return [sys.executable, "-m", "tests.system.interop.python_driver"]
     if client == "go":
         return _command("go", toolchain.go_driver)
+    if client == "traced":
+        return _command("traced", toolchain.traced_driver)
     version = client.removeprefix("java-")
     return _command(client, lambda: toolchain.java_driver(version))
 

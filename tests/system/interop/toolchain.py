@@ -215,6 +215,25 @@ def java_driver(version: str) -> list[str]:
     return [launcher, *shared, *options, *program]
 
 
+def traced_driver() -> list[str]:
+    """Builds the Java driver with OpenTelemetry's instrumentation; the command that starts it."""
+    launcher, builder = java(), maven()
+    sources, target = HERE / "traced", BUILD / "traced"
+    stamp = target / "stamp"
+    digest = _digest(sources, NEWEST)
+    with _locked(target.name):
+        if not stamp.is_file() or stamp.read_text() != digest:
+            shutil.rmtree(target, ignore_errors=True)
+            options = [f"-Drocketmq.version={NEWEST}", f"-Ddriver.target={target}"]
+            _build([builder, "-q", "-B", "process-classes", *options], sources, {})
+            stamp.write_text(digest)
+    classpath = os.pathsep.join([str(target / "classes"), str(target / "lib" / "*")])
+    home = BUILD / "home"
+    home.mkdir(exist_ok=True)
+    options = ["-Xmx256m", *SHORT_LIVED_JVM, f"-Duser.home={home}"]
+    return [launcher, *options, "-cp", classpath, "interop.Traced"]
+
+
 def go_driver() -> list[str]:
     """Builds the Go driver; the command that starts it, without arguments."""
     builder = go()

@@ -95,6 +95,11 @@ class PopQueues:
         found = [] if self._stopped else list(self.table.values())
         return sorted(popping.queue for popping in found if not popping.dropped)
 
+    def cached(self) -> list[tuple[str, int, int]]:
+        """Topic, messages and bytes that wait to be settled, of each check point; for any
+        thread."""
+        return [(popped.queue.topic, *popped.cached()) for popped in list(self._points.values())]
+
     async def begun(self, topic: str) -> None:
         """Returns when it is known where each queue of a topic begins."""
         for popping in list(self.table.values()):

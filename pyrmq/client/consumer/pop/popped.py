@@ -51,6 +51,11 @@ class Popped:
         """Whether nothing waits any more."""
         return not self._messages
 
+    def cached(self) -> tuple[int, int]:
+        """How many messages wait, and the bytes of their bodies; for any thread."""
+        waiting = list(self._messages.values())
+        return len(waiting), sum(len(message.raw_body) for message in waiting)
+
     @property
     def expired(self) -> bool:
         """Whether other members may get the messages."""
