@@ -18,6 +18,7 @@ from pyrmq.admin.link import AdminLink, Progress
 from pyrmq.admin.messages import Messages
 from pyrmq.admin.namesrv import Namesrv
 from pyrmq.admin.offsets import Offsets
+from pyrmq.admin.resend import DeadLetters
 from pyrmq.admin.rocksdb import RocksDb
 from pyrmq.admin.timers import Timers
 from pyrmq.admin.topics import Topics
@@ -77,6 +78,7 @@ class Admin:
         self.brokers = Brokers(self.link)
         self.clusters = Clusters(self.link)
         self.controllers = Controllers(self.link)
+        self.dead_letters = DeadLetters(self.link)
         self.exports = Exports(self.link)
         self.groups = Groups(self.link)
         self.namesrv = Namesrv(self.link)

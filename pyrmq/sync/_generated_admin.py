@@ -20,6 +20,7 @@ from pyrmq.admin.groups import Groups as TrioGroups
 from pyrmq.admin.messages import Messages as TrioMessages
 from pyrmq.admin.namesrv import Namesrv as TrioNamesrv
 from pyrmq.admin.offsets import Offsets as TrioOffsets
+from pyrmq.admin.resend import DeadLetters as TrioDeadLetters
 from pyrmq.admin.rocksdb import RocksDb as TrioRocksDb
 from pyrmq.admin.timers import Timers as TrioTimers
 from pyrmq.admin.topics import Topics as TrioTopics
@@ -100,6 +101,18 @@ class Controllers(Part):
     metadata = blocking(TrioControllers.metadata)
     sync_states = blocking(TrioControllers.sync_states)
     update_config = blocking(TrioControllers.update_config)
+
+
+class DeadLetters(Part):
+    __doc__ = TrioDeadLetters.__doc__
+
+    find = blocking(TrioDeadLetters.find)
+    groups = streamed(TrioDeadLetters.groups)
+    parts = blocking(TrioDeadLetters.parts)
+    preview = blocking(TrioDeadLetters.preview)
+    read = streamed(TrioDeadLetters.read)
+    resend = streamed(TrioDeadLetters.resend)
+    resent = blocking(TrioDeadLetters.resent)
 
 
 class Exports(Part):
@@ -254,6 +267,7 @@ class Admin(Client[TrioAdmin]):
         self.brokers = Brokers(self, client.brokers)
         self.clusters = Clusters(self, client.clusters)
         self.controllers = Controllers(self, client.controllers)
+        self.dead_letters = DeadLetters(self, client.dead_letters)
         self.exports = Exports(self, client.exports)
         self.groups = Groups(self, client.groups)
         self.messages = Messages(self, client.messages)
