@@ -153,7 +153,7 @@ async def test_resent_to_the_group_alone(embedded: Running) -> None:
             consume_from=ConsumeFrom.FIRST_OFFSET,
         ) as consumer:  # fmt: skip
             async for message in consumer:
-                await consumer.acknowledge(message)
+                consumer.acknowledge(message)
                 if message.topic == TOPIC:
                     assert (message.body, message.reconsume_times) == (b"first", 0)
                     break
