@@ -14,6 +14,7 @@ from pyrmq.admin.controllers import Controllers
 from pyrmq.admin.expected import Expected
 from pyrmq.admin.exports import Exports
 from pyrmq.admin.groups import Groups
+from pyrmq.admin.life import Lives
 from pyrmq.admin.link import AdminLink, Progress
 from pyrmq.admin.messages import Messages
 from pyrmq.admin.namesrv import Namesrv
@@ -81,6 +82,7 @@ class Admin:
         self.dead_letters = DeadLetters(self.link)
         self.exports = Exports(self.link)
         self.groups = Groups(self.link)
+        self.lives = Lives(self.link)
         self.namesrv = Namesrv(self.link)
         self.offsets = Offsets(self.link)
         self.producers = Producers(self.link)

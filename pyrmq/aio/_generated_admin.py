@@ -17,6 +17,7 @@ from pyrmq.admin.controllers import Controllers as TrioControllers
 from pyrmq.admin.expected import Expected
 from pyrmq.admin.exports import Exports as TrioExports
 from pyrmq.admin.groups import Groups as TrioGroups
+from pyrmq.admin.life import Lives as TrioLives
 from pyrmq.admin.messages import Messages as TrioMessages
 from pyrmq.admin.namesrv import Namesrv as TrioNamesrv
 from pyrmq.admin.offsets import Offsets as TrioOffsets
@@ -142,11 +143,19 @@ class Groups(Part):
     update_many = awaited(TrioGroups.update_many)
 
 
+class Lives(Part):
+    __doc__ = TrioLives.__doc__
+
+    of_id = awaited(TrioLives.of_id)
+    of_key = awaited(TrioLives.of_key)
+
+
 class Messages(Part):
     __doc__ = TrioMessages.__doc__
 
     at = awaited(TrioMessages.at)
     by_key = awaited(TrioMessages.by_key)
+    by_offset_id = awaited(TrioMessages.by_offset_id)
     by_unique_key = awaited(TrioMessages.by_unique_key)
     consume_directly = awaited(TrioMessages.consume_directly)
     get = awaited(TrioMessages.get)
@@ -270,6 +279,7 @@ class Admin(Client[TrioAdmin]):
         self.dead_letters = DeadLetters(self, client.dead_letters)
         self.exports = Exports(self, client.exports)
         self.groups = Groups(self, client.groups)
+        self.lives = Lives(self, client.lives)
         self.messages = Messages(self, client.messages)
         self.namesrv = Namesrv(self, client.namesrv)
         self.offsets = Offsets(self, client.offsets)
