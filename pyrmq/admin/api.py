@@ -18,7 +18,7 @@ from pyrmq.admin.life import Lives
 from pyrmq.admin.link import AdminLink, Progress
 from pyrmq.admin.messages import Messages
 from pyrmq.admin.namesrv import Namesrv
-from pyrmq.admin.offsets import Offsets
+from pyrmq.admin.offset_moves import Offsets
 from pyrmq.admin.resend import DeadLetters
 from pyrmq.admin.rocksdb import RocksDb
 from pyrmq.admin.timers import Timers

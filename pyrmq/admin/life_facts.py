@@ -169,13 +169,13 @@ def brought_back(message: ReceivedMessage, group: str) -> Fact:
     times, from_letter = message.reconsume_times, message.properties.get(RESENT_FROM)
     detail = {**place_of(message), "group": group, "resentFrom": from_letter}
     if message.topic.startswith(DLQ_PREFIX):
-        retries = "1 retry" if times == 1 else f"{times} retries"
-        text = f"of group {group} after {retries}: {_at(message)}, id {message.offset_msg_id}"
+        many = "1 delivery" if times == 1 else f"{times} deliveries"
+        text = f"of group {group} after {many}: {_at(message)}, id {message.offset_msg_id}"
         return Fact(What.DEAD, message.store_timestamp, text, _source(message), detail)
     if from_letter and not times:
         text = f"to group {group} from dead letter {from_letter}: {_at(message)}"
         return Fact(What.RESENT, message.store_timestamp, text, _source(message), detail)
-    text = f"{times} for group {group}: {_at(message)}"
+    text = f"number {times} for group {group}: {_at(message)}"
     return Fact(What.RETRY, message.store_timestamp, text, _source(message), detail)
 
 

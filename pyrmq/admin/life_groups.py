@@ -198,11 +198,15 @@ def _offset_fact(group: str, message: ReceivedMessage, reach: _Reach, several: b
         text = f"group {group} is beyond it ({became}): it continues at {queue.consumer_offset}"
     else:
         before = message.queue_offset - queue.consumer_offset
-        text = f"group {group} has not reached it: {before} messages are before it"
+        many = f"{before} messages are" if before > 1 else "1 message is"
+        text = f"group {group} has not reached it: " + (
+            f"{many} before it" if before else "it is the next one"
+        )
     if several:
         text += f"; queue {message.queue_id}, offset {message.queue_offset}"
     members = len(reach.online.connections) if reach.online else 0
-    text += f"; {members} members run" if members != 1 else "; 1 member runs"
+    running = {0: "no member runs", 1: "1 member runs"}
+    text += f"; {running.get(members, f'{members} members run')}"
     detail = {
         "group": group,
         "offset": queue.consumer_offset,

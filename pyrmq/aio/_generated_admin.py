@@ -20,7 +20,7 @@ from pyrmq.admin.groups import Groups as TrioGroups
 from pyrmq.admin.life import Lives as TrioLives
 from pyrmq.admin.messages import Messages as TrioMessages
 from pyrmq.admin.namesrv import Namesrv as TrioNamesrv
-from pyrmq.admin.offsets import Offsets as TrioOffsets
+from pyrmq.admin.offset_moves import Offsets as TrioOffsets
 from pyrmq.admin.resend import DeadLetters as TrioDeadLetters
 from pyrmq.admin.rocksdb import RocksDb as TrioRocksDb
 from pyrmq.admin.timers import Timers as TrioTimers
@@ -185,8 +185,10 @@ class Offsets(Part):
     __doc__ = TrioOffsets.__doc__
 
     clone = awaited(TrioOffsets.clone)
+    move = awaited(TrioOffsets.move)
     of_clients = awaited(TrioOffsets.of_clients)
     plan = awaited(TrioOffsets.plan)
+    preview = awaited(TrioOffsets.preview)
     reset = awaited(TrioOffsets.reset)
     reset_by_client = awaited(TrioOffsets.reset_by_client)
     reset_queue = awaited(TrioOffsets.reset_queue)

@@ -20,7 +20,7 @@ from pyrmq.admin.groups import Groups as TrioGroups
 from pyrmq.admin.life import Lives as TrioLives
 from pyrmq.admin.messages import Messages as TrioMessages
 from pyrmq.admin.namesrv import Namesrv as TrioNamesrv
-from pyrmq.admin.offsets import Offsets as TrioOffsets
+from pyrmq.admin.offset_moves import Offsets as TrioOffsets
 from pyrmq.admin.resend import DeadLetters as TrioDeadLetters
 from pyrmq.admin.rocksdb import RocksDb as TrioRocksDb
 from pyrmq.admin.timers import Timers as TrioTimers
@@ -185,8 +185,10 @@ class Offsets(Part):
     __doc__ = TrioOffsets.__doc__
 
     clone = blocking(TrioOffsets.clone)
+    move = blocking(TrioOffsets.move)
     of_clients = blocking(TrioOffsets.of_clients)
     plan = blocking(TrioOffsets.plan)
+    preview = blocking(TrioOffsets.preview)
     reset = blocking(TrioOffsets.reset)
     reset_by_client = blocking(TrioOffsets.reset_by_client)
     reset_queue = blocking(TrioOffsets.reset_queue)

@@ -61,7 +61,7 @@ def resend(
         session.partly(failed, all_failed=not plan.rows)
         return
     if not session.yes:
-        _say_preview(plan, again)
+        session.aside(_preview(plan, again))
     number = plan.letters if again else plan.to_send
     if number:
         session.confirm(f"Resend {number} dead letters of group {group} to the {to}?")
@@ -98,16 +98,6 @@ def _run(session: Session, plan: ResendPlan, again: bool, failed: list[str]) -> 
     if more > 0:
         problems.append(f"{more} more letters failed")
     session.partly([*problems, *failed], all_failed=not counts["sent"] and not counts["skipped"])
-
-
-def _say_preview(plan: ResendPlan, again: bool) -> None:
-    """The preview on stderr, before the question."""
-    from contextlib import redirect_stdout
-
-    from pyrmq.cli.admin import view as views
-
-    with redirect_stdout(sys.stderr):
-        views.show(_preview(plan, again), "table")
 
 
 def _preview(plan: ResendPlan, again: bool) -> View:

@@ -104,10 +104,10 @@ def letter_lines(letter: DeadLetter, resent: list[str] | None, most: int) -> Ite
 
     stored = letter.message
     times = stored.reconsume_times
-    again = "1 retry" if times == 1 else f"{times} retries"
+    many = "1 delivery" if times == 1 else f"{times} deliveries"
     yield f"{letter.id} of topic {letter.topic or '(not named)'}"
     died = stored.store_timestamp
-    yield f"  died        {moment(died)} ({age(now_ms() - died)} ago), after {again}"
+    yield f"  died        {moment(died)} ({age(now_ms() - died)} ago), after {many}"
     yield (
         f"  stored      broker {stored.broker_name}, queue {stored.queue_id}, "
         f"offset {stored.queue_offset}"
