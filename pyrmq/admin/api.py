@@ -23,6 +23,7 @@ from pyrmq.admin.resend import DeadLetters
 from pyrmq.admin.rocksdb import RocksDb
 from pyrmq.admin.timers import Timers
 from pyrmq.admin.topics import Topics
+from pyrmq.admin.transactions import Transactions
 from pyrmq.client.option_types import AdminOptions, check_types
 from pyrmq.errors import ConfigError
 from pyrmq.net.address import parse_addresses
@@ -89,6 +90,7 @@ class Admin:
         self.rocksdb = RocksDb(self.link)
         self.timers = Timers(self.link)
         self.topics = Topics(self.link)
+        self.transactions = Transactions(self.link)
         self.users = Users(self.link)
         self.messages = Messages(self.link)
 

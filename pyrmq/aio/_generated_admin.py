@@ -25,6 +25,7 @@ from pyrmq.admin.resend import DeadLetters as TrioDeadLetters
 from pyrmq.admin.rocksdb import RocksDb as TrioRocksDb
 from pyrmq.admin.timers import Timers as TrioTimers
 from pyrmq.admin.topics import Topics as TrioTopics
+from pyrmq.admin.transactions import Transactions as TrioTransactions
 from pyrmq.net.client.credentials import Credentials
 from pyrmq.net.client.tls import Tls
 from pyrmq.portal.awaiting import Client, awaited, streamed
@@ -244,6 +245,18 @@ class Topics(Part):
     with_groups = streamed(TrioTopics.with_groups)
 
 
+class Transactions(Part):
+    __doc__ = TrioTransactions.__doc__
+
+    commit = awaited(TrioTransactions.commit)
+    discarded = awaited(TrioTransactions.discarded)
+    find = awaited(TrioTransactions.find)
+    pending = awaited(TrioTransactions.pending)
+    resume = awaited(TrioTransactions.resume)
+    rollback = awaited(TrioTransactions.rollback)
+    statistics = awaited(TrioTransactions.statistics)
+
+
 class Users(Part):
     __doc__ = TrioUsers.__doc__
 
@@ -289,4 +302,5 @@ class Admin(Client[TrioAdmin]):
         self.rocksdb = RocksDb(self, client.rocksdb)
         self.timers = Timers(self, client.timers)
         self.topics = Topics(self, client.topics)
+        self.transactions = Transactions(self, client.transactions)
         self.users = Users(self, client.users)
