@@ -241,10 +241,9 @@ class DeadLetterReads(Part):
         try:
             status = await self._topics.status(topic)
         except TopicNotExistError as e:
-            raise ClientError(
-                f"group {group} has no dead letters: there is no topic {topic}"
-                + (f" ({e.hint})" if e.hint else "")
-            ) from e
+            error = ClientError(f"group {group} has no dead letters: there is no topic {topic}")
+            error.hint = e.hint if "missing" in e.hint else ""
+            raise error from e
         found: list[QueueSlice] = []
         failed: list[Outcome[object]] = [*status.failed]
         for state in status.queues:
