@@ -14,7 +14,7 @@ from pyrmq.admin import Admin
 from pyrmq.admin.dead_letters import RESENT_FROM, Selection
 from pyrmq.admin.resend import Resent, ResentState, To
 from pyrmq.client import ConsumeFrom, PushConsumer
-from pyrmq.errors import ClientError
+from pyrmq.errors import ClientError, ConnectError
 from pyrmq.model.message import Message
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.server import Running
@@ -218,3 +218,46 @@ async def test_exported(embedded: Running, tmp_path: Path) -> None:
     gone = await admin(embedded.namesrv, "dlq", "export", "Nobody", "-f", str(tmp_path / "no"))
     assert gone.code == 2
     assert os.listdir(tmp_path) == ["letters.jsonl"]
+
+
+async def test_what_is_not_known_is_not_sent_twice(
+    embedded: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that does not answer may have the resent message."""
+    async with Admin(embedded.namesrv) as tools:
+        await _three(embedded, tools)
+
+        async def silent(letter: object) -> list[ReceivedMessage]:
+            raise ConnectError("broker-b does not answer")
+
+        monkeypatch.setattr(tools.dead_letters, "resent", silent)
+        plan = await tools.dead_letters.preview(GROUP, To.TOPIC, Selection(key="o-1"))
+        assert ([row.unclear for row in plan.rows], plan.to_send) == ([1], 0)
+        (failed,) = await _resend(tools, To.TOPIC, Selection(key="o-1"))
+        assert failed.state is ResentState.FAILED
+        assert "not known whether it was resent" in str(failed.error)
+        (forced,) = await _resend(tools, To.TOPIC, Selection(key="o-1"), again=True)
+        assert forced.state is ResentState.SENT
+
+
+async def test_a_group_that_consumes_in_order(embedded: Running) -> None:
+    """The broker makes a message to its retry topic a dead letter at once."""
+    async with Admin(embedded.namesrv) as tools:
+        await _three(embedded, tools)
+        async with PushConsumer(
+            GROUP, {"Elsewhere": "*"}, namesrv=embedded.namesrv, orderly=True, listener=_take,
+            consume_from=ConsumeFrom.FIRST_OFFSET,
+        ):  # fmt: skip
+
+            async def locked() -> bool:
+                stats = await tools.groups.consume_stats(GROUP, "Elsewhere")
+                return stats.diff == 0
+
+            await until(locked, "the member holds the locks of its queues")
+            (done,) = await _resend(tools, To.GROUP, Selection(key="o-1"))
+            assert done.state is ResentState.FAILED
+            assert "consume in order; resend it to the topic" in str(done.error)
+
+
+async def _take(message: object) -> None:
+    pass
