@@ -15,13 +15,16 @@ from pyrmq.admin.draining import Draining
 from pyrmq.admin.expected import Expected
 from pyrmq.admin.exports import Exports
 from pyrmq.admin.groups import Groups
+from pyrmq.admin.life import Lives
 from pyrmq.admin.link import AdminLink, Progress
 from pyrmq.admin.messages import Messages
 from pyrmq.admin.namesrv import Namesrv
-from pyrmq.admin.offsets import Offsets
+from pyrmq.admin.offset_moves import Offsets
+from pyrmq.admin.resend import DeadLetters
 from pyrmq.admin.rocksdb import RocksDb
 from pyrmq.admin.timers import Timers
 from pyrmq.admin.topics import Topics
+from pyrmq.admin.transactions import Transactions
 from pyrmq.client.option_types import AdminOptions, check_types
 from pyrmq.errors import ConfigError
 from pyrmq.net.address import parse_addresses
@@ -79,14 +82,17 @@ class Admin:
         self.clusters = Clusters(self.link)
         self.controllers = Controllers(self.link)
         self.draining = Draining(self.link)
+        self.dead_letters = DeadLetters(self.link)
         self.exports = Exports(self.link)
         self.groups = Groups(self.link)
+        self.lives = Lives(self.link)
         self.namesrv = Namesrv(self.link)
         self.offsets = Offsets(self.link)
         self.producers = Producers(self.link)
         self.rocksdb = RocksDb(self.link)
         self.timers = Timers(self.link)
         self.topics = Topics(self.link)
+        self.transactions = Transactions(self.link)
         self.users = Users(self.link)
         self.messages = Messages(self.link)
 

@@ -89,6 +89,14 @@ class Messages(MessageTracks, QueueIndex):
                 e.hint = f"if it is an offset id: {unreached}"
             raise
 
+    async def by_offset_id(self, message_id: str) -> ReceivedMessage:
+        """The message with an offset id. Raises NotFoundError if it is no offset id, and the error
+        of the broker if that has no message there."""
+        place = self._place(message_id)
+        if place is None:
+            raise NotFoundError(f"{message_id[:64]} is no offset id")
+        return await self._at(*place)
+
     @staticmethod
     def _place(message_id: str) -> tuple[Address, int] | None:
         """The address and the offset of an offset id; None for what can be none."""

@@ -33,6 +33,22 @@ class QueueReset:
     """The group's previous offset, if it was requested."""
     found: int | None = None
     """The offset of the time."""
+    first: int | None = None
+    """The first stored offset, if it was requested."""
+
+    @property
+    def skipped(self) -> int:
+        """Stored messages that the group has not consumed and is not going to get."""
+        if self.consumer_offset is None or self.first is None:
+            return 0
+        return max(self.offset - max(self.consumer_offset, self.first), 0)
+
+    @property
+    def repeated(self) -> int:
+        """Stored messages that the group has consumed and gets again."""
+        if self.consumer_offset is None or self.first is None:
+            return 0
+        return max(self.consumer_offset - max(self.offset, self.first), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +70,8 @@ class ClientOffset:
     offset: int
 
 
-class Offsets(Part):
-    """`admin.offsets`."""
+class OffsetRequests(Part):
+    """The part of `admin.offsets` that moves and copies without a preview of each queue."""
 
     async def search(self, broker: str, queue: MessageQueue, time_ms: int) -> int:
         """The offset of the first message at or after a time; `END`: the next offset."""
@@ -150,13 +166,16 @@ class Offsets(Part):
         """What `reset` would do, without doing it. Raises ClientError if no broker has the
         group."""
         check_group(group)
-        known = await Groups(self._link).configs(group)
-        if known and not known.failed and all(o.value is None for o in known):
-            raise ClientError(f"no broker has group {group}")
+        await self._check_known(group)
         brokers = await self._link.brokers_of(self._route_topic(topic, cluster))
         return await self._link.on_each(
             brokers, lambda address: self._plan(address, group, topic, time_ms, force=force)
         )
+
+    async def _check_known(self, group: str) -> None:
+        known = await Groups(self._link).configs(group)
+        if known and not known.failed and all(o.value is None for o in known):
+            raise ClientError(f"no broker has group {group}")
 
     async def _plan(
         self, address: str, group: str, topic: str, time_ms: int, *, force: bool

@@ -18,12 +18,15 @@ from pyrmq.admin.draining import Draining as TrioDraining
 from pyrmq.admin.expected import Expected
 from pyrmq.admin.exports import Exports as TrioExports
 from pyrmq.admin.groups import Groups as TrioGroups
+from pyrmq.admin.life import Lives as TrioLives
 from pyrmq.admin.messages import Messages as TrioMessages
 from pyrmq.admin.namesrv import Namesrv as TrioNamesrv
-from pyrmq.admin.offsets import Offsets as TrioOffsets
+from pyrmq.admin.offset_moves import Offsets as TrioOffsets
+from pyrmq.admin.resend import DeadLetters as TrioDeadLetters
 from pyrmq.admin.rocksdb import RocksDb as TrioRocksDb
 from pyrmq.admin.timers import Timers as TrioTimers
 from pyrmq.admin.topics import Topics as TrioTopics
+from pyrmq.admin.transactions import Transactions as TrioTransactions
 from pyrmq.net.client.credentials import Credentials
 from pyrmq.net.client.tls import Tls
 from pyrmq.portal.blocking import Client, blocking, streamed
@@ -103,6 +106,18 @@ class Controllers(Part):
     update_config = blocking(TrioControllers.update_config)
 
 
+class DeadLetters(Part):
+    __doc__ = TrioDeadLetters.__doc__
+
+    find = blocking(TrioDeadLetters.find)
+    groups = streamed(TrioDeadLetters.groups)
+    parts = blocking(TrioDeadLetters.parts)
+    preview = blocking(TrioDeadLetters.preview)
+    read = streamed(TrioDeadLetters.read)
+    resend = streamed(TrioDeadLetters.resend)
+    resent = blocking(TrioDeadLetters.resent)
+
+
 class Draining(Part):
     __doc__ = TrioDraining.__doc__
 
@@ -139,11 +154,19 @@ class Groups(Part):
     update_many = blocking(TrioGroups.update_many)
 
 
+class Lives(Part):
+    __doc__ = TrioLives.__doc__
+
+    of_id = blocking(TrioLives.of_id)
+    of_key = blocking(TrioLives.of_key)
+
+
 class Messages(Part):
     __doc__ = TrioMessages.__doc__
 
     at = blocking(TrioMessages.at)
     by_key = blocking(TrioMessages.by_key)
+    by_offset_id = blocking(TrioMessages.by_offset_id)
     by_unique_key = blocking(TrioMessages.by_unique_key)
     consume_directly = blocking(TrioMessages.consume_directly)
     get = blocking(TrioMessages.get)
@@ -173,8 +196,10 @@ class Offsets(Part):
     __doc__ = TrioOffsets.__doc__
 
     clone = blocking(TrioOffsets.clone)
+    move = blocking(TrioOffsets.move)
     of_clients = blocking(TrioOffsets.of_clients)
     plan = blocking(TrioOffsets.plan)
+    preview = blocking(TrioOffsets.preview)
     reset = blocking(TrioOffsets.reset)
     reset_by_client = blocking(TrioOffsets.reset_by_client)
     reset_queue = blocking(TrioOffsets.reset_queue)
@@ -230,6 +255,18 @@ class Topics(Part):
     with_groups = streamed(TrioTopics.with_groups)
 
 
+class Transactions(Part):
+    __doc__ = TrioTransactions.__doc__
+
+    commit = blocking(TrioTransactions.commit)
+    discarded = blocking(TrioTransactions.discarded)
+    find = blocking(TrioTransactions.find)
+    pending = blocking(TrioTransactions.pending)
+    resume = blocking(TrioTransactions.resume)
+    rollback = blocking(TrioTransactions.rollback)
+    statistics = blocking(TrioTransactions.statistics)
+
+
 class Users(Part):
     __doc__ = TrioUsers.__doc__
 
@@ -264,9 +301,11 @@ class Admin(Client[TrioAdmin]):
         self.brokers = Brokers(self, client.brokers)
         self.clusters = Clusters(self, client.clusters)
         self.controllers = Controllers(self, client.controllers)
+        self.dead_letters = DeadLetters(self, client.dead_letters)
         self.draining = Draining(self, client.draining)
         self.exports = Exports(self, client.exports)
         self.groups = Groups(self, client.groups)
+        self.lives = Lives(self, client.lives)
         self.messages = Messages(self, client.messages)
         self.namesrv = Namesrv(self, client.namesrv)
         self.offsets = Offsets(self, client.offsets)
@@ -274,4 +313,5 @@ class Admin(Client[TrioAdmin]):
         self.rocksdb = RocksDb(self, client.rocksdb)
         self.timers = Timers(self, client.timers)
         self.topics = Topics(self, client.topics)
+        self.transactions = Transactions(self, client.transactions)
         self.users = Users(self, client.users)

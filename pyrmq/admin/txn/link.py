@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
 
-from pyrmq.admin.expected import Expected, Missing
 from pyrmq.engine import Command
 from pyrmq.errors import (
-    ClientError,
     ProtocolError,
     QueryNotFoundError,
     TopicNotExistError,
@@ -18,12 +15,9 @@ from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import TRANSACTION_GROUP
 from pyrmq.model.record import ReceivedMessage, decode_record
 from pyrmq.net import fastjson
-from pyrmq.net.address import Address, format_address, parse_address
+from pyrmq.net.address import Address, format_address
 from pyrmq.net.client.channel import Channels
-from pyrmq.net.client.credentials import Credentials
-from pyrmq.net.client.name_servers import NameServers
 from pyrmq.net.client.requests import PullStatus, pull_fields, read_pull
-from pyrmq.net.client.tls import Tls
 from pyrmq.net.command import MAX_NUMBER, check_success, number
 
 TIMEOUT = 10.0
@@ -61,14 +55,15 @@ class Pulled:
 class BrokerLink:
     """One broker; every request is a two-way one. Transactions use queue 0 of their topics."""
 
-    def __init__(self, channels: Channels, address: Address) -> None:
+    def __init__(self, channels: Channels, address: Address, *, timeout: float = TIMEOUT) -> None:
         self._channels = channels
+        self._timeout = timeout
         self.address = address
         self.name = format_address(address)
 
-    async def _call(self, code: int, ext: Ext, timeout: float = TIMEOUT) -> Command:
+    async def _call(self, code: int, ext: Ext) -> Command:
         channel = await self._channels.get(self.address)
-        return await channel.call(code, ext, timeout=timeout)
+        return await channel.call(code, ext, timeout=self._timeout)
 
     async def _request(self, code: int, ext: Ext) -> Command:
         return check_success(await self._call(code, ext))
@@ -159,57 +154,3 @@ class BrokerLink:
             return {}
         table = fastjson.loads_object(answer.body).get("table")
         return {str(k): str(v) for k, v in table.items()} if isinstance(table, dict) else {}
-
-
-class Cluster:
-    """Where the brokers are: one address that was given, or what a name server says. An async
-    context manager. `expected`: which brokers there should be; `missing` has those of which
-    `links` knew no master."""
-
-    def __init__(
-        self,
-        namesrv: list[Address],
-        broker: Address | None = None,
-        credentials: Credentials | None = None,
-        expected: Expected | None = None,
-        tls: Tls | None = None,
-    ) -> None:
-        self.missing: list[Missing] = []
-        self._expected = Expected() if expected is None else expected
-        self._name_servers = NameServers(namesrv, timeout=NAME_SERVER_TIMEOUT)
-        self._broker = broker
-        self._channels = Channels(credentials=credentials, tls=tls)
-
-    async def __aenter__(self) -> Self:
-        await self._channels.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._channels.__aexit__(*error)
-
-    async def links(self, name: str | None = None, *, every: bool = False) -> list[BrokerLink]:
-        """The brokers to ask: the one that was given; else all masters (of the cluster `name`),
-        which have to be a single one unless `every` is said."""
-        if self._broker is not None:
-            return [BrokerLink(self._channels, self._broker)]
-        masters = await self._masters(name)
-        if not masters:
-            where = f" of cluster {name}" if name else ""
-            raise ClientError(f"the name server knows no broker{where} that is a master")
-        if len(masters) > 1 and not every:
-            known = ", ".join(format_address(a) for a in masters[:8])
-            raise ClientError(
-                f"there are {len(masters)} brokers ({known}): say which with --broker, "
-                "or ask all of them with --all-brokers"
-            )
-        return [BrokerLink(self._channels, a) for a in masters]
-
-    async def _masters(self, name: str | None) -> list[Address]:
-        info = await self._channels.perform(self._name_servers.cluster_info())
-        self._expected.note(info)
-        missing = self._expected.without_master(info)
-        self.missing = [m for m in missing if name is None or m.cluster in ("", name)]
-        clusters = sorted({b.cluster for b in info.brokers.values()})
-        if name is not None and name not in clusters:
-            raise ClientError(f"no cluster {name}: there are {', '.join(clusters[:8]) or 'none'}")
-        return sorted(parse_address(a, "broker address") for a in info.masters(name))

@@ -20,6 +20,7 @@ BRANCHES = {
         "Clusters: their brokers, times of sends, what changed.",
     ),
     "controller": ("pyrmq.cli.admin.controller", "Controllers of Apache RocketMQ."),
+    "dlq": ("pyrmq.cli.admin.dlq", "Dead letters of groups: list, look, resend, export."),
     "export": ("pyrmq.cli.admin.export", "Files that say what a cluster is."),
     "message": ("pyrmq.cli.admin.message", "Messages: find, print, send."),
     "group": ("pyrmq.cli.admin.group", "Consumer groups: progress, members, configuration."),

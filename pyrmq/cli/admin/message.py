@@ -8,6 +8,7 @@ import click
 
 from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.message_files import dump, queue_index
+from pyrmq.cli.admin.message_life import life
 from pyrmq.cli.admin.session import Session, printing, session
 from pyrmq.cli.admin.view import FORMS, time_of
 
@@ -26,7 +27,7 @@ _limit = click.option(
 
 @click.group(cls=Group)
 def message() -> None:
-    """Messages: find, print, send."""
+    """Messages: find, print, send, and their whole life."""
 
 
 def _data(found: ReceivedMessage) -> dict[str, Any]:
@@ -341,5 +342,5 @@ def trace(session: Session, topic: str | None, limit: int, message_id: str) -> N
     session.report(work)
 
 
-for _command in (queue_index, dump, trace):
+for _command in (queue_index, dump, life, trace):
     message.add_command(_command)

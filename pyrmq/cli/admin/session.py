@@ -98,6 +98,15 @@ class Session:
         with printing():
             views.show(view, self.output)
 
+    def aside(self, view: View) -> None:
+        """Prints a view for people on stderr, before a question about it."""
+        from contextlib import redirect_stdout
+
+        from pyrmq.cli.admin import view as views
+
+        with redirect_stdout(sys.stderr):
+            views.show(view, "table")
+
     def report(self, work: Callable[[Admin], Awaitable[View]]) -> None:
         """Shows what `work` gives; with --watch again and again, until Ctrl-C."""
         import time

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pyrmq.cli.admin.lazy import Group
-from pyrmq.cli.admin.session import Seconds
-from pyrmq.cli.admin.txn_targets import Target, ask, ask_each, targeted
+from pyrmq.cli.admin.session import Seconds, Session, printing, session
 
 if TYPE_CHECKING:
+    from pyrmq.admin.api import Admin
+    from pyrmq.admin.outcome import Outcome, Outcomes
+    from pyrmq.admin.transactions import Decided, Found
     from pyrmq.admin.txn.finder import Transaction
     from pyrmq.admin.txn.halves import Filter, Half
-    from pyrmq.admin.txn.link import BrokerLink
-    from pyrmq.admin.txn.transactions import Answer
-    from pyrmq.cli.progress_line import ProgressLine
+    from pyrmq.cli.admin.view import View
 
 MAX_LIMIT = 100_000
 
@@ -29,9 +30,39 @@ def txn() -> None:
     """
 
 
-_json = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+_lines = click.option(
+    "--json", "as_lines", is_flag=True, help="One JSON object a line; -o json prints a list."
+)
 _topic = click.option("-t", "--topic", help="Transactions for this topic only.")
 _group = click.option("-g", "--group", help="Transactions of this producer group only.")
+_ids = click.argument("ids", metavar="ID...", nargs=-1, required=True)
+_WHERE = (
+    click.option(
+        "-b", "--broker", metavar="HOST:PORT", help="This broker; no name server is asked."
+    ),
+    click.option("-c", "--cluster", metavar="NAME", help="Masters of this cluster only."),
+    click.option("--all-brokers", is_flag=True, help="All masters. This is the default."),
+)
+
+
+def targeted(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options that say which brokers; the command gets `where`, keywords for
+    `admin.transactions`."""
+
+    @wraps(command)
+    def run(
+        *args: Any, broker: str | None, cluster: str | None, all_brokers: bool, **rest: Any
+    ) -> None:
+        if broker is not None and (all_brokers or cluster is not None):
+            raise click.UsageError("--broker excludes --all-brokers and --cluster")
+        command(*args, where={"broker": broker, "cluster": cluster}, **rest)
+
+    for option in reversed(_WHERE):
+        run = option(run)
+    return run
+
+
+Where = dict[str, str | None]
 
 
 def _wanted(topic: str | None, group: str | None, older_than: float | None) -> Filter:
@@ -42,7 +73,41 @@ def _wanted(topic: str | None, group: str | None, older_than: float | None) -> F
     return Filter(topic, group, limit)
 
 
+def _told(lines: Sequence[str]) -> None:
+    """Lines about a result, on stderr."""
+    from pyrmq.escape import escape
+
+    for line in lines:
+        click.echo(escape(line), err=True)
+
+
+def _show(session: Session, view: View, as_lines: bool) -> None:
+    from pyrmq.cli.admin.view import plain
+    from pyrmq.escape import json_line
+
+    if not as_lines:
+        session.show(view)
+        return
+    with printing():
+        for row in view.data:
+            print(json_line(plain(row)))
+
+
+def _failures(outcomes: Outcomes[Any]) -> list[Outcome[Any]]:
+    """Brokers that did not answer. One without transactions is no failure among others."""
+    from pyrmq.admin.txn.scan import NoTransactionsError
+
+    empty = [o for o in outcomes.failed if isinstance(o.error, NoTransactionsError)]
+    return outcomes.failed if len(outcomes) == 1 else [o for o in outcomes.failed if o not in empty]
+
+
+def _end(session: Session, outcomes: Outcomes[Any]) -> None:
+    failed = _failures(outcomes)
+    session.partly([o.problem for o in failed], all_failed=len(failed) == len(outcomes))
+
+
 @txn.command("list")
+@session()
 @targeted
 @_topic
 @_group
@@ -54,93 +119,91 @@ def _wanted(topic: str | None, group: str | None, older_than: float | None) -> F
 )
 @click.option("--discarded", is_flag=True, help="Those in TRANS_CHECK_MAX_TIME_TOPIC instead.")
 @click.option("--limit", type=click.IntRange(1, MAX_LIMIT), default=100, show_default=True)
-@_json
+@_lines
 def list_(
-    target: Target,
+    session: Session,
+    where: Where,
     topic: str | None,
     group: str | None,
     older_than: float | None,
     discarded: bool,
     limit: int,
-    as_json: bool,
+    as_lines: bool,
 ) -> None:
     """List what is neither committed nor rolled back, the oldest first.
 
     Messages that were sent a moment ago are in it as well: --older-than 60 leaves them out.
     """
-    from pyrmq.admin.txn.scan import pending
-    from pyrmq.admin.txn.transactions import list_discarded
     from pyrmq.cli.admin import txn_text as text
-    from pyrmq.escape import escape, json_line
 
     wanted = _wanted(topic, group, older_than)
 
-    async def scan_broker(link: BrokerLink, line: ProgressLine) -> tuple[list[Half], list[str]]:
-        if discarded:
-            halves, count = await list_discarded(link, limit, wanted, line)
-            return halves, list(text.discarded_lines(link.name, count, limit))
-        scan = await pending(link, limit, wanted, line)
-        return scan.table.rows(), list(text.scan_lines(link.name, scan, limit))
+    async def old(admin: Admin) -> tuple[Outcomes[Any], list[Half], list[str]]:
+        found = await admin.transactions.discarded(wanted, limit=limit, **where)
+        halves = [half for part in found.values for half in part.halves]
+        parts = [(o.target, o.value) for o in found.done if o.value is not None]
+        return (
+            found,
+            halves,
+            [line for name, p in parts for line in text.discarded_lines(name, p.count, limit)],
+        )
 
-    results = ask_each(target, scan_broker)
-    found = [result for _, result in results if not isinstance(result, Exception)]
-    rows = sorted((half for halves, _ in found for half in halves), key=lambda half: half.born)
-    with text.printing():
-        if as_json:
-            for half in rows[:limit]:
-                click.echo(json_line(text.half_json(half, discarded)))
-        elif rows:
-            for one in text.table(rows[:limit], len(results) > 1, discarded):
-                click.echo(escape(one))
-    for _, lines in found:
-        for one in lines:
-            click.echo(escape(one), err=True)
-    _report_failures(results)
+    async def pending(admin: Admin) -> tuple[Outcomes[Any], list[Half], list[str]]:
+        found = await admin.transactions.pending(wanted, limit=limit, **where)
+        halves = [half for scan in found.values for half in scan.table.rows()]
+        parts = [(o.target, o.value) for o in found.done if o.value is not None]
+        return (
+            found,
+            halves,
+            [line for name, scan in parts for line in text.scan_lines(name, scan, limit)],
+        )
 
-
-def _report_failures(results: list[Any]) -> None:
-    """Names the brokers that did not answer; exit code 1 if there are any. One without
-    transactions is no failure among others."""
-    from pyrmq.admin.txn.scan import NoTransactionsError
-    from pyrmq.errors import BrokerMissingError
-    from pyrmq.escape import escape
-
-    failures = [(name, e) for name, e in results if isinstance(e, Exception)]
-    for name, e in failures:
-        text = str(e) if isinstance(e, BrokerMissingError) else f"{name}: {e}"
-        click.echo(escape(text), err=True)
-    if any(not isinstance(e, NoTransactionsError) for _, e in failures):
-        raise click.exceptions.Exit(1)
+    outcomes, halves, lines = session.run(old if discarded else pending)
+    rows = sorted(halves, key=lambda half: half.born)[:limit]
+    if rows or session.output != "table" or as_lines:
+        _show(session, text.table(rows, len(outcomes) > 1, discarded), as_lines)
+    _told(lines)
+    _end(session, outcomes)
 
 
 @txn.command()
+@session(watch=True)
 @targeted
 @_topic
 @_group
-@_json
-def stats(target: Target, topic: str | None, group: str | None, as_json: bool) -> None:
+@_lines
+def stats(
+    session: Session, where: Where, topic: str | None, group: str | None, as_lines: bool
+) -> None:
     """Count what is pending, by topic and group, and what is in TRANS_CHECK_MAX_TIME_TOPIC."""
-    from pyrmq.admin.txn.scan import statistics
     from pyrmq.cli.admin import txn_text as text
-    from pyrmq.escape import escape, json_line
+    from pyrmq.cli.admin.view import View
 
     wanted = _wanted(topic, group, None)
-    results = ask_each(target, lambda link, line: statistics(link, wanted, line))
-    with text.printing():
-        for name, found in results:
-            if isinstance(found, Exception):
-                continue
-            if as_json:
-                click.echo(json_line(text.statistics_json(name, found)))
-                continue
-            for one in text.statistics_lines(name, found):
-                click.echo(escape(one))
-    _report_failures(results)
+
+    async def work(admin: Admin) -> View:
+        outcomes = await admin.transactions.statistics(wanted, **where)
+        parts = [(o.target, o.value) for o in outcomes.done if o.value is not None]
+        failed = _failures(outcomes)
+        return View(
+            [text.statistics_json(name, found) for name, found in parts],
+            notes=[line for name, found in parts for line in text.statistics_lines(name, found)],
+            failed=[o.problem for o in failed],
+            all_failed=len(failed) == len(outcomes),
+        )
+
+    if not as_lines:
+        session.report(work)
+        return
+    view = session.run(work)
+    _show(session, view, as_lines)
+    session.partly(list(view.failed), all_failed=view.all_failed)
 
 
 @txn.command()
+@session()
 @targeted
-@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@_ids
 @click.option(
     "--body",
     type=click.IntRange(0, 1 << 20),
@@ -149,80 +212,36 @@ def stats(target: Target, topic: str | None, group: str | None, as_json: bool) -
     metavar="BYTES",
     help="How much of the body is shown.",
 )
-@_json
-def show(target: Target, ids: tuple[str, ...], body: int, as_json: bool) -> None:
+@_lines
+def show(session: Session, where: Where, ids: tuple[str, ...], body: int, as_lines: bool) -> None:
     """Show all that brokers have of a transaction, and what became of it."""
     from pyrmq.cli.admin import txn_text as text
-    from pyrmq.escape import escape, json_line
+    from pyrmq.cli.admin.view import View
 
-    found, missing = _find(target, ids)
-    with text.printing():
-        shown = {(t.link.name, t.identity): t for here in found.values() for t in here}
-        for t in shown.values():
-            if as_json:
-                click.echo(json_line(text.transaction_json(t, body)))
-                continue
-            for one in text.transaction_lines(t, body):
-                click.echo(escape(one))
-    _end(missing)
+    found = _find(session, where, ids)
+    shown = {(t.link.name, t.identity): t for here in found.transactions.values() for t in here}
+    if shown or not found.problems:
+        data = [text.transaction_json(t, body) for t in shown.values()]
+        lines = [line for t in shown.values() for line in text.transaction_lines(t, body)]
+        _show(session, View(data, notes=lines), as_lines)
+    session.partly(found.problems, all_failed=not shown)
 
 
-Found = dict[str, list["Transaction"]]
-
-
-def _find(target: Target, ids: Sequence[str]) -> tuple[Found, list[str]]:
-    """What the ids lead to, and what is to be said of those that lead nowhere."""
-    from pyrmq.admin.txn.finder import TransactionFinder
-    from pyrmq.admin.txn.scan import NoTransactionsError
-    from pyrmq.errors import PyrmqError
-
-    async def work(links: Sequence[BrokerLink], line: ProgressLine) -> tuple[Found, list[str]]:
-        found: Found = {}
-        problems: list[str] = []
-        finders = [TransactionFinder(link, line) for link in links]
-        for name in dict.fromkeys(ids):
-            here: list[Transaction] = []
-            said = len(problems)
-            for finder in finders:
-                try:
-                    here += await finder.find(name)
-                except NoTransactionsError:
-                    if len(finders) == 1:
-                        raise
-                except PyrmqError as e:
-                    problems.append(f"{name}: {finder.link.name}: {e}")
-            if here:
-                found[name] = here
-            elif said == len(problems):
-                asked = ", ".join(link.name for link in links[:8])
-                problems.append(f"{name}: no such transaction on {asked}")
-        return found, problems
-
-    return ask(target, work)
-
-
-def _end(problems: Sequence[str]) -> None:
-    from pyrmq.escape import escape
-
-    for problem in problems:
-        click.echo(f"Error: {escape(problem)}", err=True)
-    if problems:
-        raise click.exceptions.Exit(1)
+def _find(session: Session, where: Where, ids: Sequence[str]) -> Found:
+    return session.run(lambda admin: admin.transactions.find(ids, **where))
 
 
 def _ready(
     found: Found, check: Callable[[Transaction], object], problems: list[str]
 ) -> list[Transaction]:
     """The transactions that can be changed, each once; the others become problems."""
+    from pyrmq.admin.transactions import check_single
     from pyrmq.errors import ClientError
 
     ready: dict[Any, Transaction] = {}
-    for name, here in found.items():
-        if len(here) > 1:
-            places = ", ".join(f"{t.message.offset_msg_id} on {t.link.name}" for t in here[:8])
-            problems.append(f"{name} is {len(here)} transactions: name one of {places}")
-            continue
+    for name, here in found.transactions.items():
         try:
+            check_single(name, here)
             check(here[0])
         except ClientError as e:
             problems.append(str(e))
@@ -232,99 +251,102 @@ def _ready(
 
 
 def _change(
-    target: Target,
+    session: Session,
+    where: Where,
     ids: Sequence[str],
     verb: str,
-    yes: bool,
     check: Callable[[Transaction], object],
-    act: Callable[[Transaction], Awaitable[Answer]],
 ) -> None:
     """Finds, asks, and does it for each that is still as it was found."""
-    from pyrmq.admin.txn.finder import TransactionFinder
     from pyrmq.cli.admin.txn_text import age, now_ms
-    from pyrmq.errors import ClientError, PyrmqError
-    from pyrmq.escape import escape
 
-    found, problems = _find(target, ids)
+    found = _find(session, where, ids)
+    problems = list(found.problems)
     ready = _ready(found, check, problems)
-    if ready and not yes:
+    if not ready:
+        session.partly(problems, all_failed=True)
+        return
+    if not session.yes:
+        _told(
+            [
+                f"{t.label} on {t.link.name}: topic {t.topic}, producer group {t.group}, "
+                f"sent {age(now_ms() - t.message.born_timestamp)} ago, {t.state.value}"
+                for t in ready
+            ]
+        )
+    session.confirm(f"{verb.capitalize()} {len(ready)} of them?")
+
+    async def work(admin: Admin) -> list[tuple[Transaction, Decided]]:
+        act = getattr(admin.transactions, verb)
+        by_broker: dict[str, list[Transaction]] = {}
         for t in ready:
-            old = age(now_ms() - t.message.born_timestamp)
-            click.echo(
-                f"{escape(t.label)} on {escape(t.link.name)}: topic {escape(t.topic)}, "
-                f"producer group {escape(t.group)}, sent {old} ago, {t.state.value}"
-            )
-        click.confirm(f"{verb} {len(ready)} of them?", abort=True)
+            by_broker.setdefault(t.link.name, []).append(t)
+        done: list[tuple[Transaction, Decided]] = []
+        for address, here in by_broker.items():
+            names = [t.message.offset_msg_id for t in here]
+            done += zip(here, await act(names, broker=address), strict=True)
+        return done
 
-    async def find_again(t: Transaction, finders: dict[str, TransactionFinder]) -> Transaction:
-        finder = finders.get(t.link.name)
-        found = await finder.find(t.message.offset_msg_id) if finder is not None else []
-        if not found:
-            raise ClientError("it is not there any more")
-        return found[0]
-
-    async def work(links: Sequence[BrokerLink], line: ProgressLine) -> list[str]:
-        finders = {link.name: TransactionFinder(link, line) for link in links}
-        failed: list[str] = []
-        for t in ready:
-            try:
-                again = await find_again(t, finders)
-                check(again)
-                answer = await act(again)
-            except PyrmqError as e:
-                failed.append(f"{t.label} on {t.link.name}: {e}")
-                continue
-            said = f"{t.label} on {t.link.name}: {verb}: the broker answered {answer}"
-            if answer.done:
-                click.echo(escape(said))
-            else:
-                failed.append(said)
-        return failed
-
-    if ready:
-        problems += ask(target, work)
-    _end(problems)
+    results = session.run(work)
+    session.show(_results(results, verb))
+    problems += [_said(t, one, verb) for t, one in results if not one.done]
+    session.partly(problems, all_failed=not any(one.done for _, one in results))
 
 
-_yes = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-_ids = click.argument("ids", metavar="ID...", nargs=-1, required=True)
+def _said(t: Transaction, one: Decided, verb: str) -> str:
+    what = f"{verb}: the broker answered {one.answer}" if one.answer is not None else one.error
+    return f"{t.label} on {t.link.name}: {what}"
+
+
+def _results(results: Sequence[tuple[Transaction, Decided]], verb: str) -> View:
+    from pyrmq.cli.admin.view import View
+
+    data = [
+        {
+            "target": t.link.name,
+            "transactionId": t.transaction_id or None,
+            "topic": t.topic,
+            "ok": one.done,
+            "code": one.answer.code if one.answer else getattr(one.error, "code", None),
+            "message": str(one.answer or one.error),
+        }
+        for t, one in results
+    ]
+    return View(data, notes=[_said(t, one, verb) for t, one in results if one.done])
 
 
 @txn.command()
+@session(destroys=True)
 @targeted
 @_ids
-@_yes
-def commit(target: Target, ids: tuple[str, ...], yes: bool) -> None:
+def commit(session: Session, where: Where, ids: tuple[str, ...]) -> None:
     """Commit: the message is delivered, as if its producer had said so."""
+    from pyrmq.admin.txn.transactions import check_decidable
     from pyrmq.model.transaction import TransactionState
 
-    _decide(target, ids, "commit", yes, TransactionState.COMMIT)
+    _change(session, where, ids, "commit", lambda t: check_decidable(t, TransactionState.COMMIT))
 
 
 @txn.command()
+@session(destroys=True)
 @targeted
 @_ids
-@_yes
-def rollback(target: Target, ids: tuple[str, ...], yes: bool) -> None:
+def rollback(session: Session, where: Where, ids: tuple[str, ...]) -> None:
     """Roll back: the message is never delivered, as if its producer had said so."""
+    from pyrmq.admin.txn.transactions import check_decidable
     from pyrmq.model.transaction import TransactionState
 
-    _decide(target, ids, "rollback", yes, TransactionState.ROLLBACK)
-
-
-def _decide(target: Target, ids: Sequence[str], verb: str, yes: bool, state: Any) -> None:
-    from pyrmq.admin.txn.transactions import check_decidable, decide
-
-    _change(target, ids, verb, yes, lambda t: check_decidable(t, state), lambda t: decide(t, state))
+    _change(
+        session, where, ids, "rollback", lambda t: check_decidable(t, TransactionState.ROLLBACK)
+    )
 
 
 @txn.command()
+@session(destroys=True)
 @targeted
 @_ids
-@_yes
-def resume(target: Target, ids: tuple[str, ...], yes: bool) -> None:
+def resume(session: Session, where: Where, ids: tuple[str, ...]) -> None:
     """Have the producer asked again about a transaction in TRANS_CHECK_MAX_TIME_TOPIC."""
     from pyrmq.admin.txn.transactions import check_resumable
-    from pyrmq.admin.txn.transactions import resume as resume_it
 
-    _change(target, ids, "resume", yes, check_resumable, resume_it)
+    _change(session, where, ids, "resume", check_resumable)

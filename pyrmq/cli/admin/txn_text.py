@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import codecs
-import os
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from pyrmq.admin.txn.finder import Transaction, body_head
 from pyrmq.admin.txn.halves import Half, immune_until
 from pyrmq.admin.txn.scan import Scan, Statistics
+from pyrmq.cli.admin.view import Column, View
 from pyrmq.cli.store import moment
 from pyrmq.errors import ProtocolError
 from pyrmq.escape import escape
@@ -36,16 +34,6 @@ def age(ms: int) -> str:
     return f"{seconds}s"
 
 
-@contextmanager
-def printing() -> Iterator[None]:
-    """A reader that has enough (`| head`) ends the output without a word."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def half_json(half: Half, discarded: bool = False) -> dict[str, Any]:
     return {
         "broker": half.broker,
@@ -65,38 +53,26 @@ def half_json(half: Half, discarded: bool = False) -> dict[str, Any]:
     }
 
 
-HEAD = (
-    "HALF", "TRANSACTION ID", "TOPIC", "PRODUCER GROUP", "KEYS", "AGE", "CHECKS", "SIZE",
-    "IMMUNE UNTIL",
-)  # fmt: skip
-
-
-def table(rows: Sequence[Half], with_broker: bool, discarded: bool = False) -> Iterator[str]:
-    """Rows under a heading, columns as wide as they need to be."""
+def table(rows: Sequence[Half], with_broker: bool, discarded: bool = False) -> View:
+    """A row for each transaction."""
     now = now_ms()
-    lines: list[tuple[str, ...]] = [("DISCARDED AT", *HEAD[1:]) if discarded else HEAD]
-    for half in rows:
-        lines.append(
-            (
-                str(half.queue_offset),
-                escape(half.transaction_id) or "-",
-                escape(half.topic) or "-",
-                escape(half.group) or "-",
-                escape(half.keys) or "-",
-                age(now - half.born),
-                str(half.checks or 0),
-                str(half.size),
-                moment(half.immune_until) if half.immune_until is not None else "-",
-            )
-        )
-    names = ["BROKER", *(escape(half.broker) for half in rows)]
-    if with_broker:
-        lines = [(*line, name) for line, name in zip(lines, names, strict=True)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        yield "  ".join(
-            cell.ljust(width) for cell, width in zip(line, widths, strict=True)
-        ).rstrip()
+
+    def or_dash(text: str | None) -> str:
+        return text or "-"
+
+    columns = (
+        Column("DISCARDED AT" if discarded else "HALF", "queue_offset"),
+        Column("TRANSACTION ID", lambda h: or_dash(h.transaction_id)),
+        Column("TOPIC", lambda h: or_dash(h.topic)),
+        Column("PRODUCER GROUP", lambda h: or_dash(h.group)),
+        Column("KEYS", lambda h: or_dash(h.keys)),
+        Column("AGE", lambda h: age(now - h.born)),
+        Column("CHECKS", lambda h: h.checks or 0),
+        Column("SIZE", "size"),
+        Column("IMMUNE UNTIL", lambda h: "-" if h.immune_until is None else moment(h.immune_until)),
+        *((Column("BROKER", "broker"),) if with_broker else ()),
+    )
+    return View([half_json(half, discarded) for half in rows], rows, columns)
 
 
 def discarded_lines(broker: str, count: int, limit: int) -> Iterator[str]:

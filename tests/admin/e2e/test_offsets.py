@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from pyrmq import MessageModel, PushConsumer
 from pyrmq.admin import Admin
+from pyrmq.admin.offset_moves import END, START
+from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue
 from pyrmq.server import Running
 from tests.admin.e2e.test_groups import broker, consumer, send, until
@@ -132,3 +137,105 @@ async def test_the_tree(embedded: Running) -> None:
     assert await offset(embedded, "h") == 3
     bad = await admin(embedded.namesrv, "offset", "reset", "g", "Topic", "--to", "soon", "-y")
     assert bad.code == 1
+
+
+async def test_a_preview_of_each_queue(embedded: Running) -> None:
+    await send(embedded, 5)
+    await make(embedded)
+    async with Admin(embedded.namesrv) as tools:
+        await tools.offsets.set(broker(embedded), "g", MessageQueue("Topic", "broker-a", 0), 3)
+        back = await tools.offsets.preview("g", "Topic", time_ms=START)
+        assert len(back.queues) == 4
+        first = back.queues[0]
+        assert (first.first, first.broker_offset, first.consumer_offset) == (0, 5, 3)
+        assert (first.offset, first.skipped, first.repeated) == (0, 0, 3)
+        assert (back.skipped, back.repeated, back.members) == (0, 3, [])
+        on = await tools.offsets.preview("g", "Topic", time_ms=END)
+        assert (on.queues[0].offset, on.skipped, on.repeated) == (5, 2, 0)
+        one = await tools.offsets.preview("g", "Topic", offset=9, queue_id=0)
+        assert [(q.queue.queue_id, q.found, q.offset) for q in one.queues] == [(0, 9, 5)]
+        assert await offset(embedded, "g") == 3, "nothing was done"
+        for wrong, why in (
+            ({"time_ms": END, "offset": 1}, "either"),
+            ({"time_ms": END, "broker_name": "broker-b"}, "it is on broker-a"),
+            ({"time_ms": END, "queue_id": 17}, "no queue 17"),
+        ):
+            with pytest.raises(ClientError, match=why):
+                await tools.offsets.preview("g", "Topic", **wrong)  # type: ignore[arg-type]
+        with pytest.raises(ClientError, match="no broker has group nobody"):
+            await tools.offsets.preview("nobody", "Topic", time_ms=END)
+        assert (await tools.offsets.move(on)).check_all()
+        assert await offset(embedded, "g") == 5
+
+
+async def test_one_queue_and_one_offset(embedded: Running) -> None:
+    await send(embedded, 3)
+    await send(embedded, 2, MessageQueue("Topic", "broker-a", 1))
+    await make(embedded)
+    words = ("offset", "reset", "g", "Topic")
+    moved = await admin(embedded.namesrv, *words, "--to", "latest", "--queue", "1", "-y")
+    assert moved.code == 0, moved.err
+    assert (await offset(embedded, "g"), await offset(embedded, "g", 1)) == (0, 2)
+    exact = await admin(
+        embedded.namesrv, *words, "--offset", "2", "--queue", "0", "--broker-name", "broker-a",
+        "-y", "-o", "json",
+    )  # fmt: skip
+    (row,) = json.loads(exact.out)
+    assert (row["offset"], row["skipped"], row["repeated"]) == (2, 2, 0)
+    assert (await offset(embedded, "g"), await offset(embedded, "g", 1)) == (2, 2)
+    asked = await admin(embedded.namesrv, *words, "--to", "earliest")
+    assert asked.code == 1
+    assert "0 messages are skipped, 4 come again" in asked.err
+    assert "no member runs" in asked.err
+    for wrong in ((), ("--offset", "1"), ("--to", "end", "--offset", "1", "--queue", "0")):
+        assert (await admin(embedded.namesrv, *words, *wrong, "-y")).code == 1
+    await send(embedded, 1)
+    skipped = await admin(embedded.namesrv, "offset", "skip", "g", "Topic", "--queue", "0", "-y")
+    assert skipped.code == 0, skipped.err
+    assert await offset(embedded, "g") == 4
+
+
+async def test_members_are_named_and_moved(embedded: Running) -> None:
+    await send(embedded, 3)
+    async with consumer(embedded, "g") as reader:
+        await until(embedded, "CLUSTERING", "consumerConnection", "-g", "g")
+        async for message in reader:
+            reader.acknowledge(message)
+            if message.queue_offset == 2:
+                break
+        async with Admin(embedded.namesrv) as tools:
+            plan = await tools.offsets.preview("g", "Topic", offset=1, queue_id=0)
+            assert plan.members is not None
+            assert len(plan.members) == 1
+            (await tools.offsets.move(plan)).check_all()
+        async for message in reader:
+            assert message.queue_offset == 1
+            break
+
+
+async def test_a_group_that_is_broadcast_to(embedded: Running) -> None:
+    await send(embedded, 1)
+    async with PushConsumer(
+        "cast", {"Topic": "*"}, namesrv=embedded.namesrv, message_model=MessageModel.BROADCASTING
+    ):
+        await until(embedded, "BROADCASTING", "consumerConnection", "-g", "cast")
+        refused = await admin(
+            embedded.namesrv, "offset", "reset", "cast", "Topic", "--to", "end", "-y"
+        )
+    assert refused.code == 2
+    assert "its members keep their offsets themselves" in refused.err
+
+
+async def test_brokers_that_ask_members(serve: Serve) -> None:
+    async with serve(use_server_side_reset_offset=False) as server:
+        await send(server, 3)
+        await make(server)
+        words = ("offset", "reset", "g", "Topic", "-y", "--to", "end")
+        alone = await admin(server.namesrv, *words, "--queue", "0")
+        assert alone.code == 0, alone.err
+        assert await offset(server, "g") == 3
+        async with consumer(server, "g"):
+            await until(server, "CLUSTERING", "consumerConnection", "-g", "g")
+            one = await admin(server.namesrv, *words, "--queue", "0")
+            assert one.code == 2
+            assert "stop the members of group g first" in one.err

@@ -164,7 +164,7 @@ def test_decided_by_hand(patient: Running, topic: str, group: str) -> None:
         until(lambda: pending(patient, topic) == ids[4:], "the producer's commit")
         for n in range(4):
             for verb in ("commit", "rollback", "resume"):
-                assert txn(patient, verb, "-y", ids[n]).exit_code == 1, (n, verb)
+                assert txn(patient, verb, "-y", ids[n]).exit_code == 2, (n, verb)
         assert_delivered(client, topic, b"0", b"1", b"3")
         states = [shown(patient, name)["state"] for name in ids]
         assert states == ["COMMITTED", "COMMITTED", "SETTLED", "COMMITTED", "PENDING"]
@@ -176,7 +176,7 @@ def test_a_second_commit_right_after_the_first(patient: Running, topic: str, gro
         half = tx.send_half(client, topic, b"once", group=group)
         assert txn(patient, "commit", "-y", half.unique_key).exit_code == 0
         until(lambda: shown(patient, half.unique_key)["committed"], "it can be found")
-        assert txn(patient, "commit", "-y", half.unique_key).exit_code == 1
+        assert txn(patient, "commit", "-y", half.unique_key).exit_code == 2
         assert_delivered(client, topic, b"once")
 
 
@@ -207,7 +207,7 @@ def test_what_is_not_there(patient: Running, topic: str) -> None:
     assert "is a message of" in txn(patient, "show", sent.ext["msgId"]).stderr
     for name in ("nothing", "999999999", "7F00000100002A9F00000000000F4240", tx.new_key()):
         result = txn(patient, "commit", "-y", name)
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert f"{name}: no such transaction" in result.stderr
 
 
@@ -265,7 +265,7 @@ def test_discarded_resumed_and_committed_late(brief: Running, topic: str, group:
         assert row["transactionId"] == name
         (counted,) = objects(brief, "stats")
         assert counted["discarded"] >= 1
-        assert txn(brief, "rollback", "-y", name).exit_code == 1
+        assert txn(brief, "rollback", "-y", name).exit_code == 2
 
         # Resumed, it is a half again without checks; the producer still says nothing.
         result = txn(brief, "resume", "-y", row["offsetMsgId"])
@@ -280,6 +280,6 @@ def test_discarded_resumed_and_committed_late(brief: Running, topic: str, group:
         assert_delivered(client, topic, b"old")
         until(lambda: shown(brief, name)["state"] == "COMMITTED", "the message can be found")
         for verb in ("commit", "resume"):
-            assert txn(brief, verb, "-y", name).exit_code == 1
+            assert txn(brief, verb, "-y", name).exit_code == 2
         assert_delivered(client, topic, b"old")
         assert objects(brief, "list", "--discarded", "-t", topic) == []

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.admin.e2e.bad_servers.between import Between, honest
+from tests.admin.e2e.bad_servers.between import Address, Between, honest
 from tests.admin.e2e.bad_servers.commands import Behind
+from tests.support.client import Client
 from tests.system.interop.table.case import Who
 from tests.system.interop.table.state import prepared, servers
+
+CONSUMER_SEND_MSG_BACK = 36
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +27,20 @@ def _behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behind]:
             prepared(namesrv, broker, files) as places,
             Between(names, broker) as door,
         ):
+            _dead_letter(broker, places["offset-id-3"])
             through = {"namesrv": door.address_of(names), "broker": door.address_of(broker)}
             yield Behind(door, names, broker, {**places, **through}, files)
+
+
+def _dead_letter(broker: Address, offset_id: str) -> None:
+    """Makes a message of Asked a dead letter of the group Behind."""
+    offset = int(offset_id[-16:], 16)
+    with Client(broker) as client:
+        back = client.call(
+            CONSUMER_SEND_MSG_BACK, offset=offset, group="Behind", delayLevel=-1,
+            originMsgId=offset_id, originTopic="Asked",
+        )  # fmt: skip
+        assert back.code == 0, back.remark
 
 
 @pytest.fixture

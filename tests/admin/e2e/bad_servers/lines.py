@@ -33,6 +33,11 @@ controller config set a b --controller {broker}
 controller elect 1 --yes --controller {broker} --cluster DefaultCluster --broker-name broker-a
 controller metadata --controller {broker}
 controller sync-state --controller {broker} --cluster DefaultCluster
+dlq export Behind
+dlq list
+dlq look Behind
+dlq resend Behind --to group --all --yes
+dlq resend Behind --to topic --all --dry-run
 export configs -c DefaultCluster --folder {dir}/c
 export metadata -c DefaultCluster --folder {dir}/m
 export metrics -c DefaultCluster --folder {dir}/x
@@ -53,6 +58,9 @@ message by-offset 1 --topic Asked --broker-name broker-a --queue 1
 message by-unique-key {unique-2} --topic Asked
 message get {offset-id-3} --topic Asked
 message get {unique-3} --topic Asked
+message life {unique-3} --topic Asked
+message life {offset-id-3}
+message life --key k3
 message print --topic Asked
 message queue-index 0 --topic Asked --queue 1
 message send --topic Sent --body hello
@@ -66,6 +74,7 @@ namesrv write-perm wipe broker-a --yes
 offset clone Behind Target Asked --yes
 offset reset Target Asked --to now --dry-run
 offset reset Target Asked --to now --yes
+offset reset Target Asked --offset 1 --queue 1 --yes
 offset skip Target Asked --dry-run
 offset skip Target Asked --yes
 producer connections Producers Traced

@@ -29,7 +29,7 @@ PATIENCE = 30.0
 ASKING = [
     line
     for line in LINES
-    if not line.startswith(("monitor", "txn", "namesrv", "topic order", "topic set-perm"))
+    if not line.startswith(("monitor", "namesrv", "topic order", "topic set-perm"))
 ]
 AT_MOST = 10
 """Requests to one silent broker: those under way at once, and whether it answers anything."""

@@ -1,0 +1,183 @@
+"""The life of a message: `admin.lives` and `pyrmq admin message life`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from pyrmq.admin import Admin
+from pyrmq.admin.dead_letters import Selection
+from pyrmq.admin.life_facts import Fact, What
+from pyrmq.admin.life_groups import Life
+from pyrmq.admin.resend import To
+from pyrmq.client import ConsumeFrom, Producer, PushConsumer, TransactionalProducer
+from pyrmq.errors import NotFoundError
+from pyrmq.model.message import Message, SendResult
+from pyrmq.model.names import retry_topic
+from pyrmq.model.transaction import TransactionState
+from pyrmq.server import Running
+from tests.admin.e2e.test_groups import broker
+from tests.support.dead_letters import die, make_group, send_all, until
+from tests.support.fixtures import Serve
+from tests.support.mqadmin import admin
+
+GROUP, TOPIC = "Readers", "Orders"
+
+
+def whats(life: Life) -> list[What]:
+    return [fact.what for fact in life.facts]
+
+
+def of(life: Life, what: What) -> list[Fact]:
+    return [fact for fact in life.facts if fact.what is what]
+
+
+async def living(tools: Admin, name: str, **how: Any) -> Life:
+    """The life of a message, as soon as the index knows it."""
+
+    async def known() -> Life | None:
+        try:
+            return await tools.lives.of_id(name, **how)
+        except NotFoundError:
+            return None
+
+    found = await until(known, f"something is known of {name}")
+    assert found is not None
+    return found
+
+
+async def test_traced_and_consumed(serve: Serve) -> None:
+    async with serve(trace_topic_enable=True) as server, Admin(server.namesrv) as tools:
+        async with Producer("PG", namesrv=server.namesrv, trace=True) as producer:
+            sent = await producer.send(Message(TOPIC, b"x", tags="A", keys="o-1"))
+        async with PushConsumer(
+            GROUP, {TOPIC: "*"}, namesrv=server.namesrv, trace=True,
+            consume_from=ConsumeFrom.FIRST_OFFSET,
+        ) as consumer:  # fmt: skip
+            async for message in consumer:
+                consumer.acknowledge(message)
+                break
+
+        async def whole() -> Life | None:
+            life = await tools.lives.of_id(sent.msg_id)
+            there = {What.CONSUMED, What.OFFSET} <= set(whats(life))
+            return life if there and of(life, What.OFFSET)[0].detail["beyond"] else None
+
+        life = await until(whole, "trace and offsets are there")
+        assert life is not None
+        assert (life.topic, life.failed) == (TOPIC, [])
+        assert [w for w in whats(life) if w is not What.SENT] == [
+            What.STORED, What.CONSUMED, What.OFFSET,
+        ]  # fmt: skip
+        by_trace, by_log = sorted(of(life, What.SENT), key=lambda f: f.source, reverse=True)
+        assert (by_trace.source, by_trace.detail["group"]) == ("message trace", "PG")
+        assert by_log.source == f"log of broker-a, topic {TOPIC}"
+        (stored,) = of(life, What.STORED)
+        assert stored.detail["offsetMsgId"] == sent.offset_msg_id
+        assert stored.detail["queueOffset"] == sent.queue_offset
+        (consumed,) = of(life, What.CONSUMED)
+        assert (consumed.detail["group"], consumed.detail["success"]) == (GROUP, True)
+        assert life.unknown == []
+        by_offset = await tools.lives.of_id(sent.offset_msg_id)
+        assert by_offset.message_id == sent.msg_id
+        assert What.CONSUMED in whats(by_offset)
+        shown = await admin(server.namesrv, "message", "life", "--key", "o-1", "-o", "json")
+        (one,) = json.loads(shown.out)
+        assert one["messageId"] == sent.msg_id
+        assert {fact["what"] for fact in one["facts"]} >= {"SENT", "STORED", "CONSUMED", "OFFSET"}
+
+
+async def test_retries_and_dead_letters(embedded: Running) -> None:
+    async with Admin(embedded.namesrv) as tools:
+        await make_group(tools, embedded.namesrv, GROUP, broker(embedded))
+        (sent,) = await send_all(embedded.namesrv, Message(TOPIC, b"x", keys="k"))
+        await living(tools, sent.msg_id)
+        await die(tools, GROUP, broker(embedded), sent)
+
+        async def dead() -> Life | None:
+            life = await tools.lives.of_id(sent.msg_id)
+            return life if What.DEAD in whats(life) else None
+
+        life = await until(dead, "the dead letter is indexed")
+        assert life is not None
+        (letter,) = await tools.dead_letters.find(GROUP)
+        (fact,) = of(life, What.DEAD)
+        assert fact.detail["offsetMsgId"] == letter.id
+        assert fact.source == f"log of broker-a, topic %DLQ%{GROUP}"
+        assert any("producer group" in text for text in life.unknown)
+        assert any("with which result" in text for text in life.unknown)
+        plan = await tools.dead_letters.preview(GROUP, To.GROUP, Selection(key="k"))
+        assert [one.state.value async for one in tools.dead_letters.resend(plan)] == ["sent"]
+
+        async def resent() -> Life | None:
+            life = await tools.lives.of_id(letter.id)
+            return life if What.RESENT in whats(life) else None
+
+        life = await until(resent, "the resent message is indexed")
+        assert life is not None
+        (again,) = of(life, What.RESENT)
+        assert again.detail["topic"] == retry_topic(GROUP)
+        assert again.detail["resentFrom"] == letter.id
+        assert (life.topic, life.message_id) == (TOPIC, sent.msg_id)
+    shown = await admin(embedded.namesrv, "message", "life", sent.msg_id)
+    assert shown.code == 0, shown.err
+    assert any(line.startswith("not known: its producer group") for line in shown.lines)
+    assert "dead letter" in shown.out
+
+
+async def test_a_delayed_message_waits(embedded: Running) -> None:
+    async with Admin(embedded.namesrv) as tools:
+        (sent,) = await send_all(embedded.namesrv, Message(TOPIC, b"x", delay_time_level=18))
+        life = await living(tools, sent.msg_id)
+        (waits,) = of(life, What.WAITS)
+        assert (waits.detail["target"], life.topic) == (TOPIC, TOPIC)
+        assert "delay level 18" in waits.text
+        assert not of(life, What.STORED)
+
+
+async def test_a_transaction(embedded: Running) -> None:
+    class Listener:
+        outcome = TransactionState.UNKNOWN
+
+        async def execute_local_transaction(self, message: object, arg: object) -> object:
+            return self.outcome
+
+        async def check_local_transaction(self, message: object) -> object:
+            return TransactionState.UNKNOWN
+
+    listener = Listener()
+
+    async def send(producer: TransactionalProducer) -> SendResult:
+        return await producer.send_in_transaction(Message(TOPIC, b"x"))
+
+    async with (
+        Admin(embedded.namesrv) as tools,
+        TransactionalProducer("TG", listener, namesrv=embedded.namesrv) as producer,
+    ):
+        pending = await living(tools, (await send(producer)).msg_id)
+        assert (of(pending, What.HALF)[0].detail["producerGroup"], pending.topic) == ("TG", TOPIC)
+        assert of(pending, What.WAITS)[0].detail["state"] == "PENDING"
+        listener.outcome = TransactionState.COMMIT
+        sent = await send(producer)
+
+        async def committed() -> Life | None:
+            life = await living(tools, sent.msg_id)
+            return life if What.STORED in whats(life) else None
+
+        life = await until(committed, "the committed message is indexed")
+        assert life is not None
+        assert of(life, What.SETTLED)[0].detail["state"] == "COMMITTED"
+        assert of(life, What.SENT)[0].detail["producerGroup"] == "TG"
+
+
+async def test_a_message_that_nobody_has(embedded: Running) -> None:
+    await send_all(embedded.namesrv, Message(TOPIC, b"x"))
+    async with Admin(embedded.namesrv) as tools:
+        with pytest.raises(NotFoundError, match="broker-a has messages from"):
+            await tools.lives.of_id("7F0000010001AAAAAAAA000000010000")
+    gone = await admin(embedded.namesrv, "message", "life", "-t", TOPIC, "--key", "none")
+    assert (gone.code, gone.out) == (2, "")
+    for words in ((), ("X", "--key", "k")):
+        assert (await admin(embedded.namesrv, "message", "life", *words)).code == 1
