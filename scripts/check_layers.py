@@ -31,7 +31,7 @@ PYTHON_LAYERS = [
     {"admin", "outbox", "portal"},
     {"aio", "sync"},
     {"oms", "processes", "server"},
-    {"doctor", "testing"},
+    {"deploy", "doctor", "testing"},
     {"demo", "demo_ha", "pytest_plugin"},
     {"bench"},
     {"cli"},

@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def _add_commands() -> None:
-    from pyrmq.cli import bench, config, doctor, messages, pipeline, serve, store, tls
+    from pyrmq.cli import bench, config, deploy, doctor, messages, pipeline, serve, store, tls
     from pyrmq.cli.admin import admin
     from pyrmq.cli.completion import completion
     from pyrmq.cli.mqadmin_command import mqadmin
@@ -81,6 +81,7 @@ def _add_commands() -> None:
         tls.tls,
         bench.bench,
         config.config,
+        deploy.deploy,
         doctor.doctor,
         completion,
         admin,
