@@ -25,6 +25,8 @@ PYTHON_LAYERS = [
     {"config"},
     {"segments"},
     {"net"},
+    {"http"},
+    {"metrics"},
     {"auth"},
     {"txn"},
     {"broker", "namesrv", "client"},

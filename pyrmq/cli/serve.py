@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyrmq.cli.until_signal import ready_line, run
+if TYPE_CHECKING:
+    from pyrmq.broker import Broker
+    from pyrmq.cli.until_signal import Served
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _LEVELS = ("debug", "info", "warning", "error")
@@ -94,6 +96,7 @@ def server(
     from pyrmq.cli.serve_many import planned, serve_beside
     from pyrmq.cli.settings import Settings
     from pyrmq.config.table import keys_of
+    from pyrmq.metrics.settings import metrics_beside
     from pyrmq.namesrv.config import NamesrvConfig
     from pyrmq.net.address import format_address
     from pyrmq.server import serving
@@ -115,6 +118,8 @@ def server(
         if key in values:
             names.values.setdefault(key, values[key])
     names.values.setdefault("bindAddress", address)
+    for key, value in metrics_beside(broker_config).items():
+        names.values.setdefault(key, value)
     folder = broker_config.store_path_root_dir / "config"
     names.values.setdefault("kvConfigPath", str(folder / "kvConfig.json"))
     names.set_option("bindAddress", host, "--host")
@@ -127,8 +132,10 @@ def server(
         serve_beside(members, config, kept, log_level, namesrv_config, broker_config)
         return
 
+    from pyrmq.cli.until_signal import ready_line, run
+
     @asynccontextmanager
-    async def serve() -> AsyncIterator[tuple[str, Any]]:
+    async def serve() -> AsyncIterator[Served]:
         async with serving(broker_config, namesrv_config, settings.pinned) as running:
             ready = ready_line(
                 running.broker,
@@ -136,9 +143,21 @@ def server(
                 broker=format_address(running.broker_address),
                 store=broker_config.store_path_root_dir,
             )
-            yield ready, running.broker.restart
+            yield _served(ready, running.broker)
 
     run(serve)
+
+
+def _served(ready: str, broker: Broker) -> Served:
+    from pyrmq.cli.until_signal import Served
+
+    return Served(
+        ready,
+        broker.restart,
+        broker.health.live,
+        broker.leave_routes,
+        broker.live.now.drain_timeout_millis / 1000,
+    )
 
 
 @click.command()
@@ -151,6 +170,7 @@ def namesrv(config: Path | None, print_config: bool, log_level: str) -> None:
     import trio
 
     from pyrmq.cli.settings import Settings
+    from pyrmq.cli.until_signal import Served, ready_line, run
     from pyrmq.namesrv import NameServer
     from pyrmq.namesrv.config import NamesrvConfig
     from pyrmq.net.address import format_address
@@ -162,11 +182,15 @@ def namesrv(config: Path | None, print_config: bool, log_level: str) -> None:
         return
 
     @asynccontextmanager
-    async def serve() -> AsyncIterator[tuple[str, Any]]:
+    async def serve() -> AsyncIterator[Served]:
         name_server = NameServer(namesrv_config)
         async with trio.open_nursery() as nursery:
             await nursery.start(name_server.run)
-            yield ready_line(namesrv=format_address(name_server.address)), trio.Event()
+            facts = {"namesrv": format_address(name_server.address)}
+            if name_server.metrics_address is not None:
+                facts["metrics"] = format_address(name_server.metrics_address)
+            ready = ready_line(**facts)
+            yield Served(ready, problems=name_server.health.live)
             nursery.cancel_scope.cancel()
 
     run(serve)
@@ -204,7 +228,7 @@ def broker(
     if own:
         from pyrmq.processes import lifeline
 
-        lifeline.hold()
+        line = lifeline.hold()
     _configure_logging(log_level, own.get("brokerName", ""))
     import os
     import signal
@@ -213,6 +237,7 @@ def broker(
     from pyrmq.broker import Broker, BrokerConfig
     from pyrmq.cli.serve_many import configs, planned, serve_alone, started_by
     from pyrmq.cli.settings import Settings
+    from pyrmq.cli.until_signal import ready_line, run
     from pyrmq.net.address import format_address
 
     settings = Settings.usable(config)
@@ -222,6 +247,7 @@ def broker(
     broker_config = BrokerConfig.from_properties(settings.values)
     if own:
         broker_config = started_by(os.environ, broker_config)
+        line.grace += broker_config.drain_timeout_millis / 1000
     if print_config:
         for one in configs(broker_config, processes):
             if one.broker_name != broker_config.broker_name:
@@ -236,11 +262,12 @@ def broker(
 
     if len(members) > 1:
         options = {"namesrvAddr": namesrv_addr} if namesrv_addr is not None else {}
-        serve_alone(members, config, options, log_level)
+        drain = broker_config.drain_timeout_millis / 1000
+        serve_alone(members, config, options, log_level, drain)
         return
 
     @asynccontextmanager
-    async def serve() -> AsyncIterator[tuple[str, Any]]:
+    async def serve() -> AsyncIterator[Served]:
         nonlocal broker_config
         async with Broker.serving(broker_config, settings.pinned) as running:
             # Where it is served again it listens where it did.
@@ -250,7 +277,7 @@ def broker(
                 broker=format_address(running.address),
                 store=broker_config.store_path_root_dir,
             )
-            yield ready, running.restart
+            yield _served(ready, running)
 
     # Whoever started it may kill it; what comes from others twice (systemd) forces nothing.
     run(serve, signal.SIG_IGN if own else None)
