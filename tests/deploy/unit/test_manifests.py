@@ -189,6 +189,7 @@ def test_each_master_has_a_slave_of_its_name(
         assert names == {"POD_INDEX", "PYRMQ_BROKER_CONF_BROKER_NAME"}
 
 
+@pytest.mark.thorough("needs a package of 22 MB: pip install kubernetes-validate")
 def test_the_schemas_of_kubernetes() -> None:
     """Each member is one that Kubernetes knows."""
     validate = pytest.importorskip("kubernetes_validate")

@@ -62,7 +62,7 @@ def test_a_unit_notifies_and_is_watched(unit: str) -> None:
     assert int(settings["WatchdogSec"][0]) >= 30
     assert settings["KillMode"] == ["mixed"]
     assert settings["User"] == ["pyrmq"]
-    assert "u pyrmq " in FILES["pyrmq.sysusers"]
+    assert "u pyrmq " in FILES["pyrmq-sysusers.conf"]
 
 
 @needs_systemd
@@ -96,7 +96,7 @@ def test_settings_of_the_kernel_satisfy_the_doctor() -> None:
     from pyrmq.doctor.facts import BROKER, Facts, Machine, Server
     from pyrmq.doctor.table import examine
 
-    lines = [line for line in FILES["pyrmq.sysctl"].splitlines() if not line.startswith("#")]
+    lines = [line for line in FILES["pyrmq-sysctl.conf"].splitlines() if not line.startswith("#")]
     values = dict(re.split(r"\s*=\s*", line) for line in lines)
     machine = Machine(sysctl=values, swap=1 << 30, python=(3, 12, 0))
     rows = examine(Facts(Server(BROKER, {}), machine))
