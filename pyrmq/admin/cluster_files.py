@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -106,7 +107,7 @@ class ClusterFiles(Part):
         async def one(steps: Sequence[Step]) -> None:
             async with limit:
                 for step in steps:
-                    done[id(step)] = await self._carry_out(step)
+                    done[id(step)] = await self._carry_out(step, plan)
                     self._link.progress("changes", len(done), total)
 
         async with trio.open_nursery() as nursery:
@@ -150,8 +151,10 @@ class ClusterFiles(Part):
 
         refuse_hidden(await self._link.on_each(list(by_broker), one))
 
-    async def _carry_out(self, step: Step) -> Done:
+    async def _carry_out(self, step: Step, plan: Plan) -> Done:
         try:
+            if step.kind == TOPIC and step.change == DELETE and step.name not in plan.orphans:
+                await self._close(step)
             await self._work(step)(step)
         except PyrmqError as e:
             return Done(step, e)
@@ -181,6 +184,12 @@ class ClusterFiles(Part):
 
     async def _put_group(self, step: Step) -> None:
         (await Groups(self._link).update(group_of(step), broker=step.address)).check_all()
+
+    async def _close(self, step: Step) -> None:
+        """Takes all permissions from a topic that other brokers keep: name servers would go on to
+        have this broker in its route, and clients go on to send here."""
+        config = dataclasses.replace(topic_of(step), perm=0)
+        (await Topics(self._link).update(config, broker=step.address, force=True)).check_all()
 
     async def _delete(self, step: Step) -> None:
         if step.kind == TOPIC:

@@ -51,7 +51,7 @@ class Step:
     """`create`, `change`, `keep` or `delete`."""
     fields: tuple[FieldChange, ...] = ()
     members: Members = field(default_factory=dict)
-    """Of a topic or group: what it should be, whole."""
+    """Of a topic or group: what it should be, whole; what it is, if it is to be deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,8 @@ def _rows(
         before = have.get(name)
         if row is None:
             if before is not None:
-                yield Step(kind, name, state.name, state.address, DELETE if prune else KEEP)
+                change = DELETE if prune else KEEP
+                yield Step(kind, name, state.name, state.address, change, (), before)
         elif before is None:
             default = _NEW_TOPIC if kind == TOPIC else group_members(name, {})
             members = {**default, **row}
