@@ -33,7 +33,7 @@ PYTHON_LAYERS = [
     {"admin", "otel", "outbox", "portal"},
     {"aio", "sync"},
     {"oms", "processes", "server"},
-    {"testing"},
+    {"deploy", "doctor", "testing"},
     {"demo", "demo_ha", "pytest_plugin"},
     {"bench"},
     {"cli"},

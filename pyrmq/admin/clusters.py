@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import trio
 
+from pyrmq.admin.cluster_files import ClusterFiles
 from pyrmq.admin.health import Health, health
-from pyrmq.admin.link import Part, Replica
+from pyrmq.admin.link import Replica
 from pyrmq.admin.outcome import Outcomes
 from pyrmq.admin.runtime_info import Epochs, Runtime
 from pyrmq.admin.sending import producer_of
@@ -56,7 +57,7 @@ class Probe:
     result: SendResult
 
 
-class Clusters(Part):
+class Clusters(ClusterFiles):
     """`admin.clusters`."""
 
     async def list(self, cluster: str | None = None) -> builtins.list[ReplicaState]:

@@ -14,26 +14,16 @@ from typing import Any
 import trio
 
 from pyrmq.admin import values
+from pyrmq.admin.broker_tables import Table, user_groups, user_topics
 from pyrmq.admin.brokers import Brokers
 from pyrmq.admin.connections import GroupConnections
 from pyrmq.admin.link import AdminLink, Part, Replica
 from pyrmq.admin.runtime_info import Runtime, Traffic, first_number
-from pyrmq.errors import ClientError, ProtocolError, PyrmqError, ResponseError
+from pyrmq.errors import ClientError, PyrmqError, ResponseError
 from pyrmq.model.codes import RequestCode
-from pyrmq.model.names import (
-    DLQ_PREFIX,
-    HALF_TOPIC,
-    RETRY_PREFIX,
-    SCHEDULE_TOPIC,
-    SYSTEM_GROUP_PREFIX,
-    is_system_topic,
-)
+from pyrmq.model.names import HALF_TOPIC, SCHEDULE_TOPIC
 from pyrmq.model.topic import as_int
-from pyrmq.net import fastjson
 
-TABLE_TIMEOUT = 10.0
-MAX_VALUES = 4 << 20
-"""Most values of a table that is accepted from a broker."""
 PUT_NUMS = "TOPIC_PUT_NUMS"
 BROKER_KEYS = (
     "brokerClusterName", "brokerId", "brokerName", "brokerRole", "fileReservedTime",
@@ -42,18 +32,8 @@ BROKER_KEYS = (
     "autoCreateSubscriptionGroup",
 )  # fmt: skip
 """The exported keys of a broker's configuration."""
-PREDEFINED_GROUPS = frozenset(
-    {
-        "DEFAULT_CONSUMER", "DEFAULT_PRODUCER", "TOOLS_CONSUMER", "SCHEDULE_CONSUMER",
-        "FILTERSRV_CONSUMER", "__MONITOR_CONSUMER", "CLIENT_INNER_PRODUCER", "SELF_TEST_P_GROUP",
-        "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER",
-        "CID_ONSAPI_PULL",
-    }
-)  # fmt: skip
-"""Groups that RocketMQ's brokers and tools create. [MixAll]"""
 _TPS = ("normalInTps", "normalOutTps", "transInTps", "scheduleInTps")
 _DAY = ("normalOneDayInNum", "normalOneDayOutNum", "transOneDayInNum", "scheduleOneDayInNum")
-Table = dict[str, Any]
 Told = Callable[[str], None]
 
 
@@ -116,10 +96,10 @@ class Exports(Part):
             self._link.progress("brokers", done, len(masters))
             tables: list[tuple[str, Table, tuple[str, ...]]] = []
             if topics:
-                table = await self._topics(master.address, special=special)
+                table = await user_topics(self._link, master.address, special=special)
                 tables.append(("topicConfigTable", table, ("readQueueNums", "writeQueueNums")))
             if groups:
-                table = await self._user_groups(master.address)
+                table = await user_groups(self._link, master.address)
                 tables.append(("subscriptionGroupTable", table, ("retryQueueNums",)))
             for name, table, added in tables:
                 known = found.setdefault(name, {})
@@ -158,8 +138,8 @@ class Exports(Part):
         address = master.address
         runtime = await self._brokers.runtime_of(address)
         config = await self._brokers.config_of(address)
-        groups = (await self._user_groups(address))["subscriptionGroupTable"]
-        topics = (await self._topics(address, special=False))["topicConfigTable"]
+        groups = (await user_groups(self._link, address))["subscriptionGroupTable"]
+        topics = (await user_topics(self._link, address, special=False))["topicConfigTable"]
         half_tps, half_day = await self._put(address, HALF_TOPIC)
         delayed_tps, delayed_day = await self._put(address, SCHEDULE_TOPIC)
         traffic = Traffic.of(runtime)
@@ -215,53 +195,16 @@ class Exports(Part):
         sums = [values.number(w, "sum") for w in windows]
         return values.real(windows[-1], "tps"), next((s for s in sums if s), 0)
 
-    async def _topics(self, address: str, *, special: bool) -> Table:
-        """A broker's table of topics, those of its users. [getUserTopicConfig]"""
-        found = await self._table(address, RequestCode.GET_ALL_TOPIC_CONFIG, "topicConfigTable")
-        system = await self._link.ask_json(
-            address,
-            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
-            timeout=self._link.patience(TABLE_TIMEOUT),
-        )
-        named = system.get("topicList")
-        hidden = {str(t) for t in named} if isinstance(named, list) else set()
-        table = found["topicConfigTable"]
-        found["topicConfigTable"] = {
-            name: row
-            for name, row in table.items()
-            if name not in hidden
-            and not is_system_topic(name)
-            and (special or not name.startswith((RETRY_PREFIX, DLQ_PREFIX)))
-            and 0 <= as_int(row.get("perm"), 6) < 8
-        }
-        return found
-
-    async def _user_groups(self, address: str) -> Table:
-        """A broker's table of groups, those of its users. [getUserSubscriptionGroup]"""
-        name = "subscriptionGroupTable"
-        found = await self._table(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, name)
-        found[name] = {
-            group: row
-            for group, row in found[name].items()
-            if not group.startswith(SYSTEM_GROUP_PREFIX) and group not in PREDEFINED_GROUPS
-        }
-        return found
-
-    async def _table(self, address: str, code: int, name: str) -> Table:
-        """A broker's table and its dataVersion. ProtocolError for a row that is no object."""
-        answer = await self._link.ask(address, code, timeout=self._link.patience(TABLE_TIMEOUT))
-        body = fastjson.loads_object(answer.body, MAX_VALUES) if answer.body else {}
-        rows = values.table(body, name)
-        if not all(isinstance(row, dict) for row in rows.values()):
-            raise ProtocolError(f"{name} has a row that is no object")
-        table = {str(k): {str(n): v for n, v in row.items()} for k, row in rows.items()}
-        return {name: table, "dataVersion": body.get("dataVersion")}
-
 
 async def save(data: Mapping[str, Any], folder: str, name: str) -> Path:
     """Writes an export to a folder, which is created if necessary. The file is replaced in one
     step: it has either the old content or all of the new. Raises OSError."""
     text = json.dumps(_plain(data), indent="\t", ensure_ascii=False) + "\n"
+    return await save_text(text, folder, name)
+
+
+async def save_text(text: str, folder: str, name: str) -> Path:
+    """The same for a text."""
     return await trio.to_thread.run_sync(_write, Path(folder), name, text)
 
 

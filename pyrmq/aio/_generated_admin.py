@@ -88,9 +88,12 @@ class Brokers(Part):
 class Clusters(Part):
     __doc__ = TrioClusters.__doc__
 
+    apply = awaited(TrioClusters.apply)
+    describe = awaited(TrioClusters.describe)
     epochs = awaited(TrioClusters.epochs)
     health = awaited(TrioClusters.health)
     list = awaited(TrioClusters.list)
+    plan = awaited(TrioClusters.plan)
     probe = streamed(TrioClusters.probe)
     round_trips = streamed(TrioClusters.round_trips)
 

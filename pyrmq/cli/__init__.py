@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def _add_commands() -> None:
-    from pyrmq.cli import bench, config, messages, pipeline, serve, store, tls
+    from pyrmq.cli import bench, config, deploy, doctor, messages, pipeline, serve, store, tls
     from pyrmq.cli.admin import admin
     from pyrmq.cli.completion import completion
     from pyrmq.cli.health import health
@@ -82,6 +82,8 @@ def _add_commands() -> None:
         tls.tls,
         bench.bench,
         config.config,
+        deploy.deploy,
+        doctor.doctor,
         completion,
         health,
         admin,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 from pyrmq.auth.plain.files import Folder
 from pyrmq.auth.plain.rules import Rules, load_rules
 from pyrmq.config.files import load_file
-from pyrmq.config.secret_file import is_open
+from pyrmq.doctor.secret_files import open_files
 from pyrmq.errors import ConfigError
 from pyrmq.net.address import is_loopback
 
@@ -33,8 +33,6 @@ WEAK = frozenset(
 SHORT = 12
 """Characters of a secret that is not easily guessed from a captured signature."""
 TLS_FILE = Path("/etc/rocketmq/tls.properties")
-_SECRETS = ("initAuthenticationUser", "innerClientAuthenticationCredentials",
-            "tls.server.keyPassword", "tls.client.keyPassword")  # fmt: skip
 
 
 class Severity(Enum):
@@ -239,35 +237,11 @@ def _of_files(
     values: Values, written: Values, file: Path | None, namesrv: bool
 ) -> Iterator[Finding]:
     """Files with secrets that other accounts of this machine can read."""
-    if file is not None and any(written.get(key) for key in _SECRETS):
-        yield from _mode(file, "it has secrets")
-    for key in ("tls.server.keyPath", "tls.client.keyPath"):
-        if values.get(key):
-            yield from _mode(Path(values[key]), "it is a private key")
-    if _is(values, "aclEnable") and not namesrv:
-        folder = Folder(Path(values.get("rocketmqHome", "")))
-        for path in folder.paths():
-            yield from _mode(path, "it has secret keys")
-        yield from _mode(folder.home / "conf" / "tools.yml", "it has secret keys")
-    for path in _users_files(values, namesrv):
-        yield from _mode(path, "it has the passwords of users")
-
-
-def _users_files(values: Values, namesrv: bool) -> Iterable[Path]:
-    if namesrv:
-        return [Path(values["kvConfigPath"]).with_name("namesrvUsers.json")]
-    return [Path(values["storePathRootDir"]) / "config" / "users.json"]
-
-
-def _mode(path: Path, why: str) -> Iterator[Finding]:
-    try:
-        mode = path.stat().st_mode & 0o777
-    except OSError:
-        return  # what is not there is read by nobody
-    if is_open(mode):
+    for one in open_files(values, written, file, namesrv=namesrv):
         yield _serious(
-            str(path), f"{mode:04o}", f"chmod 600 {path}", f"{why}, and other accounts can reach it"
-        )
+            str(one.path), f"{one.mode:04o}", f"chmod 600 {one.path}",
+            f"{one.why}, and other accounts can reach it",
+        )  # fmt: skip
 
 
 def check(values: Values, written: Values, file: Path | None, *, namesrv: bool) -> list[Finding]:

@@ -17,6 +17,11 @@ def usable_cores(own: Path = OWN, cgroups: Path = CGROUPS) -> int:
     return max(1, min([len(os.sched_getaffinity(0)), *map(int, quotas)]))
 
 
+def cpu_quota(own: Path = OWN, cgroups: Path = CGROUPS) -> float | None:
+    """The smallest CPU quota that holds for a process, in cores; None without one."""
+    return min(_quotas(own, cgroups), default=None)
+
+
 def _quotas(own: Path, cgroups: Path) -> Iterator[float]:
     """The quotas of the cgroup of this process and of those around it, in cores. In a container
     the path that the kernel names may not be mounted: then only the root is looked at."""

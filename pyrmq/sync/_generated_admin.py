@@ -88,9 +88,12 @@ class Brokers(Part):
 class Clusters(Part):
     __doc__ = TrioClusters.__doc__
 
+    apply = blocking(TrioClusters.apply)
+    describe = blocking(TrioClusters.describe)
     epochs = blocking(TrioClusters.epochs)
     health = blocking(TrioClusters.health)
     list = blocking(TrioClusters.list)
+    plan = blocking(TrioClusters.plan)
     probe = streamed(TrioClusters.probe)
     round_trips = streamed(TrioClusters.round_trips)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pyrmq.cli.admin.cluster_file import apply, diff
 from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import Seconds, Session, namesrv_option, session
 
@@ -197,64 +198,5 @@ def rt(
     session.partly(problems, all_failed=all_failed)
 
 
-@cluster.command()
-@click.argument("old", type=click.Path(dir_okay=False))
-@click.argument("new", type=click.Path(dir_okay=False))
-@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table",
-              show_default=True, help="For people, or for programs.")  # fmt: skip
-@click.option("--exit-code", is_flag=True, help="End with 3 if they differ.")
-@click.option("--debug", is_flag=True, help="Show where an error comes from.")
-def diff(old: str, new: str, output: str, exit_code: bool, debug: bool) -> None:
-    """Compare two exports: configs.json, metadata.json, topic.json, subscriptionGroup.json or
-    metrics.json, of `pyrmq admin export` or of RocketMQ's mqadmin.
-
-    When they were made does not count. Ends with 0 also if they differ, unless --exit-code is
-    given.
-    """
-    import json
-
-    import trio
-
-    from pyrmq.admin.export_diff import Difference, compare, read
-    from pyrmq.cli.admin.session import PARTLY
-    from pyrmq.cli.admin.view import Column, View
-
-    async def work() -> Difference:
-        return compare(await read(old), await read(new))
-
-    session = Session("", output, 0, debug)
-    try:
-        found = trio.run(work)
-    except BaseException as e:
-        session.fail(e)
-
-    def value(name: str) -> Any:
-        def text(change: Any) -> str:
-            held = getattr(change, name)
-            if held is None or not change.field:
-                return ""
-            return held if isinstance(held, str) else json.dumps(held, default=str)
-
-        return text
-
-    styles = {"added": "green", "removed": "red", "changed": "yellow"}
-    columns = (
-        Column("KIND", "kind"), Column("NAME", "name"),
-        Column("CHANGE", "change", style=lambda c: styles[c.change]), Column("FIELD", "field"),
-        Column("OLD", value("old")), Column("NEW", value("new")),
-    )  # fmt: skip
-    notes = [
-        f"not compared, only in {file}: {', '.join(kinds)}"
-        for file, kinds in ((old, found.only_old), (new, found.only_new))
-        if kinds
-    ]
-    data = {
-        "equal": found.equal,
-        "compared": found.compared,
-        "only_old": found.only_old,
-        "only_new": found.only_new,
-        "changes": found.changes,
-    }
-    session.show(View(data, found.changes, columns, notes, empty="no difference"))
-    if exit_code and not found.equal:
-        raise click.exceptions.Exit(PARTLY)
+cluster.add_command(diff)
+cluster.add_command(apply)

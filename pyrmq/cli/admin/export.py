@@ -96,6 +96,22 @@ def metadata(
     )
 
 
+@export.command("cluster")
+@session()
+@_cluster
+@_folder
+def cluster_(session: Session, cluster: str, folder: str) -> None:
+    """Write topics, groups and configuration to cluster.yaml, for `cluster diff` and `apply`."""
+    from pyrmq.admin.exports import save_text
+    from pyrmq.cli.admin.view import fields
+
+    async def work(admin: Admin) -> Path:
+        found = await admin.clusters.describe(cluster)
+        return await save_text(found.to_text(), folder, "cluster.yaml")
+
+    session.show(fields({"file": str(session.run(work))}))
+
+
 @export.command("pop-records")
 @session(destroys=True)
 @where

@@ -26,6 +26,17 @@ class Group(click.Group):
             raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx) from None
 
 
+class Command(click.Command):
+    """A command whose exit code for an invalid command line is 1, as in `pyrmq admin`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as e:
+            setattr(e, "exit_code", 1)  # noqa: B010 (click says ClassVar, and reads the instance)
+            raise
+
+
 class LazyGroup(Group):
     """`branches`: by name the module that has the branch, and its help in a line."""
 

@@ -199,3 +199,11 @@ def test_what_is_not_there_is_found() -> None:
     assert "bench-peers" not in targets()
     assert not has_member("Feeder", "absent")
     assert has_member("Feeder", "_process")
+
+
+def test_the_page_of_the_doctor_has_each_check() -> None:
+    from pyrmq.doctor.table import CHECKS
+
+    page = (ROOT / "docs" / "doctor.md").read_text(encoding="utf-8").partition("## Checks")[2]
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in page.splitlines()]
+    assert [row for row in rows if row in CHECKS] == list(CHECKS)

@@ -1,0 +1,193 @@
+"""What has to change so that a cluster is as a file says. Pure: nothing is asked here."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyrmq.admin.desired import Desired, Members, Wanted, combined, exported_keys
+from pyrmq.admin.export_diff import same
+from pyrmq.admin.groups import GroupConfig
+from pyrmq.admin.outcome import Outcome
+from pyrmq.model.topic import TopicConfig
+
+TOPIC, GROUP, CONFIG = "topic", "group", "config"
+CREATE, CHANGE, KEEP, DELETE = "create", "change", "keep", "delete"
+ATTRIBUTES = "attributes"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """What a master has."""
+
+    name: str
+    address: str
+    topics: Mapping[str, Members]
+    groups: Mapping[str, Members]
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """A member that differs. `old` None: it is not there."""
+
+    field: str
+    old: Any
+    new: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change of one broker. `keep`: it is there and not in the file, and stays."""
+
+    kind: str
+    """`topic`, `group` or `config`."""
+    name: str
+    broker: str
+    address: str
+    change: str
+    """`create`, `change`, `keep` or `delete`."""
+    fields: tuple[FieldChange, ...] = ()
+    members: Members = field(default_factory=dict)
+    """Of a topic or group: what it should be, whole; what it is, if it is to be deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The steps of all brokers. `failed`: brokers that could not be asked; what they need is not
+    known."""
+
+    cluster: str
+    steps: list[Step]
+    failed: list[Outcome[Any]]
+    notes: list[str] = field(default_factory=list)
+    orphans: frozenset[str] = frozenset()
+    """Topics to delete that no broker of the file should have: name servers forget them too."""
+
+    @property
+    def changes(self) -> list[Step]:
+        """The steps that change something."""
+        return [step for step in self.steps if step.change != KEEP]
+
+    @property
+    def equal(self) -> bool:
+        """Whether the cluster is as the file says, and has nothing else."""
+        return not self.steps and not self.failed
+
+
+def topic_members(row: Mapping[str, Any]) -> Members:
+    """A topic's members, those that a broker left out with their default."""
+    members = TopicConfig.from_json("", row).to_json()
+    del members["topicName"]
+    return members
+
+
+def group_members(name: str, row: Mapping[str, Any]) -> Members:
+    """A group's members. ConfigError for what is none."""
+    members = GroupConfig.from_json({**row, "groupName": name}).members()
+    del members["groupName"]
+    return {k: v for k, v in members.items() if v is not None}
+
+
+_NEW_TOPIC = topic_members({"readQueueNums": 8, "writeQueueNums": 8})
+
+
+def steps_of(desired: Desired, state: BrokerState, *, prune: bool) -> Iterator[Step]:
+    """What has to change at one broker: its configuration, topics, groups."""
+    for key, value in sorted(desired.config_of(state.name).items()):
+        have = state.config.get(key)
+        if have != value:
+            yield Step(CONFIG, key, state.name, state.address, CHANGE,
+                       (FieldChange("", have, value),))  # fmt: skip
+    if desired.topics is not None:
+        yield from _rows(TOPIC, desired.topics, state.topics, state, prune)
+    if desired.groups is not None:
+        yield from _rows(GROUP, desired.groups, state.groups, state, prune)
+
+
+def _rows(
+    kind: str,
+    wanted: Mapping[str, Wanted],
+    have: Mapping[str, Members],
+    state: BrokerState,
+    prune: bool,
+) -> Iterator[Step]:
+    for name in sorted({*wanted, *have}):
+        row = wanted[name].at(state.name) if name in wanted else None
+        before = have.get(name)
+        if row is None:
+            if before is not None:
+                change = DELETE if prune else KEEP
+                yield Step(kind, name, state.name, state.address, change, (), before)
+        elif before is None:
+            default = _NEW_TOPIC if kind == TOPIC else group_members(name, {})
+            members = {**default, **row}
+            made = tuple(FieldChange(k, None, v) for k, v in sorted(row.items()))
+            yield Step(kind, name, state.name, state.address, CREATE, made, members)
+        elif fields := tuple(_differences(before, row)):
+            members = {**before, **row}
+            yield Step(kind, name, state.name, state.address, CHANGE, fields, members)
+
+
+def _differences(before: Members, row: Members) -> Iterator[FieldChange]:
+    for key, value in sorted(row.items()):
+        have = before.get(key)
+        if key == ATTRIBUTES:
+            old, new = have or {}, value or {}
+            for name in sorted({*old, *new}):
+                if old.get(name) != new.get(name):
+                    yield FieldChange(f"{ATTRIBUTES}.{name}", old.get(name), new.get(name))
+        elif not same(have, value):
+            yield FieldChange(key, have, value)
+
+
+def changed_attributes(step: Step) -> dict[str, str]:
+    """The attributes that a step changes, as brokers take them: `+name`, `-name`."""
+    if step.change == CREATE:
+        return {f"+{k}": str(v) for k, v in (step.members.get(ATTRIBUTES) or {}).items()}
+    prefix = f"{ATTRIBUTES}."
+    changes = [(f.field.removeprefix(prefix), f.new) for f in step.fields if prefix in f.field]
+    return {f"-{k}" if v is None else f"+{k}": "" if v is None else str(v) for k, v in changes}
+
+
+def topic_of(step: Step) -> TopicConfig:
+    """The topic that a step wants, without attributes."""
+    found = TopicConfig.from_json(step.name, step.members)
+    return dataclasses.replace(found, attributes={})
+
+
+def group_of(step: Step) -> GroupConfig:
+    """The group that a step wants, with the changes of its attributes."""
+    found = GroupConfig.from_json({**step.members, "groupName": step.name})
+    return dataclasses.replace(found, attributes=changed_attributes(step))
+
+
+def described(cluster: str, states: Sequence[BrokerState]) -> Desired:
+    """A cluster as it is, in the form of a file."""
+    names = tuple(state.name for state in states)
+    kept = [{k: v for k, v in state.config.items() if k in exported_keys()} for state in states]
+    common = {
+        k: v for k, v in sorted(kept[0].items()) if all(one.get(k) == v for one in kept)
+    } if kept else {}  # fmt: skip
+    own = {
+        state.name: {k: v for k, v in sorted(one.items()) if k not in common}
+        for state, one in zip(states, kept, strict=True)
+    }
+    return Desired(
+        cluster,
+        names,
+        common,
+        {name: rows for name, rows in own.items() if rows},
+        _described({state.name: state.topics for state in states}),
+        _described({state.name: state.groups for state in states}),
+    )
+
+
+def _described(tables: Mapping[str, Mapping[str, Members]]) -> dict[str, Wanted]:
+    names = sorted({name for rows in tables.values() for name in rows})
+    return {
+        name: combined({b: rows[name] for b, rows in tables.items() if name in rows}, tables)
+        for name in names
+    }

@@ -1,0 +1,136 @@
+"""`pyrmq doctor`: whether a machine and its settings suit a server, and what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pyrmq.cli.access import Access, access_options
+from pyrmq.cli.admin.lazy import Command
+
+if TYPE_CHECKING:
+    from pyrmq.cli.admin.view import View
+    from pyrmq.doctor.facts import Facts, Server
+    from pyrmq.doctor.table import Row
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command(cls=Command)
+@click.option("-c", "--config", type=_FILE, help="The broker.conf, or with --namesrv namesrv.conf.")
+@click.option("--namesrv", "of_namesrv", is_flag=True, help="For a name server, not a broker.")
+@click.option(
+    "-n",
+    "--namesrv-addr",
+    metavar="HOST:PORT;…",
+    help="Name servers to ask.  [default: namesrvAddr of the configuration]",
+)
+@click.option("-a", "--all", "every", is_flag=True, help="Show what is in order, too.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "yaml"]),
+    default="text",
+    show_default=True,
+    help="For people, or for programs.",
+)
+@access_options
+def doctor(
+    config: Path | None,
+    of_namesrv: bool,
+    namesrv_addr: str | None,
+    every: bool,
+    output: str,
+    access: Callable[[], Access],
+) -> None:
+    """Check ports, disks, limits, the clock, the kernel, names and the cluster, before a server
+    starts or beside one that runs. Changes nothing.
+
+    Run it as the account of the server, with its file and its environment. Each finding says what
+    it is, why it matters, and what to change. Exit codes: 0 fine, 3 warnings, 2 errors, 1 the
+    command line or the configuration cannot be used.
+    """
+    import trio
+
+    from pyrmq.cli.admin import view as views
+    from pyrmq.cli.admin.session import printing
+    from pyrmq.doctor.finding import Level
+    from pyrmq.doctor.table import examine, verdict
+    from pyrmq.errors import ConfigError
+
+    try:
+        server = _server(config, of_namesrv, namesrv_addr)
+        facts = trio.run(_facts, server, access())
+    except ConfigError as e:
+        from pyrmq.escape import escape
+
+        raise click.ClickException(escape(e)) from None
+    rows = examine(facts)
+    found = verdict(rows)
+    with printing():
+        if output == "text":
+            _print(rows, every=every)
+        else:
+            views.show(_view(rows, found.value, server), output)
+    code = {Level.ERROR: 2, Level.WARNING: 3}.get(found, 0)
+    if code:
+        raise click.exceptions.Exit(code)
+
+
+def _server(config: Path | None, of_namesrv: bool, namesrv: str | None) -> Server:
+    from pyrmq.cli.settings import Settings
+    from pyrmq.doctor.server import check_name_servers, of_broker, of_name_server
+
+    settings = Settings.usable(config, of_namesrv=of_namesrv)
+    built = settings.build()
+    asked = check_name_servers(namesrv)
+    if of_namesrv:
+        return of_name_server(built, settings.values, config, asked)
+    built = settings.with_updates(built).config
+    return of_broker(built, settings.values, config, asked)
+
+
+async def _facts(server: Server, access: Access) -> Facts:
+    from pyrmq.admin.api import Admin
+    from pyrmq.doctor.gather import gather
+
+    if not server.name_servers:
+        return await gather(server, None)
+    async with Admin(
+        ";".join(server.name_servers), credentials=access.credentials, tls=access.tls
+    ) as admin:
+        return await gather(server, admin)
+
+
+def _view(rows: list[Row], state: str, server: Server) -> View:
+    from pyrmq.cli.admin.view import View
+
+    return View({"state": state, "server": server.kind, "findings": rows})
+
+
+def _print(rows: list[Row], *, every: bool) -> None:
+    """A paragraph for each finding, the errors last: there the eye is."""
+    from collections import Counter
+
+    from pyrmq.doctor.finding import Level
+    from pyrmq.escape import escape
+
+    styles = {"error": "red", "warning": "yellow", "ok": "green"}
+    order = [level.value for level in Level]
+    for row in sorted(rows, key=lambda r: order.index(r.level)):
+        if row.level == Level.OK.value and not every:
+            continue
+        label = click.style(f"{row.level:<8}", fg=styles.get(row.level))
+        click.echo(f"{label}{row.check}: {escape(row.what)}")
+        if row.why:
+            click.echo(f"        why: {escape(row.why)}")
+        if row.change:
+            click.echo(f"        change: {escape(row.change)}")
+    count = Counter(row.level for row in rows)
+    click.echo(
+        f"{count['error']} errors, {count['warning']} warnings, {count['note']} notes; "
+        f"{count['ok']} checks are in order"
+    )
