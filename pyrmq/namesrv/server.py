@@ -20,6 +20,7 @@ from pyrmq.config.table import keys_of, values_of
 from pyrmq.engine import Command, Listener
 from pyrmq.errors import ConfigError, InvalidParameterError, NoPermissionError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import RequestCode
 from pyrmq.namesrv.brokers import BrokerProcessor, MinimumNotifier
 from pyrmq.namesrv.clients import RouteProcessor
@@ -82,7 +83,12 @@ class ConfigProcessor:
             raise InvalidParameterError(str(e)) from None
         changes = {rows[key][0]: getattr(chosen, rows[key][0]) for key in values}
         self._config.change(dataclasses.replace(self._config.now, **changes))
-        log.info("%s changes %s", escape(connection.peer), escape(values))
+        log.info(
+            "%s changes %s",
+            escape(connection.peer),
+            escape(values),
+            extra=about(connection=connection.peer),
+        )
         return Response()
 
     def _refuse(self, key: str) -> None:
