@@ -60,7 +60,7 @@ def serve_beside(
     members: Sequence[Member],
     file: Path | None,
     options: Mapping[str, str],
-    log_level: str,
+    log_words: Sequence[str],
     namesrv_config: NamesrvConfig,
     broker_config: BrokerConfig,
 ) -> None:
@@ -82,7 +82,7 @@ def serve_beside(
             others = broker_config.namesrv_addr
             keys = {**options, "namesrvAddr": ";".join(a for a in (own, others) if a)}
             told = name_server.for_own_broker(broker_config)
-            supervisor = _supervisor(members, file, keys, log_level, _told(told))
+            supervisor = _supervisor(members, file, keys, log_words, _told(told))
             async with supervisor.running():
                 yield ready_line(namesrv=own, brokers=len(members)), trio.Event()
 
@@ -91,10 +91,13 @@ def serve_beside(
 
 
 def serve_alone(
-    members: Sequence[Member], file: Path | None, options: Mapping[str, str], log_level: str
+    members: Sequence[Member],
+    file: Path | None,
+    options: Mapping[str, str],
+    log_words: Sequence[str],
 ) -> None:
     """Until a signal: the brokers; the name servers are others."""
-    supervisor = _supervisor(members, file, options, log_level)
+    supervisor = _supervisor(members, file, options, log_words)
 
     @asynccontextmanager
     async def serve() -> AsyncIterator[tuple[str, Any]]:
@@ -109,11 +112,11 @@ def _supervisor(
     members: Sequence[Member],
     file: Path | None,
     options: Mapping[str, str],
-    log_level: str,
+    log_words: Sequence[str],
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Supervisor:
     def command(member: Member) -> list[str]:
-        words = [sys.executable, "-m", "pyrmq", "broker", "--log-level", log_level]
+        words = [sys.executable, "-m", "pyrmq", "broker", *log_words]
         words += [] if file is None else ["-c", str(file)]
         for key, value in {**options, **member.keys}.items():
             words += ["--member", f"{key}={value}"]

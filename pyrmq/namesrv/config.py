@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyrmq.auth.settings import OTHER_ACCESS_KEYS, AccessKeys
+from pyrmq.config.log_keys import LogKeys
 from pyrmq.config.table import (
     FixedKey,
     LiveConfig,
@@ -133,13 +134,14 @@ class NamesrvKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class NamesrvConfig(AccessKeys, NamesrvKeys):
+class NamesrvConfig(AccessKeys, LogKeys, NamesrvKeys):
     """Field names are RocketMQ's keys in snake_case. RocketMQ's name server has no access control:
     its keys are those of brokers."""
 
     def __post_init__(self) -> None:
         check_fields(self)
         self.check_access()
+        self.check_log()
 
     @classmethod
     def from_properties(cls, values: Mapping[str, str]) -> NamesrvConfig:

@@ -16,6 +16,7 @@ from pyrmq.auth.model import cluster
 from pyrmq.auth.needs import UPDATE
 from pyrmq.auth.setup import access_requests, guard_of, open_access
 from pyrmq.config.files import parse_properties
+from pyrmq.config.log_keys import follow_levels
 from pyrmq.config.table import keys_of, values_of
 from pyrmq.engine import Command, Listener
 from pyrmq.errors import ConfigError, InvalidParameterError, NoPermissionError
@@ -126,6 +127,7 @@ class NameServer:
 
     def _open(self, config: NamesrvConfig, users: Callable[[], Access | None] | None) -> None:
         self.config = RunningConfig(config)
+        follow_levels(self.config)
         folder = config.kv_config_path.parent
         if users is None:
             access = open_access(config, folder / USERS_FILE, folder / ACLS_FILE)

@@ -27,7 +27,7 @@ impl Log for Stderr {
     fn flush(&self) {}
 }
 
-/// A line as pyrmq/cli/logs.py makes it.
+/// A line as pyrmq/logs/lines.py makes it.
 fn line(time: &str, level: Level, message: &str) -> String {
     let level = match level {
         Level::Error => "ERROR",
