@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import signal
 import sys
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from pyrmq.logs.engine_lines import EngineLines
 from pyrmq.logs.files import RotatedFile, Stream
 from pyrmq.logs.folding import SECONDS, Folding
 from pyrmq.logs.levels import LEVELS_OF_PROCESS, TOP
@@ -57,6 +59,7 @@ class Logs:
     def __init__(self, writer: LogWriter, logger: logging.Logger) -> None:
         self.writer = writer
         self._logger = logger
+        self._engine = EngineLines()
 
     @classmethod
     def early(cls, logger: logging.Logger | None = None) -> Logs:
@@ -85,9 +88,13 @@ class Logs:
         self.writer.folding.seconds = settings.fold_seconds
         form = JsonLines(of) if settings.form == "json" else TextLines("" if outlets else of)
         self.writer.start(form, outlets or {"": self.writer.stderr})
+        self._engine.start()
+        atexit.register(self.close)
 
     def close(self) -> None:
         """Writes what waits. At the end of a process that happens by itself."""
+        atexit.unregister(self.close)
+        self._engine.stop()
         self._logger.removeHandler(self.writer)
         self.writer.close()
 
