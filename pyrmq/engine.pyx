@@ -24,6 +24,8 @@ from pyrmq import _native
 from pyrmq.errors import EngineError, ServiceNotAvailableError
 
 set_log_level = _native.set_log_level
+keep_log_lines = _native.keep_log_lines
+take_log_lines = _native.take_log_lines
 java_hash = _native.java_hash
 parse_json = _native.parse_json
 json_members = _native.json_members

@@ -21,6 +21,7 @@ from python_imports import PythonTree
 PYTHON_LAYERS = [
     {"version", "escape", "errors"},
     {"engine"},
+    {"logs"},
     {"model"},
     {"config"},
     {"segments"},

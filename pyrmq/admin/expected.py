@@ -19,6 +19,7 @@ from typing import Any
 
 from pyrmq.errors import BrokerMissingError, ConfigError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.route import MASTER_ID, ClusterInfo
 from pyrmq.model.topic import as_int
 from pyrmq.net.address import Address, format_address
@@ -115,7 +116,12 @@ class SeenFile:
         except FileNotFoundError:
             return {}
         except OSError as e:
-            log.warning("%s cannot be read: %s", escape(str(self.path)), escape(e))
+            log.warning(
+                "%s cannot be read: %s",
+                escape(str(self.path)),
+                escape(e),
+                extra=about(path=self.path),
+            )
             return {}
         try:
             found = json.loads(raw) if len(raw) <= MAX_BYTES else None
@@ -126,6 +132,7 @@ class SeenFile:
             log.warning(
                 "%s is not what pyrmq wrote: what was seen before is not known",
                 escape(str(self.path)),
+                extra=about(path=self.path),
             )
             return {}
         return {str(k): v for k, v in tables.items() if isinstance(v, list)}

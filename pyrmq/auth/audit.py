@@ -13,6 +13,7 @@ import trio
 
 from pyrmq.auth.model import Acl, User
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import request_text
 from pyrmq.net import fastjson
 
@@ -55,14 +56,24 @@ def changed(asker: Asker, what: str, subject: str, before: str, after: str) -> N
     """One line about a change that was made."""
     log.info(
         "%s: %s %s: before %s, after %s",
-        escape(asker), what, escape(subject[:MAX_SHOWN]), escape(before), escape(after),
-    )  # fmt: skip
+        escape(asker),
+        what,
+        escape(subject[:MAX_SHOWN]),
+        escape(before),
+        escape(after),
+        extra=about(user=asker.name, connection=asker.peer, key=subject),
+    )
 
 
 def not_changed(asker: Asker, what: str, subject: str, why: object) -> None:
     """One line about a change that could not be made."""
     log.warning(
-        "%s: %s %s: not changed: %s", escape(asker), what, escape(subject[:MAX_SHOWN]), escape(why)
+        "%s: %s %s: not changed: %s",
+        escape(asker),
+        what,
+        escape(subject[:MAX_SHOWN]),
+        escape(why),
+        extra=about(user=asker.name, connection=asker.peer, key=subject),
     )
 
 
@@ -93,5 +104,9 @@ class Refusals:
         asker = Asker(name and name[:MAX_SHOWN], peer, False)
         log.warning(
             "%s: %s refused: %s%s",
-            escape(asker), escape(request_text(code)), escape(why[:MAX_SHOWN]), more,
-        )  # fmt: skip
+            escape(asker),
+            escape(request_text(code)),
+            escape(why[:MAX_SHOWN]),
+            more,
+            extra=about(user=asker.name, connection=peer, request=code),
+        )

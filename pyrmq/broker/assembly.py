@@ -54,6 +54,7 @@ from pyrmq.broker.tables.tables import Saving, Tables
 from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.broker.tables.topic_removal import TopicDeletion
 from pyrmq.broker.timer import TimerCounts, TimerService
+from pyrmq.config.log_keys import follow_levels
 from pyrmq.engine import Listener, Pops, PullGrants, Store, Transactions
 from pyrmq.metrics.service import MetricsService
 from pyrmq.model.subscription import Subscription
@@ -136,6 +137,7 @@ def assemble(start: Start) -> Parts:
 def _parts(start: Start, address: Address, store: Store, access: AccessControl) -> Parts:
     updates = ConfigUpdates(start.role.config, start.pinned)
     live = updates.live
+    follow_levels(live)
     config = live.now
     folder = config.store_path_root_dir / "config"
 

@@ -22,6 +22,7 @@ from pyrmq.broker.replication.master import ha_listeners
 from pyrmq.config.table import values_of
 from pyrmq.engine import Store
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.metrics.service import metrics_listeners
 from pyrmq.net.address import Address, format_address
 from pyrmq.net.health import Health
@@ -131,7 +132,9 @@ class Broker:
                 try:
                     yield broker
                 finally:
-                    log.info("broker %s stops", escape(broker.name))
+                    log.info(
+                        "broker %s stops", escape(broker.name), extra=about(broker=broker.name)
+                    )
                     with trio.CancelScope(shield=True, deadline=trio.current_time() + 2 * GRACE):
                         await broker._drain()
         finally:
@@ -197,7 +200,11 @@ class Broker:
                 await parts.timers.finish()
         finally:
             await trio.to_thread.run_sync(parts.store.close)
-            log.info("broker %s has stopped; its store is closed", escape(self.name))
+            log.info(
+                "broker %s has stopped; its store is closed",
+                escape(self.name),
+                extra=about(broker=self.name),
+            )
 
     @property
     def name(self) -> str:
@@ -215,6 +222,7 @@ class Broker:
             escape(format_address(self.address)),
             escape(config.store_path_root_dir),
             __version__,
+            extra=about(broker=config.broker_name),
         )
 
 

@@ -21,6 +21,7 @@ from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.names import DLQ_PREFIX, LMQ_PREFIX, RETRY_PREFIX, retry_topic
 from pyrmq.net.server.connection import Connection
 
@@ -78,7 +79,12 @@ class Housekeeping:
             await trio.sleep(CLIENT_SCAN)
             limit = self._config.now.channel_expired_timeout / 1000
             for connection in self._clients.expired(trio.current_time() - limit):
-                log.warning("%s sent no heartbeat for %g s", connection.peer, limit)
+                log.info(
+                    "%s sent no heartbeat for %g s",
+                    connection.peer,
+                    limit,
+                    extra=about(connection=connection.peer),
+                )
                 self._close(connection)
 
     async def _scan_groups(self) -> None:
@@ -105,7 +111,7 @@ class Housekeeping:
                 continue
             if self._has_messages(retry_topic(name)):
                 continue
-            log.info("group %s expires: nobody used it", escape(name))
+            log.info("group %s expires: nobody used it", escape(name), extra=about(group=name))
             self._groups.remove(name)
             self._clients.forget_group(name)
             expired.add(name)
@@ -145,7 +151,12 @@ class Housekeeping:
                     continue
                 for group in self._offsets.groups_of(topic):
                     if self._clients.subscription(group, topic) is None:
-                        log.info("offsets of %s in %s are removed", escape(group), escape(topic))
+                        log.info(
+                            "offsets of %s in %s are removed",
+                            escape(group),
+                            escape(topic),
+                            extra=about(topic=topic, group=group),
+                        )
                         self._offsets.remove(topic, group)
             await trio.lowlevel.checkpoint()
         await self._offsets.forget(lambda topic, group: self._is_gone(topic))

@@ -24,6 +24,7 @@ from pyrmq.broker.tables.consumer_filters import bitmap_len
 from pyrmq.engine import Store
 from pyrmq.errors import ConfigError, StoreDamagedError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model import broker_name
 from pyrmq.model.topic import PERM_INHERIT, TopicConfig
 from pyrmq.net.address import Address, format_address, is_loopback, own_ip, resolve
@@ -93,7 +94,7 @@ def write_name(folder: Path, name: str, topics: Iterable[TopicConfig]) -> None:
         if _load(path) != value:
             config_file.save(path, value)
     except OSError as e:
-        log.warning("%s cannot be written: %s", escape(path), escape(e))
+        log.warning("%s cannot be written: %s", escape(path), escape(e), extra=about(path=path))
 
 
 def _load(path: Path) -> dict[Any, Any]:

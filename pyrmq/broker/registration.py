@@ -18,6 +18,7 @@ from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Command
 from pyrmq.errors import NoPermissionError, PyrmqError, ResponseError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import is_routed_topic
 from pyrmq.model.topic import PERM_READ, PERM_WRITE, TopicConfig
@@ -302,12 +303,22 @@ class Registration:
         server.known = True
         lasted = server.trouble.over()
         after = "" if lasted is None else f" after {lasted:.0f} s"
-        log.info("registered with name server %s%s", escape(server.name), escape(after))
+        log.info(
+            "registered with name server %s%s",
+            escape(server.name),
+            escape(after),
+            extra=about(namesrv=server.name),
+        )
 
     def _failed(self, server: _NameServer, why: str) -> None:
         """Says so, at first and then once a minute: clients may not find this broker."""
         if self._leaving:
-            log.info("not unregistered from name server %s: %s", escape(server.name), escape(why))
+            log.info(
+                "not unregistered from name server %s: %s",
+                escape(server.name),
+                escape(why),
+                extra=about(namesrv=server.name),
+            )
             return
         server.known = False
         said = server.trouble.say(why)
@@ -321,6 +332,7 @@ class Registration:
             said,
             escape(why),
             "; clients do not find this broker" if alone else "",
+            extra=about(namesrv=server.name),
         )
 
     async def _tell(self, is_due: bool, channel: Channel, server: _NameServer) -> None:
@@ -404,10 +416,15 @@ class Registration:
         try:
             found = Master(parse_address(master), parse_address(ha))
         except PyrmqError as e:
-            log.warning("the master as %s says: %s", escape(server.name), escape(e))
+            log.warning(
+                "the master as %s says: %s",
+                escape(server.name),
+                escape(e),
+                extra=about(namesrv=server.name),
+            )
             return
         if found != self._master.latest:
-            log.info("the master is %s", escape(master))
+            log.info("the master is %s", escape(master), extra=about(broker=master))
         self._master.note(found)
 
     def _take_order(self, server: _NameServer, body: bytes) -> None:
@@ -418,7 +435,12 @@ class Registration:
                 server.ordered = body, [str(n) for n in table] if isinstance(table, dict) else []
             self._topics.mark_ordered(server.ordered[1])
         except PyrmqError as e:
-            log.warning("order configuration of %s: %s", escape(server.name), escape(e))
+            log.warning(
+                "order configuration of %s: %s",
+                escape(server.name),
+                escape(e),
+                extra=about(namesrv=server.name),
+            )
 
     async def _unregister(self, channel: Channel, server: _NameServer) -> None:
         await channel.request(RequestCode.UNREGISTER_BROKER, self._header(), timeout=SHORT)

@@ -28,7 +28,7 @@ def _show_warnings() -> None:
     """On stderr, as text alone; servers set up logs of their own."""
     import logging
 
-    from pyrmq.cli.logs import LineFormatter
+    from pyrmq.logs.lines import LineFormatter
 
     handler = logging.StreamHandler()
     handler.setFormatter(LineFormatter("%(message)s"))

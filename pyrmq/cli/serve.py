@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,11 @@ import click
 if TYPE_CHECKING:
     from pyrmq.broker import Broker
     from pyrmq.cli.until_signal import Served
+
+if TYPE_CHECKING:
+    from pyrmq.broker import BrokerConfig
+    from pyrmq.cli.settings import Settings
+    from pyrmq.logs.setup import Logs, LogSettings
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _LEVELS = ("debug", "info", "warning", "error")
@@ -31,28 +38,57 @@ class Many(click.ParamType[str]):
         return text
 
 
-_log_option = click.option(
+_level_option = click.option(
     "--log-level",
     type=click.Choice(_LEVELS),
-    default="info",
-    show_default=True,
-    help="What goes to stderr.",
+    help="What is logged.  [default: logLevel, else info]",
+)
+_file_option = click.option(
+    "--log-file", type=click.Path(dir_okay=False), help="[default: logFile, else stderr]"
+)
+_format_option = click.option(
+    "--log-format", type=click.Choice(["text", "json"]), help="[default: logFormat, else text]"
 )
 
 
-def _configure_logging(level: str, of: str = "") -> None:
-    """`of`: the broker that the lines are of, where several write to one stderr."""
-    import logging
+def _log_options(command: Callable[..., None]) -> Callable[..., None]:
+    """--log-level, --log-file and --log-format, as `log_options`."""
 
-    from pyrmq.cli.logs import FewerLines, LineFormatter
-    from pyrmq.engine import set_log_level
+    @wraps(command)
+    def run(
+        log_level: str | None, log_file: str | None, log_format: str | None, **rest: Any
+    ) -> None:
+        command(log_options=LogOptions(log_level, log_file, log_format), **rest)
 
-    handler = logging.StreamHandler()
-    marked = f"[{of}] " if of else ""
-    handler.setFormatter(LineFormatter(f"%(asctime)s %(levelname)s {marked}%(name)s: %(message)s"))
-    handler.addFilter(FewerLines())
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    set_log_level(level)
+    return _level_option(_file_option(_format_option(run)))
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    level: str | None
+    file: str | None
+    format: str | None
+
+    def put(self, settings: Settings) -> None:
+        settings.set_option("logFile", self.file, "--log-file")
+        settings.set_option("logFormat", self.format, "--log-format")
+        if self.level is not None:
+            # Not pinned, as the others are: the level may change while the server runs.
+            settings.values["logLevel"] = self.level
+            settings.sources["logLevel"] = "the option --log-level"
+
+    def words(self) -> list[str]:
+        """For another process."""
+        options = {"level": self.level, "file": self.file, "format": self.format}
+        return [f"--log-{name}={value}" for name, value in options.items() if value is not None]
+
+
+def _early_log() -> Logs:
+    """The log of the process, which waits until it is known where lines go."""
+    from pyrmq.logs.setup import Logs, heed_signals
+
+    heed_signals()
+    return Logs.early()
 
 
 @click.command()
@@ -68,7 +104,7 @@ def _configure_logging(level: str, of: str = "") -> None:
     default="1",
     help="Brokers of one cluster, each a process; auto: as many as there are cores.  [default: 1]",
 )
-@_log_option
+@_log_options
 def server(
     config: Path | None,
     store: Path | None,
@@ -77,7 +113,7 @@ def server(
     broker_port: int | None,
     flush: str | None,
     brokers: str,
-    log_level: str,
+    log_options: LogOptions,
 ) -> None:
     """Run a name server and a broker in one process, or several brokers beside it.
 
@@ -90,12 +126,14 @@ def server(
     A broker that dies is started again. The exit code is 0 after SIGTERM or Ctrl-C if all stopped
     in order.
     """
-    _configure_logging(log_level)
+    logs = _early_log()
     from pyrmq.auth.settings import AccessKeys
     from pyrmq.broker import BrokerConfig
     from pyrmq.cli.serve_many import planned, serve_beside
     from pyrmq.cli.settings import Settings
+    from pyrmq.config.log_keys import LogKeys
     from pyrmq.config.table import keys_of
+    from pyrmq.errors import ConfigError
     from pyrmq.metrics.settings import metrics_beside
     from pyrmq.namesrv.config import NamesrvConfig
     from pyrmq.net.address import format_address
@@ -110,8 +148,17 @@ def server(
     settings.set_option("storePathRootDir", store, "--store")
     settings.set_option("listenPort", broker_port, "--broker-port")
     settings.set_option("flushDiskType", flush, "--flush")
+    log_options.put(settings)
     broker_config = BrokerConfig.from_properties(values)
     names = Settings.usable(None, of_namesrv=True)
+    for key in keys_of(LogKeys):
+        if key in names.variables:
+            raise ConfigError(
+                f"{names.variables[key]}: name server and broker have one log here, the broker's: "
+                "set the variable of the broker instead"
+            )
+        if key in values:
+            names.values[key] = values[key]
     # What guards the broker guards its name server.
     names.values.setdefault("adminAddressAllowList", broker_config.admin_address_allow_list)
     for key in keys_of(AccessKeys):
@@ -126,10 +173,11 @@ def server(
     names.set_option("listenPort", namesrv_port, "--namesrv-port")
     namesrv_config = NamesrvConfig.from_properties(names.values)
     members = planned(broker_config, brokers, "--brokers")
+    logs.open(log_settings(settings, broker_config, len(members)))
     if len(members) > 1:
         common = ("bindAddress", "flushDiskType")
         kept = {str(key): values[key] for key in common if key in values}
-        serve_beside(members, config, kept, log_level, namesrv_config, broker_config)
+        serve_beside(members, config, kept, log_options.words(), namesrv_config, broker_config)
         return
 
     from pyrmq.cli.until_signal import ready_line, run
@@ -143,6 +191,7 @@ def server(
                 broker=format_address(running.broker_address),
                 store=broker_config.store_path_root_dir,
             )
+            logs.writer.flush()
             yield _served(ready, running.broker)
 
     run(serve)
@@ -163,10 +212,10 @@ def _served(ready: str, broker: Broker) -> Served:
 @click.command()
 @click.option("-c", "--config", type=_FILE, help="A namesrv.conf (RocketMQ property file).")
 @click.option("-p", "--print-config", is_flag=True, help="Print the configuration and exit.")
-@_log_option
-def namesrv(config: Path | None, print_config: bool, log_level: str) -> None:
+@_log_options
+def namesrv(config: Path | None, print_config: bool, log_options: LogOptions) -> None:
     """Run a name server."""
-    _configure_logging(log_level)
+    logs = _early_log()
     import trio
 
     from pyrmq.cli.settings import Settings
@@ -176,10 +225,12 @@ def namesrv(config: Path | None, print_config: bool, log_level: str) -> None:
     from pyrmq.net.address import format_address
 
     settings = Settings.usable(config, of_namesrv=True)
+    log_options.put(settings)
     namesrv_config = NamesrvConfig.from_properties(settings.values)
     if print_config:
         _print(namesrv_config)
         return
+    logs.open(namesrv_config.log_settings, is_namesrv=True)
 
     @asynccontextmanager
     async def serve() -> AsyncIterator[Served]:
@@ -190,6 +241,7 @@ def namesrv(config: Path | None, print_config: bool, log_level: str) -> None:
             if name_server.metrics_address is not None:
                 facts["metrics"] = format_address(name_server.metrics_address)
             ready = ready_line(**facts)
+            logs.writer.flush()
             yield Served(ready, problems=name_server.health.live)
             nursery.cancel_scope.cancel()
 
@@ -207,14 +259,14 @@ def namesrv(config: Path | None, print_config: bool, log_level: str) -> None:
     help="Brokers of one cluster, each a process; auto: as many as there are cores.  [default: 1]",
 )
 @click.option("--member", multiple=True, hidden=True)  # KEY=VALUE, from a supervisor
-@_log_option
+@_log_options
 def broker(
     config: Path | None,
     namesrv_addr: str | None,
     print_config: bool,
     processes: str,
     member: tuple[str, ...],
-    log_level: str,
+    log_options: LogOptions,
 ) -> None:
     """Run a broker.
 
@@ -229,7 +281,7 @@ def broker(
         from pyrmq.processes import lifeline
 
         line = lifeline.hold()
-    _configure_logging(log_level, own.get("brokerName", ""))
+    logs = _early_log()
     import os
     import signal
     from dataclasses import replace
@@ -242,6 +294,7 @@ def broker(
 
     settings = Settings.usable(config)
     settings.set_option("namesrvAddr", namesrv_addr, "--namesrv-addr")
+    log_options.put(settings)
     for key, value in own.items():
         settings.set_option(key, value, "--brokers or --processes")
     broker_config = BrokerConfig.from_properties(settings.values)
@@ -255,6 +308,8 @@ def broker(
             _print(settings.with_updates(one).config)
         return
     members = [] if own else planned(broker_config, processes, "--processes")
+    of = own.get("brokerName", "")
+    logs.open(log_settings(settings, broker_config, len(members)), of)
     if not broker_config.namesrv_addr and not own:
         click.echo(
             "no name server given (-n or namesrvAddr): clients must know this broker", err=True
@@ -263,7 +318,7 @@ def broker(
     if len(members) > 1:
         options = {"namesrvAddr": namesrv_addr} if namesrv_addr is not None else {}
         drain = broker_config.drain_timeout_millis / 1000
-        serve_alone(members, config, options, log_level, drain)
+        serve_alone(members, config, options, log_options.words(), drain)
         return
 
     @asynccontextmanager
@@ -277,10 +332,16 @@ def broker(
                 broker=format_address(running.address),
                 store=broker_config.store_path_root_dir,
             )
+            logs.writer.flush()
             yield _served(ready, running)
 
     # Whoever started it may kill it; what comes from others twice (systemd) forces nothing.
     run(serve, signal.SIG_IGN if own else None)
+
+
+def log_settings(settings: Settings, config: BrokerConfig, brokers: int) -> LogSettings:
+    """Those of a broker are as it was updated; a supervisor's as they are configured."""
+    return (config if brokers > 1 else settings.with_updates(config).config).log_settings
 
 
 def _print(config: Any) -> None:

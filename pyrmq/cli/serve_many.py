@@ -59,7 +59,7 @@ def serve_beside(
     members: Sequence[Member],
     file: Path | None,
     options: Mapping[str, str],
-    log_level: str,
+    log_words: Sequence[str],
     namesrv_config: NamesrvConfig,
     broker_config: BrokerConfig,
 ) -> None:
@@ -85,7 +85,7 @@ def serve_beside(
             others = broker_config.namesrv_addr
             keys = {**options, "namesrvAddr": ";".join(a for a in (own, others) if a)}
             told = name_server.for_own_broker(broker_config)
-            supervisor = _supervisor(members, file, keys, log_level, drain, _told(told))
+            supervisor = _supervisor(members, file, keys, log_words, drain, _told(told))
             async with supervisor.running():
                 ready = ready_line(namesrv=own, brokers=len(members))
                 yield _served(ready, supervisor, drain)
@@ -98,12 +98,12 @@ def serve_alone(
     members: Sequence[Member],
     file: Path | None,
     options: Mapping[str, str],
-    log_level: str,
+    log_words: Sequence[str],
     drain: float,
 ) -> None:
     """Until a signal: the brokers; the name servers are others. `drain`: seconds that the drain of
     a broker may take."""
-    supervisor = _supervisor(members, file, options, log_level, drain)
+    supervisor = _supervisor(members, file, options, log_words, drain)
 
     @asynccontextmanager
     async def serve() -> AsyncIterator[Served]:
@@ -118,12 +118,12 @@ def _supervisor(
     members: Sequence[Member],
     file: Path | None,
     options: Mapping[str, str],
-    log_level: str,
+    log_words: Sequence[str],
     drain: float,
     variables: Mapping[str, str] = MappingProxyType({}),
 ) -> Supervisor:
     def command(member: Member) -> list[str]:
-        words = [sys.executable, "-m", "pyrmq", "broker", "--log-level", log_level]
+        words = [sys.executable, "-m", "pyrmq", "broker", *log_words]
         words += [] if file is None else ["-c", str(file)]
         for key, value in {**options, **member.keys}.items():
             words += ["--member", f"{key}={value}"]

@@ -18,6 +18,7 @@ from pyrmq.admin.expected import Expectation, Expected, SeenFile, parse_expected
 from pyrmq.config.secret_file import others_may_read
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.net.address import parse_addresses
 
 if TYPE_CHECKING:
@@ -68,7 +69,11 @@ def credentials_of_file() -> tuple[str, str]:
     found = read(path)
     access, secret = (_plain(path, name, found.get(name)) for name in ("accessKey", "secretKey"))
     if secret and others_may_read(path):
-        log.warning("%s has a secret key and others may read it: chmod 600", escape(path))
+        log.warning(
+            "%s has a secret key and others may read it: chmod 600",
+            escape(path),
+            extra=about(path=path),
+        )
     return access, secret
 
 

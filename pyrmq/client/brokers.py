@@ -22,6 +22,7 @@ import trio
 from pyrmq.client.instance import ROUTE_INTERVAL, ClientInstance
 from pyrmq.errors import ClientError, PyrmqError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.route import MASTER_ID
 from pyrmq.net.backoff import Backoff
 from pyrmq.net.client.channel import Channel
@@ -87,7 +88,12 @@ class Registration:
                 await self._client.known_channel(address)
                 break
             except PyrmqError as e:
-                log.info("not registered with broker %s: %s", escape(address), escape(e))
+                log.info(
+                    "not registered with broker %s: %s",
+                    escape(address),
+                    escape(e),
+                    extra=about(broker=address),
+                )
             self._ended(address)
             await trio.sleep(backoff.next())
         self._reaching.discard(address)

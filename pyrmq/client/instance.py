@@ -25,6 +25,7 @@ from pyrmq.errors import (
     ResponseError,
 )
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.record import ReceivedMessage, decode_record
 from pyrmq.model.route import TopicRoute
@@ -91,13 +92,17 @@ class Incoming:
                 "broker %s asks about a transaction that cannot be read: %s",
                 escape(where),
                 escape(e),
+                extra=about(broker=where),
             )
             return
         group = message.properties.get(PRODUCER_GROUP, "")
         handler = self.on_check.get(group)
         if handler is None:
             log.warning(
-                "broker %s asks about a transaction of group %r: not here", escape(where), group
+                "broker %s asks about a transaction of group %r: not here",
+                escape(where),
+                group,
+                extra=about(broker=where, group=group),
             )
             return
         handler(channel, command.ext, message)
@@ -304,7 +309,12 @@ class ClientInstance:
                     await self.register(channel)
                 except ResponseError as e:
                     channel.version = -1
-                    log.info("version of broker %s: %s", escape(channel.address), escape(e))
+                    log.info(
+                        "version of broker %s: %s",
+                        escape(channel.address),
+                        escape(e),
+                        extra=about(broker=channel.address),
+                    )
         return channel.version
 
     def is_greeted(self, address: str) -> bool:
@@ -383,7 +393,12 @@ class ClientInstance:
         """Logs, once for each reason, why a broker gets no heartbeat."""
         if self._unheard.get(address) != (why := str(error)):
             self._unheard[address] = why
-            log.warning("no heartbeat to broker %s: %s", escape(address), escape(why))
+            log.warning(
+                "no heartbeat to broker %s: %s",
+                escape(address),
+                escape(why),
+                extra=about(broker=address),
+            )
 
     async def unregister(self, **groups: str) -> None:
         """UNREGISTER_CLIENT (producerGroup=… or consumerGroup=…) to every connected broker; the
@@ -394,7 +409,12 @@ class ClientInstance:
             try:
                 await channel.request(RequestCode.UNREGISTER_CLIENT, ext, timeout=API_TIMEOUT)
             except PyrmqError as e:
-                log.warning("goodbye to broker %s: %s", escape(address), escape(e))
+                log.info(
+                    "goodbye to broker %s: %s",
+                    escape(address),
+                    escape(e),
+                    extra=about(broker=address),
+                )
 
         async with trio.open_nursery() as nursery:
             for address, channel in self._open_brokers():

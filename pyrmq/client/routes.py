@@ -14,6 +14,7 @@ import trio
 
 from pyrmq.errors import ProtocolError, PyrmqError, TopicNotExistError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.route import TopicRoute
 from pyrmq.net.address import format_address
 from pyrmq.net.backoff import Backoff
@@ -239,9 +240,18 @@ class TopicRoutes:
         try:
             await self._channels.perform(self._table.route(topic, fresh=True))
         except TopicNotExistError:
-            log.info("the name server has no route of topic %s now", escape(topic))
+            log.info(
+                "the name server has no route of topic %s now",
+                escape(topic),
+                extra=about(topic=topic),
+            )
         except ProtocolError as e:  # the others are none the worse for it
-            log.warning("the route of topic %s cannot be read: %s", escape(topic), escape(e))
+            log.warning(
+                "the route of topic %s cannot be read: %s",
+                escape(topic),
+                escape(e),
+                extra=about(topic=topic),
+            )
 
     def look_again(self, topic: str) -> None:
         """Has the route of a topic fetched in the background, unless that was done a moment ago:
@@ -287,7 +297,12 @@ class TopicRoutes:
         try:
             await self._fetch(topic)
         except PyrmqError as e:
-            log.info("the route of topic %s is not known: %s", escape(topic), escape(e))
+            log.info(
+                "the route of topic %s is not known: %s",
+                escape(topic),
+                escape(e),
+                extra=about(topic=topic),
+            )
         if self._table.known.get(topic) != before:
             self._looks.pop(topic, None)
 

@@ -22,6 +22,7 @@ import trio
 
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 
 log = logging.getLogger(__name__)
 
@@ -194,7 +195,13 @@ def report_unused(values: Mapping[str, str], others: OtherKeys) -> None:
     for row in others:
         if isinstance(row, UnusedKey) and row.name in values:
             text = values[row.name].strip()
-            log.warning("%s=%s has no effect: %s", escape(row.name), escape(text), escape(row.why))
+            log.warning(
+                "%s=%s has no effect: %s",
+                escape(row.name),
+                escape(text),
+                escape(row.why),
+                extra=about(key=row.name),
+            )
 
 
 def parsed(cls: Any, values: Mapping[str, str], others: OtherKeys) -> dict[str, Any]:

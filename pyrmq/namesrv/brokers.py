@@ -21,6 +21,7 @@ from pyrmq.errors import (
     SystemBusyError,
 )
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.topic import DataVersion, as_int
 from pyrmq.namesrv import fields, register_body, views
@@ -114,7 +115,7 @@ class MinimumNotifier:
             channel = await channels.get(parse_address(address))
             await channel.oneway(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, header)
         except PyrmqError as e:
-            log.warning("broker at %s: %s", escape(address), escape(e))
+            log.warning("broker at %s: %s", escape(address), escape(e), extra=about(broker=address))
 
 
 MAX_WAITING = 256 << 20
@@ -245,7 +246,12 @@ class BrokerProcessor:
     async def _take(self, connection: Connection, r: Registration) -> Response:
         config, routes = self._config.now, self._routes
         if (r.cluster, r.address) not in routes.live:
-            log.info("broker %s registers at %s", escape(r.broker_name), escape(r.address))
+            log.info(
+                "broker %s registers at %s",
+                escape(r.broker_name),
+                escape(r.address),
+                extra=about(broker=r.broker_name),
+            )
         admitted = routes.register(
             r,
             trio.current_time(),
@@ -258,6 +264,7 @@ class BrokerProcessor:
                 "broker %s at %s is older than the one that is registered: ignored",
                 escape(r.broker_name),
                 escape(r.address),
+                extra=about(broker=r.broker_name),
             )
         else:
             connection.call_on_close(self._owner_gone)
@@ -294,13 +301,13 @@ class BrokerProcessor:
 
     def _owner_gone(self, connection: Connection) -> None:
         for gone in self._routes.owner_gone(connection):
-            log.warning("connection of broker %s is gone", escape(gone))
+            log.warning("connection of broker %s is gone", escape(gone), extra=about(broker=gone))
         self._changed()
 
     def expire(self, now: float) -> None:
         """Drops brokers that are silent."""
         for gone in self._routes.expire(now):
-            log.warning("broker %s was silent for too long", escape(gone))
+            log.warning("broker %s was silent for too long", escape(gone), extra=about(broker=gone))
         self._changed()
 
     def unregister(self, connection: Connection, command: Command) -> InTurns:

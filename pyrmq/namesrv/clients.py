@@ -12,6 +12,7 @@ import trio
 from pyrmq.engine import Command
 from pyrmq.errors import ResponseError, TopicNotExistError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.topic import PERM_READ, PERM_WRITE
 from pyrmq.namesrv import fields, views
@@ -163,6 +164,7 @@ class RouteProcessor:
                     escape(connection.peer),
                     escape(topic),
                     escape(name),
+                    extra=about(connection=connection.peer, broker=name, topic=topic),
                 )
         return Response()
 
@@ -185,6 +187,7 @@ class RouteProcessor:
             escape(connection.peer),
             many,
             escape(name),
+            extra=about(connection=connection.peer, broker=name),
         )
         return Response(ext={counted: many})
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyrmq.auth.settings import OTHER_ACCESS_KEYS, AccessKeys
+from pyrmq.config.log_keys import LogKeys
 from pyrmq.config.table import (
     FixedKey,
     LiveConfig,
@@ -134,7 +135,7 @@ class NamesrvKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class NamesrvConfig(AccessKeys, MetricsKeys, NamesrvKeys):
+class NamesrvConfig(AccessKeys, LogKeys, MetricsKeys, NamesrvKeys):
     """Field names are RocketMQ's keys in snake_case. RocketMQ's name server has no access control
     and no metrics: these keys are those of brokers."""
 
@@ -145,6 +146,7 @@ class NamesrvConfig(AccessKeys, MetricsKeys, NamesrvKeys):
     def __post_init__(self) -> None:
         check_fields(self)
         self.check_access()
+        self.check_log()
 
     @classmethod
     def from_properties(cls, values: Mapping[str, str]) -> NamesrvConfig:

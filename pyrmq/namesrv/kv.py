@@ -32,6 +32,7 @@ from pyrmq.errors import (
     ServiceNotAvailableError,
 )
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.route import MAX_ROUTE_QUEUES
 from pyrmq.namesrv import fields
 from pyrmq.net import fastjson
@@ -61,7 +62,12 @@ class KvLock:
         try:
             file = self._path.with_name(self._path.name + ".lock").open("ab")
         except OSError as e:
-            log.info("%s is not locked: %s", escape(self._path), escape(e.strerror))
+            log.warning(
+                "%s is not locked: %s",
+                escape(self._path),
+                escape(e.strerror),
+                extra=about(path=self._path),
+            )
             return
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -72,7 +78,12 @@ class KvLock:
                     f"{self._path} is in use by another process, a name server: stop that one, or "
                     "give this one a file of its own (kvConfigPath)"
                 ) from None
-            log.info("%s is not locked: %s", escape(self._path), escape(e.strerror))
+            log.warning(
+                "%s is not locked: %s",
+                escape(self._path),
+                escape(e.strerror),
+                extra=about(path=self._path),
+            )
         else:
             self._file = file
 

@@ -16,11 +16,13 @@ from pyrmq.auth.model import cluster
 from pyrmq.auth.needs import UPDATE
 from pyrmq.auth.setup import access_requests, guard_of, open_access
 from pyrmq.config.files import parse_properties
+from pyrmq.config.log_keys import follow_levels
 from pyrmq.config.table import keys_of, values_of
 from pyrmq.engine import Command, Listener
 from pyrmq.errors import ConfigError, InvalidParameterError, NoPermissionError
 from pyrmq.escape import escape
 from pyrmq.http.health import health_routes
+from pyrmq.logs.about import about
 from pyrmq.metrics.service import MetricsService, metrics_listeners
 from pyrmq.model.codes import RequestCode
 from pyrmq.namesrv.brokers import BrokerProcessor, MinimumNotifier
@@ -86,7 +88,12 @@ class ConfigProcessor:
             raise InvalidParameterError(str(e)) from None
         changes = {rows[key][0]: getattr(chosen, rows[key][0]) for key in values}
         self._config.change(dataclasses.replace(self._config.now, **changes))
-        log.info("%s changes %s", escape(connection.peer), escape(values))
+        log.info(
+            "%s changes %s",
+            escape(connection.peer),
+            escape(values),
+            extra=about(connection=connection.peer),
+        )
         return Response()
 
     def _refuse(self, key: str) -> None:
@@ -124,6 +131,7 @@ class NameServer:
 
     def _open(self, config: NamesrvConfig, users: Callable[[], Access | None] | None) -> None:
         self.config = RunningConfig(config)
+        follow_levels(self.config)
         folder = config.kv_config_path.parent
         if users is None:
             access = open_access(config, folder / USERS_FILE, folder / ACLS_FILE)

@@ -24,6 +24,7 @@ from pyrmq.client.consumer.offsets import ConsumeFrom
 from pyrmq.client.user_functions import call_in_thread, is_async
 from pyrmq.errors import ClientError, NotSupportedError, ResponseError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.names import retry_topic, with_namespace
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.subscription import ALL
@@ -229,15 +230,27 @@ class PullConsumer(Consumer[None]):
     async def _give_back(self, received: ReceivedMessage) -> None:
         log.warning(
             "message %s was not acknowledged in %g s: it goes back",
-            escape(received.msg_id), self._consume_timeout,
-        )  # fmt: skip
+            escape(received.msg_id),
+            self._consume_timeout,
+            extra=about(message_id=received.msg_id),
+        )
         try:
             await self._client.send_back(received, delay_level=EXPIRED_LEVEL)
         except (ConnectionError, TimeoutError, ResponseError) as e:
-            log.warning("message %s not sent back: %s", escape(received.msg_id), escape(e))
+            log.warning(
+                "message %s not sent back: %s",
+                escape(received.msg_id),
+                escape(e),
+                extra=about(message_id=received.msg_id),
+            )
             return  # it is tried again later
         except ClientError as e:  # it was acknowledged, or another member has its queue
-            log.info("message %s: %s", escape(received.msg_id), escape(e))
+            log.info(
+                "message %s: %s",
+                escape(received.msg_id),
+                escape(e),
+                extra=about(message_id=received.msg_id),
+            )
         self._forget(received)
 
     def _forget(self, received: ReceivedMessage) -> None:
@@ -349,8 +362,10 @@ class PushConsumer(Consumer[Listener]):
         if listener is None:
             log.warning(
                 "message %s is of %s, which is not attached: it goes back",
-                escape(received.msg_id), escape(message.queue),
-            )  # fmt: skip
+                escape(received.msg_id),
+                escape(message.queue),
+                extra=about(topic=message.queue, message_id=received.msg_id),
+            )
             return ConsumeResult.RECONSUME_LATER
         context = Context(received.msg_id)
         began = trio.current_time()
@@ -362,15 +377,19 @@ class PushConsumer(Consumer[Listener]):
                 raise
             log.exception(
                 "the listener of %s failed after it acknowledged %s",
-                escape(message.queue), escape(received.msg_id),
-            )  # fmt: skip
+                escape(message.queue),
+                escape(received.msg_id),
+                extra=about(topic=message.queue, message_id=received.msg_id),
+            )
         left = began + self._consume_timeout - trio.current_time()
         if await context.wait(max(left, 0)):
             return ConsumeResult.SUCCESS
         log.warning(
             "message %s was not acknowledged in %g s: it goes back",
-            escape(received.msg_id), self._consume_timeout,
-        )  # fmt: skip
+            escape(received.msg_id),
+            self._consume_timeout,
+            extra=about(message_id=received.msg_id),
+        )
         return ConsumeResult.RECONSUME_LATER
 
     async def _call(self, listener: Listener, message: BytesMessage, context: Context) -> None:

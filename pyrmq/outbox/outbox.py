@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 from pyrmq.client import TransactionalProducer, TransactionSendResult
 from pyrmq.errors import ClientError, ConfigError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.message import Message
 from pyrmq.model.properties import KEYS, UNIQ_KEY
 from pyrmq.model.record import ReceivedMessage
@@ -149,7 +150,13 @@ class Outbox:
             # work has committed by itself. The row knows.
             call.state = self._decide(key, message.topic, keys, self._kept(call.since))
             if call is not arg:
-                log.warning("local transaction %s: %s", escape(key), call.state, exc_info=error)
+                log.warning(
+                    "local transaction %s: %s",
+                    escape(key),
+                    call.state,
+                    exc_info=error,
+                    extra=about(transaction=key),
+                )
         finally:
             self._running.discard(key)
         return call.state
@@ -182,7 +189,9 @@ class Outbox:
         state = self._decide(key, message.topic, keys, kept and whose is not None)
         if state is TransactionState.UNKNOWN and not kept:
             log.error(
-                "transaction %s is too old to have a row for sure: decide it by hand", escape(key)
+                "transaction %s is too old to have a row for sure: decide it by hand",
+                escape(key),
+                extra=about(transaction=key),
             )
         elif state is TransactionState.UNKNOWN and whose is None:
             log.error(
@@ -190,8 +199,9 @@ class Outbox:
                 "(no %s: it was sent by pyrmq 0.1 or by another client): answered UNKNOWN",
                 escape(key),
                 escape(OUTBOX_ID),
+                extra=about(transaction=key),
             )
-        log.info("check of transaction %s: %s", escape(key), state)
+        log.info("check of transaction %s: %s", escape(key), state, extra=about(transaction=key))
         return state
 
     def prune(self, *, batch: int = 500) -> int:
@@ -217,7 +227,12 @@ class Outbox:
         try:
             own = self._own_identity()
         except SQLAlchemyError as e:
-            log.warning("transaction %s is not decided yet: %s", escape(key), escape(_reason(e)))
+            log.warning(
+                "transaction %s is not decided yet: %s",
+                escape(key),
+                escape(_reason(e)),
+                extra=about(transaction=key),
+            )
             return False
         if whose != own:
             log.error(
@@ -227,6 +242,7 @@ class Outbox:
                 escape(key),
                 escape(whose[:80]),
                 escape(own),
+                extra=about(transaction=key),
             )
         return whose == own
 
@@ -258,9 +274,16 @@ class Outbox:
         try:
             return self._fence.decide(key, topic, keys, complete)
         except SQLAlchemyError as e:
-            log.warning("transaction %s is not decided yet: %s", escape(key), escape(_reason(e)))
+            log.warning(
+                "transaction %s is not decided yet: %s",
+                escape(key),
+                escape(_reason(e)),
+                extra=about(transaction=key),
+            )
         except Exception:
-            log.exception("transaction %s is not decided yet", escape(key))
+            log.exception(
+                "transaction %s is not decided yet", escape(key), extra=about(transaction=key)
+            )
         return TransactionState.UNKNOWN
 
 

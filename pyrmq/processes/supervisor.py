@@ -19,6 +19,7 @@ import trio
 
 from pyrmq.errors import ConfigError, PyrmqError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.net.backoff import Backoff
 from pyrmq.processes.plan import Member
 from pyrmq.processes.watch import SILENCE, Ears, environment
@@ -236,7 +237,12 @@ class Supervisor:
     def _heard(self, kept: _Kept, line: str) -> None:
         """A line of its stdout."""
         if not line.startswith(READY):
-            log.info("broker %s says: %s", escape(kept.member.name), escape(line))
+            log.info(
+                "broker %s says: %s",
+                escape(kept.member.name),
+                escape(line),
+                extra=about(broker=kept.member.name),
+            )
             return
         kept.ready = True
         kept.given_up = False
@@ -255,6 +261,7 @@ class Supervisor:
             escape(end.how),
             pause,
             kept.backoff.failed,
+            extra=about(broker=kept.member.name),
         )
         return pause
 
@@ -275,6 +282,7 @@ class Supervisor:
             escape(end.how),
             escape(kept.member.store),
             self._rarely,
+            extra=about(broker=kept.member.name),
         )
         return self._rarely
 
@@ -290,7 +298,12 @@ class Supervisor:
         with trio.move_on_after(self._grace):
             await process.wait()
         if process.returncode is None:
-            log.error("broker %s did not stop within %g s: it is killed", escape(name), self._grace)
+            log.error(
+                "broker %s did not stop within %g s: it is killed",
+                escape(name),
+                self._grace,
+                extra=about(broker=name),
+            )
             self.killed.append(name)
             process.kill()
             await process.wait()

@@ -18,6 +18,7 @@ import trio
 from pyrmq.engine import Store, Transactions
 from pyrmq.errors import ResponseError, SystemBusyError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import HALF_TOPIC
 from pyrmq.model.transaction import TransactionState
@@ -253,6 +254,7 @@ class Checker:
             event.value,
             half.checks,
             self._message_id(phys),
+            extra=about(topic=half.topic, group=half.group, transaction=key),
         )
 
     async def _ask_user(self, half: PendingHalf) -> TransactionState | None:

@@ -23,8 +23,8 @@ from typing import Any
 
 import pyrmq.admin.api
 import pyrmq.cli
-import pyrmq.cli.logs
 import pyrmq.client
+import pyrmq.logs.setup
 import pyrmq.server  # noqa: F401
 from tests.support.forked import STATUS, UNBUFFERED
 

@@ -1,41 +1,103 @@
-//! The engine's log lines, on stderr and in the form of pyrmq's other ones. The engine's threads have no
-//! GIL, so they do not go through Python's logging.
+//! The engine's log lines. Its threads have no GIL: lines go to stderr in the form of pyrmq's other ones, or,
+//! with `keep_log_lines`, into a bounded queue that a thread of Python empties.
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyrmq_store::local_time;
+use std::collections::VecDeque;
 use std::io::Write;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-struct Stderr;
+/// Lines that wait for Python; more are lost, and counted.
+const MAX_KEPT: usize = 10_000;
+/// Bytes of a line that waits.
+const MAX_LINE: usize = 16_384;
 
-impl Log for Stderr {
+/// Time in ms, level, module of Rust, line in it, text.
+type Line = (i64, &'static str, String, u32, String);
+
+struct Kept {
+    /// Whether Python takes them.
+    on: bool,
+    lines: VecDeque<Line>,
+    lost: u64,
+}
+
+static KEPT: Mutex<Kept> = Mutex::new(Kept {
+    on: false,
+    lines: VecDeque::new(),
+    lost: 0,
+});
+static NEWS: Condvar = Condvar::new();
+
+fn kept() -> MutexGuard<'static, Kept> {
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Lines;
+
+impl Log for Lines {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.level() <= log::max_level()
     }
 
     fn log(&self, record: &Record<'_>) {
-        if self.enabled(record.metadata()) {
-            let time = local_time(pyrmq_store::now_ms()).unwrap_or_default();
-            let text = line(&time, record.level(), &record.args().to_string());
-            // One write, so that lines of other threads do not come in between; where stderr takes
-            // nothing (a full disk, a reader that is gone), the engine goes on.
-            let _ = std::io::stderr().write_all(text.as_bytes());
+        if !self.enabled(record.metadata()) {
+            return;
         }
+        let now = pyrmq_store::now_ms();
+        let text = record.args().to_string();
+        let text = match keep(now, record, text) {
+            None => return,
+            Some(text) => text,
+        };
+        let time = local_time(now).unwrap_or_default();
+        let text = line(&time, record.level(), &text);
+        // One write, so that lines of other threads do not come in between; where stderr takes
+        // nothing (a full disk, a reader that is gone), the engine goes on.
+        let _ = std::io::stderr().write_all(text.as_bytes());
     }
 
     fn flush(&self) {}
 }
 
-/// A line as pyrmq/cli/logs.py makes it.
-fn line(time: &str, level: Level, message: &str) -> String {
-    let level = match level {
+/// Puts a line into the queue; gives its text back where nobody takes it.
+fn keep(now: i64, record: &Record<'_>, mut text: String) -> Option<String> {
+    let mut kept = kept();
+    if !kept.on {
+        return Some(text);
+    }
+    if kept.lines.len() >= MAX_KEPT {
+        kept.lost += 1;
+        return None;
+    }
+    if text.len() > MAX_LINE {
+        text.truncate(text.floor_char_boundary(MAX_LINE));
+    }
+    let place = record.line().unwrap_or(0);
+    let target = record.target().to_owned();
+    kept.lines
+        .push_back((now, name(record.level()), target, place, text));
+    drop(kept);
+    NEWS.notify_one();
+    None
+}
+
+/// As Python's logging names it.
+fn name(level: Level) -> &'static str {
+    match level {
         Level::Error => "ERROR",
         Level::Warn => "WARNING",
         Level::Info => "INFO",
         Level::Debug | Level::Trace => "DEBUG",
-    };
-    let mut text = format!("{time} {level} pyrmq.engine: ");
+    }
+}
+
+/// A line of text as pyrmq/logs/lines.py makes it.
+fn line(time: &str, level: Level, message: &str) -> String {
+    let mut text = format!("{time} {} pyrmq.engine: ", name(level));
     for c in message.chars() {
         match c as u32 {
             // Controls, marks of bidirectional text and others without a shape: a terminal obeys them.
@@ -52,7 +114,7 @@ fn line(time: &str, level: Level, message: &str) -> String {
 
 /// Once for the process: warnings and errors, until `set_log_level`.
 pub fn install() {
-    if log::set_logger(&Stderr).is_ok() {
+    if log::set_logger(&Lines).is_ok() {
         log::set_max_level(LevelFilter::Warn);
     }
 }
@@ -68,6 +130,28 @@ pub fn set_log_level(level: &str) -> PyResult<()> {
         _ => return Err(PyValueError::new_err(format!("no log level {level:?}"))),
     });
     Ok(())
+}
+
+/// Whether lines are kept for `take_log_lines`, or go to stderr. Whoever takes them is woken.
+#[pyfunction]
+pub fn keep_log_lines(on: bool) {
+    kept().on = on;
+    NEWS.notify_all();
+}
+
+/// Waits up to `milliseconds` for lines: what there is, and how many were lost since the last call.
+#[pyfunction]
+pub fn take_log_lines(py: Python<'_>, milliseconds: u64) -> (Vec<Line>, u64) {
+    py.detach(|| {
+        let kept = kept();
+        let (mut kept, _) = NEWS
+            .wait_timeout_while(kept, Duration::from_millis(milliseconds), |kept| {
+                kept.on && kept.lines.is_empty()
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        let lost = std::mem::take(&mut kept.lost);
+        (kept.lines.drain(..).collect(), lost)
+    })
 }
 
 #[cfg(test)]

@@ -34,6 +34,8 @@ use std::ffi::c_void;
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     log_lines::install();
     m.add_function(wrap_pyfunction!(log_lines::set_log_level, m)?)?;
+    m.add_function(wrap_pyfunction!(log_lines::keep_log_lines, m)?)?;
+    m.add_function(wrap_pyfunction!(log_lines::take_log_lines, m)?)?;
     m.add_class::<store::Store>()?;
     m.add_class::<transactions::Transactions>()?;
     m.add_function(wrap_pyfunction!(transactions::half_timing, m)?)?;

@@ -27,6 +27,7 @@ from pyrmq.auth.signing import ACCESS_KEY, is_signed
 from pyrmq.engine import Command
 from pyrmq.errors import ConfigError, ResponseError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import ResponseCode
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,11 @@ class PlainAccess:
         """Held while files are written, or read again."""
         self.rules = load_rules(self.folder)
         if not self.rules.accounts and not self.rules.white:
-            log.warning("no access file of %s has an account: nobody has access", escape(home))
+            log.warning(
+                "no access file of %s has an account: nobody has access",
+                escape(home),
+                extra=about(path=home),
+            )
 
     def secrets(self) -> Mapping[str, str]:
         """The secret key of each access key."""

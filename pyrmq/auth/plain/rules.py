@@ -12,6 +12,7 @@ from pyrmq.auth.plain.addresses import Address, Pattern
 from pyrmq.auth.plain.files import Folder, load
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,7 @@ def combined(files: Iterable[AccessFile]) -> Rules:
                     escape(account.access_key),
                     escape(file.path),
                     escape(path_of[account.access_key]),
+                    extra=about(user=account.access_key, path=file.path),
                 )
             else:
                 accounts[account.access_key] = account

@@ -19,6 +19,7 @@ from pyrmq.auth.settings import OTHER_ACCESS_KEYS, AccessKeys
 from pyrmq.broker.config.pop_keys import OTHER_POP_KEYS, PopConfig
 from pyrmq.broker.config.timers import OTHER_TIMER_KEYS
 from pyrmq.config import table
+from pyrmq.config.log_keys import LogKeys
 from pyrmq.config.table import (
     FOLDERS,
     FixedKey,
@@ -351,7 +352,7 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey | RenamedKey, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerConfig(AccessKeys, MetricsKeys, StoreConfig):
+class BrokerConfig(AccessKeys, LogKeys, MetricsKeys, StoreConfig):
     """Field names are RocketMQ's keys in snake_case; times are ms, sizes bytes.
 
     A running broker has it in a `LiveConfig`, as keys with `live` may change. Such a key must take
@@ -384,6 +385,7 @@ class BrokerConfig(AccessKeys, MetricsKeys, StoreConfig):
         self.check_plain_access()
         self.check_replication()
         self.check_access()
+        self.check_log()
 
     def check_plain_access(self) -> None:
         """ConfigError for access control that cannot be."""

@@ -21,6 +21,7 @@ from pyrmq.broker.tables import config_file
 from pyrmq.config.table import UnusedKey, check_value, keys_of, parsed, values_of
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.topic import DataVersion
 from pyrmq.net.clock import now_ms
 
@@ -122,7 +123,11 @@ class ConfigUpdates:
             text = f"{key}={update.value} by an update; configured is {update.configured}"
             log.info("%s", escape(text))
         for key, why in updated.dropped.items():
-            log.warning("an update does not count any more: %s", escape(f"{key}: {why}"))
+            log.warning(
+                "an update does not count any more: %s",
+                escape(f"{key}: {why}"),
+                extra=about(key=key),
+            )
         if updated.dropped:
             config_file.save(self._path, self._content(self.version, self._updates))
 

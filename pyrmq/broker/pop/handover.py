@@ -19,6 +19,7 @@ from pyrmq.broker.tables.tables import Tables
 from pyrmq.engine import Pops, Store
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model import pop
 from pyrmq.model.names import retry_topic
 from pyrmq.model.properties import encode_properties
@@ -117,6 +118,7 @@ class Handover:
                 len(messages),
                 escape(name),
                 escape(group),
+                extra=about(topic=name, group=group),
             )
             self._wake()
 

@@ -20,6 +20,7 @@ from pyrmq.broker.tables.tables import Tables
 from pyrmq.engine import Pops, Revived, Reviver, Store
 from pyrmq.errors import PyrmqError, TopicNotExistError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model import pop
 from pyrmq.model.names import RETRY_PREFIX, REVIVE_GROUP
 from pyrmq.net.clock import now_ms
@@ -65,7 +66,12 @@ class Targets:
         try:
             topics.creation.create_pop_retry(target)
         except TopicNotExistError as e:
-            log.error("messages of %s are not revived: %s", escape(topic), escape(e))
+            log.error(
+                "messages of %s are not revived: %s",
+                escape(topic),
+                escape(e),
+                extra=about(topic=topic),
+            )
             return None
         if self._tables.offsets.query(target, group, 0) is None:
             self._tables.offsets.keep(target, group, 0, 0)

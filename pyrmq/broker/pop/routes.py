@@ -14,6 +14,7 @@ from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.errors import PyrmqError, TopicNotExistError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import is_routed_topic
 from pyrmq.net.address import parse_addresses
@@ -84,7 +85,12 @@ class Routes:
         except TopicNotExistError:
             queues = None
         except PyrmqError as e:  # what was known counts on
-            log.warning("no name server tells the route of %s: %s", escape(topic), escape(e))
+            log.warning(
+                "no name server tells the route of %s: %s",
+                escape(topic),
+                escape(e),
+                extra=about(topic=topic),
+            )
         known = trio.current_time() + seconds, queues
         self._known[topic] = known
         self._known.move_to_end(topic)

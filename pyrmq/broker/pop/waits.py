@@ -22,6 +22,7 @@ import trio
 from pyrmq.engine import Store
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import ResponseCode
 from pyrmq.net.command import ReplyTo, Response
 from pyrmq.net.server.answers import WhenConfirmed
@@ -288,7 +289,11 @@ class Waits:
         except PyrmqError as e:
             return Response(e.code or ResponseCode.SYSTEM_ERROR, str(e.args[0])), True
         except Exception:
-            log.exception("a pop of %s that waits", escape(waiter.request.key[0]))
+            log.exception(
+                "a pop of %s that waits",
+                escape(waiter.request.key[0]),
+                extra=about(topic=waiter.request.key[0]),
+            )
             text = f"request {waiter.to.code} failed: the log of the broker says why"
             return Response(ResponseCode.SYSTEM_ERROR, text), True
 

@@ -19,6 +19,7 @@ from pyrmq.broker.replication.peers import Peers
 from pyrmq.engine import HaMaster
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.net.address import Address, format_address, parse_address
 from pyrmq.net.client.channel import Channels
 from pyrmq.net.server.admin_access import AdminAccess, host_of
@@ -214,7 +215,12 @@ class HaServer:
         now = trio.current_time()
         if now >= self._next_log:
             self._next_log = now + LOG_INTERVAL
-            log.warning("HA port: %s is refused: %s", escape(format_address(peer)), escape(why))
+            log.warning(
+                "HA port: %s is refused: %s",
+                escape(format_address(peer)),
+                escape(why),
+                extra=about(connection=format_address(peer)),
+            )
 
     def _of_host(self, peer: Address) -> list[_Served]:
         return [one for one in self._served if one.host == _host(peer)]
@@ -251,7 +257,7 @@ class HaServer:
             sock.close()  # it is detached if it was served
 
     async def _serve(self, sock: socket.socket, peer: str, served: _Served) -> None:
-        log.info("slave %s: connected", escape(peer))
+        log.info("slave %s: connected", escape(peer), extra=about(connection=peer))
         why = await trio.to_thread.run_sync(
             lambda: self.master.serve(sock.detach(), peer), limiter=self._limiter
         )
@@ -268,7 +274,12 @@ class HaServer:
         while len(self._said) >= MAX_SLAVES:
             del self._said[next(iter(self._said))]
         self._said[served.host] = why, now
-        log.warning("slave %s: the connection ended: %s", escape(peer), escape(why))
+        log.warning(
+            "slave %s: the connection ended: %s",
+            escape(peer),
+            escape(why),
+            extra=about(connection=peer),
+        )
 
 
 def _host(peer: Address) -> str:

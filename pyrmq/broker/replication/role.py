@@ -185,7 +185,7 @@ class Promotion:
         except OSError as e:
             raise ServiceNotAvailableError(f"the role cannot be saved: {e.strerror}") from e
         text = f"{self._now.broker_role} -> {name}"
-        log.warning("the role is changed by %s: %s: restarting", escape(by), escape(text))
+        log.info("the role is changed by %s: %s: restarting", escape(by), escape(text))
         self._restart()
         return f"{text}: the broker restarts"
 

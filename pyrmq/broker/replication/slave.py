@@ -29,6 +29,7 @@ from pyrmq.broker.replication.peers import why_not_fitting
 from pyrmq.engine import HaSlave, Store, TlsClient
 from pyrmq.errors import ConfigError, ConnectError, PyrmqError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.net.address import Address, format_address
 from pyrmq.net.backoff import Backoff
 from pyrmq.net.client.channel import Channels
@@ -205,7 +206,7 @@ class Replication:
             self._happened(Event.LOST, str(e))
             return
         self._happened(Event.OPEN)
-        log.info("replication: following %s", escape(address))
+        log.info("replication: following %s", escape(address), extra=about(broker=address))
         self._on_changed()
         kind, why = await self._receive(sock, client)
         match kind:

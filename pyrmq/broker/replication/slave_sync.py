@@ -35,6 +35,7 @@ from pyrmq.errors import (
     ServiceNotAvailableError,
 )
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import OWN_OFFSETS, is_stored_topic
 from pyrmq.model.topic import MAX_QUEUES, DataVersion, TopicConfig, as_int
@@ -155,7 +156,12 @@ class SlaveSync:
             if why != self._failure:
                 # Why the log does not follow is what the log's own connection says.
                 level = logging.WARNING if self._follows() else logging.DEBUG
-                log.log(level, "tables do not follow the master's for now: %s", escape(why))
+                log.log(
+                    level,
+                    "tables do not follow the master's for now: %s",
+                    escape(why),
+                    extra=about(broker=format_address(master.broker)),
+                )
             self._failure = why
             return False
         self._failure = ""

@@ -25,6 +25,7 @@ from pyrmq.broker.replication.peers import Peers, has_history
 from pyrmq.engine import Store
 from pyrmq.errors import ConfigError, ConnectError, PyrmqError, RequestTimeoutError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import RequestCode
 from pyrmq.net import fastjson
 from pyrmq.net.address import Address, format_address
@@ -156,12 +157,21 @@ class SoleMaster:
                 "brokerRole=SLAVE",
                 escape(name),
                 escape(self._how(other)),
+                extra=about(broker=name),
             )
         elif standing is Standing.PREDECESSOR:
             if self._is_news(other, "replaced"):
-                log.error("%s, which this broker has replaced, is there again", escape(name))
+                log.error(
+                    "%s, which this broker has replaced, is there again",
+                    escape(name),
+                    extra=about(broker=name),
+                )
         elif self._is_news(other, "too"):
-            log.critical("%s is master of this name too: stop one of them", escape(name))
+            log.critical(
+                "%s is master of this name too: stop one of them",
+                escape(name),
+                extra=about(broker=name),
+            )
         follows = STANDINGS[standing]
         if follows is Follows.STAY:
             self._stay()
@@ -181,6 +191,7 @@ class SoleMaster:
                 "that one, or give it another brokerName",
                 escape(format_address(other.address)),
                 escape(self._config.now.broker_name),
+                extra=about(broker=format_address(other.address)),
             )
 
     def _is_news(self, other: Other, what: str) -> bool:

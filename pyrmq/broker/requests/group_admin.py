@@ -18,6 +18,7 @@ from pyrmq.errors import (
     ServiceNotAvailableError,
 )
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.names import check_consumer_group, check_group
 from pyrmq.model.topic import MAX_QUEUES
@@ -96,7 +97,13 @@ class GroupProcessor:
         for group in new:
             what = "makes" if known[group.name] is None else "changes"
             shown = fastjson.dumps(group.values).decode()
-            log.info("%s %s group %s", escape(connection.peer), what, escape(shown))
+            log.info(
+                "%s %s group %s",
+                escape(connection.peer),
+                what,
+                escape(shown),
+                extra=about(connection=connection.peer),
+            )
 
     async def delete(self, connection: Connection, command: Command) -> Response:
         """DELETE_SUBSCRIPTIONGROUP: its configuration goes and, with cleanOffset, what it has
@@ -128,6 +135,7 @@ class GroupProcessor:
                 escape(connection.peer),
                 escape(name),
                 cleaned,
+                extra=about(connection=connection.peer, group=name),
             )
         return Response()
 

@@ -25,6 +25,7 @@ from pyrmq.errors import (
     TopicNotExistError,
 )
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import check_group
 from pyrmq.model.topic import (
@@ -253,7 +254,13 @@ class QueueProcessor:
         for topic in new:
             what = "changes" if topic.topic_name in known else "makes"
             shown = fastjson.dumps(topic.to_json()).decode()
-            log.info("%s %s topic %s", escape(connection.peer), what, escape(shown))
+            log.info(
+                "%s %s topic %s",
+                escape(connection.peer),
+                what,
+                escape(shown),
+                extra=about(connection=connection.peer),
+            )
 
 
 def _check_topic(wanted: TopicConfig) -> None:

@@ -28,6 +28,7 @@ from pyrmq.errors import (
     ServiceNotAvailableError,
 )
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import VERSION
 from pyrmq.model.topic import PERM_WRITE
 from pyrmq.net import fastjson
@@ -318,7 +319,12 @@ class ConfigProcessor:
             raise ServiceNotAvailableError(f"the update cannot be saved: {e.strerror}") from e
         text = "; ".join(f"{key}: {old} -> {new}" for key, (old, new) in changes.items())
         if changes:
-            log.info("configuration updated by %s: %s", escape(connection.peer), escape(text))
+            log.info(
+                "configuration updated by %s: %s",
+                escape(connection.peer),
+                escape(text),
+                extra=about(connection=connection.peer),
+            )
             await self._told()
         return Response(remark=text or "nothing changed: these are the values already")
 

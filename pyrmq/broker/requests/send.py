@@ -36,6 +36,7 @@ from pyrmq.errors import (
     SystemBusyError,
 )
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX, check_topic, retry_topic
 from pyrmq.model.properties import DELAY, TIMER_ORDER, TIMER_OUT_MS, decode_properties
@@ -328,8 +329,10 @@ class SendBackProcessor:
             log.error(
                 "the message at physical offset %d cannot be retried by group %s, it goes to the "
                 "dead-letter topic at once: its properties leave no room for what a retry adds",
-                asked.offset, escape(asked.group.name),
-            )  # fmt: skip
+                asked.offset,
+                escape(asked.group.name),
+                extra=about(group=asked.group.name),
+            )
             name, queues, level = DLQ_PREFIX + asked.group.name, 1, 0
         topic = self._topics.get(name)
         if topic is not None and not topic.writable:

@@ -20,6 +20,7 @@ from pyrmq.broker.tables.topic_creation import Topics
 from pyrmq.engine import Command, Store, Transactions
 from pyrmq.errors import InvalidParameterError, ResponseError, TransactionConflictError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from pyrmq.model.topic import DataVersion
@@ -115,10 +116,20 @@ class TransactionProcessor:
         try:
             return self._end(command)
         except TransactionConflictError as e:
-            log.error("END_TRANSACTION from %s: %s", connection.peer, escape(e))
+            log.error(
+                "END_TRANSACTION from %s: %s",
+                connection.peer,
+                escape(e),
+                extra=about(connection=connection.peer),
+            )
             raise
         except ResponseError as e:
-            log.warning("END_TRANSACTION from %s refused: %s", connection.peer, escape(e))
+            log.warning(
+                "END_TRANSACTION from %s refused: %s",
+                connection.peer,
+                escape(e),
+                extra=about(connection=connection.peer),
+            )
             raise
 
     def _end(self, command: Command) -> WhenConfirmed | None:

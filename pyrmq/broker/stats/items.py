@@ -8,6 +8,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +99,7 @@ class StatsItemSet:
                     self._most,
                     self._name,
                     escape(key),
+                    extra=about(key=key),
                 )
             return None
         if self._free:

@@ -24,6 +24,7 @@ from pyrmq.config import files
 from pyrmq.engine import json_members
 from pyrmq.errors import ConfigError, ProtocolError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.topic import DataVersion
 from pyrmq.net import fastjson
 from pyrmq.net.fastjson import Encoded
@@ -87,7 +88,7 @@ _damaged: set[Path] = set()
 def _read(path: Path) -> Content | None:
     try:
         if path.stat().st_size > MAX_SIZE:
-            log.error("%s has more than %d bytes: not read", path, MAX_SIZE)
+            log.error("%s has more than %d bytes: not read", path, MAX_SIZE, extra=about(path=path))
             _damaged.add(path)
             return None
         text = path.read_bytes()
@@ -97,7 +98,7 @@ def _read(path: Path) -> Content | None:
     except OSError as e:
         raise ConfigError(f"cannot read {path}: {e.strerror or e}") from e
     except ProtocolError as e:
-        log.error("%s cannot be used: %s", path, escape(e))
+        log.error("%s cannot be used: %s", path, escape(e), extra=about(path=path))
         _damaged.add(path)
         return None
 
@@ -114,7 +115,11 @@ def load(path: Path) -> Content:
     if value is None:
         value = _read(backup)
         if value is not None and path in _damaged:
-            log.error("%s is used instead: the last change may be missing", escape(backup))
+            log.error(
+                "%s is used instead: the last change may be missing",
+                escape(backup),
+                extra=about(path=backup),
+            )
     if value is None and not _damaged.isdisjoint((path, backup)):
         raise ConfigError(
             f"neither {path} nor its .bak can be read: restore one of them, or remove both to go "
@@ -133,6 +138,7 @@ def tell_kept(path: Path, names: Iterable[Any]) -> None:
             escape(path),
             len(names),
             escape(text),
+            extra=about(path=path),
         )
 
 

@@ -29,6 +29,7 @@ from pyrmq.broker.tables.filter_data import (
 from pyrmq.engine import SqlFilter, Store
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.names import check_group, check_topic
 from pyrmq.model.subscription import SQL92, Subscription
 
@@ -270,6 +271,7 @@ class ConsumerFilters(PersistentTable):
                 escape(self.path),
                 left_out,
                 len(found),
+                extra=about(path=self.path),
             )
         config_file.tell_kept(
             self.path,

@@ -18,6 +18,7 @@ from pyrmq.broker.tables import config_file
 from pyrmq.broker.tables.config_file import PersistentTable, Rows
 from pyrmq.engine import Store
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.topic import as_int
 
 log = logging.getLogger(__name__)
@@ -124,6 +125,7 @@ class DeletedTopics(PersistentTable):
                     escape(self.path.name),
                     escape(topic),
                     escape(_ends_instead(ends, deleted.queues)),
+                    extra=about(topic=topic),
                 )
                 deleted.queues = {queue_id: end for queue_id, end in ends.items() if end > 0}
                 self._rows.change(topic)
@@ -156,7 +158,11 @@ class DeletedTopics(PersistentTable):
             if deleted.log_end > first:
                 if len(self.topics) <= MAX_DELETED:
                     break
-                log.error("messages of the deleted topic %s may come back", escape(oldest))
+                log.error(
+                    "messages of the deleted topic %s may come back",
+                    escape(oldest),
+                    extra=about(topic=oldest),
+                )
             self._forget(oldest)
 
     def undo_unfinished(self, topics: Iterable[str]) -> None:

@@ -13,6 +13,7 @@ from pyrmq.broker.tables import config_file
 from pyrmq.broker.tables.config_file import PersistentTable, Rows
 from pyrmq.errors import InvalidParameterError, ResponseError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.names import SYSTEM_GROUP_PREFIX, check_consumer_group
 from pyrmq.model.topic import DataVersion, as_int
@@ -265,7 +266,7 @@ class GroupTable(PersistentTable):
 
     def _create_for(self, name: str, by: Connection | None) -> Group:
         self._check_new(name, by)
-        log.info("create subscription group %s", escape(name))
+        log.info("create subscription group %s", escape(name), extra=about(group=name))
         group = self._create(name)
         self._unsaved.add(name)
         self._set_used(name, now_ms())

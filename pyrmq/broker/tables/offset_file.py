@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.topic import as_int
 
 log = logging.getLogger(__name__)
@@ -26,6 +27,7 @@ def read_offset(file: str, key: str, queue: str, value: Any) -> int:
     offset = as_int(value, _NONE)
     if offset != _NONE:
         return offset
+    topic, _, group = key.partition("@")
     log.error(
         "%s says %s of queue %s of %s, which is no offset: 0 is used, the group gets all "
         "messages of the queue again",
@@ -33,6 +35,7 @@ def read_offset(file: str, key: str, queue: str, value: Any) -> int:
         escape(repr(value)[:100]),
         escape(str(queue)),
         escape(key),
+        extra=about(topic=topic, group=group, path=file),
     )
     return 0
 

@@ -23,6 +23,7 @@ from pyrmq.broker.tables.offset_file import (
 from pyrmq.engine import PullGrants
 from pyrmq.errors import NoPermissionError, SystemBusyError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.names import OWN_OFFSETS
 from pyrmq.model.topic import DataVersion, as_int
 from pyrmq.net.clock import now_ms
@@ -317,6 +318,7 @@ class OffsetTable(PersistentTable):
                 self.count,
                 escape(group),
                 escape(topic),
+                extra=about(topic=topic, group=group),
             )
         return False
 

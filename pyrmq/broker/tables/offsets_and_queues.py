@@ -27,6 +27,7 @@ from pyrmq.broker.tables.offsets import OffsetTable
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Store
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.names import OWN_OFFSETS, is_system_group
 
 log = logging.getLogger(__name__)
@@ -72,6 +73,7 @@ def bring_back(offsets: OffsetTable, end_of: EndOf) -> int:
             escape(group),
             escape(topic),
             escape(moved),
+            extra=about(topic=topic, group=group),
         )
         offsets.set_back(topic, group, {queue: end for queue, (_, end) in leading.items()})
         count += len(leading)
@@ -95,6 +97,7 @@ def _bring_back_resets(offsets: OffsetTable, end_of: EndOf) -> int:
                 escape(topic),
                 offset,
                 end,
+                extra=about(queue=queue, topic=topic, group=group),
             )
             offsets.resets[topic, group, queue] = end
             count += 1
@@ -251,6 +254,7 @@ class DeletedUnread:
                 escape(group),
                 missed,
                 escape(topic),
+                extra=about(topic=topic, group=group),
             )
         if len(ordered) > MOST_LINES:
             rest = ordered[MOST_LINES:]

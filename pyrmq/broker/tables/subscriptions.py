@@ -20,6 +20,7 @@ from typing import Any
 
 from pyrmq.errors import InvalidParameterError, SystemBusyError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.subscription import ALL, TAG, Subscription
 from pyrmq.net.server.connection import Connection
 
@@ -141,7 +142,11 @@ class Agreement:
         more. `now` in seconds."""
         if not self.differs:
             if self._logged:
-                log.info("group %s: all members subscribe to the same again", escape(self._group))
+                log.info(
+                    "group %s: all members subscribe to the same again",
+                    escape(self._group),
+                    extra=about(group=self._group),
+                )
                 self._logged = frozenset()
             return
         kinds = frozenset(self._kinds)
@@ -151,6 +156,7 @@ class Agreement:
                 "group %s: members subscribe differently, so that some miss messages: %s",
                 escape(self._group),
                 escape("; ".join(self._described())),
+                extra=about(group=self._group),
             )
 
     def _described(self) -> list[str]:

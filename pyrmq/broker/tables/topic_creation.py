@@ -21,6 +21,7 @@ from pyrmq.errors import (
     TopicNotExistError,
 )
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.names import check_topic, is_stored_topic
 from pyrmq.model.topic import (
@@ -101,7 +102,12 @@ class TopicCreation:
 
     def _make_for_stored(self, topic: str, queues: int) -> None:
         n = max(queues, min(4, self._config.now.default_topic_queue_nums))
-        log.warning("topic %s is in the store only: made with %d queues", escape(topic), n)
+        log.warning(
+            "topic %s is in the store only: made with %d queues",
+            escape(topic),
+            n,
+            extra=about(topic=topic),
+        )
         self._topics.put(TopicConfig(topic, n, n))
         self._topics.new_version()
 
@@ -201,7 +207,9 @@ class TopicCreation:
         why = self._why_no_more(topic, by)
         if why is not None:
             if self._creations.may_log():
-                log.error("topic %s not created: %s", escape(topic), escape(why))
+                log.error(
+                    "topic %s not created: %s", escape(topic), escape(why), extra=about(topic=topic)
+                )
             raise TopicNotExistError(f"topic[{topic}] not exist, and {NOT_CREATED}{why}")
         n = max(min(queue_nums, template.write_queue_nums), 0)
         created = TopicConfig(
@@ -213,7 +221,12 @@ class TopicCreation:
             topic_sys_flag=1 if unit else 0,
             attributes={"queue.type": "BatchCQ"} if self._topics.deleted.is_batch(topic) else {},
         )
-        log.info("create topic %s with %d queues for a sender", escape(topic), n)
+        log.info(
+            "create topic %s with %d queues for a sender",
+            escape(topic),
+            n,
+            extra=about(topic=topic),
+        )
         self._creations.count(by)
         self._topics.put_unsaved(created)
         self._topics.tell_watchers()

@@ -23,6 +23,7 @@ from pyrmq.errors import (
     SystemBusyError,
 )
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.names import RETRY_PREFIX, check_topic
 from pyrmq.net.command import Response
 from pyrmq.net.server.answers import Elsewhere
@@ -76,11 +77,15 @@ class TopicRemoval:
 
     def delete_again(self, topic: str) -> None:
         """Deletes messages of a topic that was deleted before."""
-        log.warning("messages of the deleted topic %s are deleted again", escape(topic))
+        log.info(
+            "messages of the deleted topic %s are deleted again",
+            escape(topic),
+            extra=about(topic=topic),
+        )
         try:
             self._topics.deleted.finish({topic: self._store.delete_topic(topic)})
         except (OSError, PyrmqError) as e:
-            log.error("topic %s: %s", escape(topic), escape(e))
+            log.error("topic %s: %s", escape(topic), escape(e), extra=about(topic=topic))
 
 
 class TopicDeletion:
@@ -121,7 +126,12 @@ class TopicDeletion:
             check_topic(topic)
         if self._topics.is_system(topic):
             raise InvalidParameterError(f"The topic[{topic}] is conflict with system topic.")
-        log.info("%s deletes topic %s", escape(connection.peer), escape(topic))
+        log.info(
+            "%s deletes topic %s",
+            escape(connection.peer),
+            escape(topic),
+            extra=about(connection=connection.peer, topic=topic),
+        )
         return self._commands.begin(self._delete(topic))
 
     async def _delete(self, topic: str) -> Response:
@@ -203,14 +213,18 @@ class TopicDeletion:
     def clean_unused(self, connection: Connection, command: Command) -> Elsewhere:
         """CLEAN_UNUSED_TOPIC: messages go whose topic has no configuration. They came to a topic
         that was deleted, being delayed or in a transaction, or a deletion failed."""
-        log.info("%s cleans unused topics", escape(connection.peer))
+        log.info(
+            "%s cleans unused topics",
+            escape(connection.peer),
+            extra=about(connection=connection.peer),
+        )
         return self._commands.begin(self._clean_unused())
 
     async def _clean_unused(self) -> Response:
         stored = await trio.to_thread.run_sync(self._stored)
         unused = sorted(topic for topic in stored if not self._is_used(topic))
         for topic in unused:
-            log.info("unused topic %s goes", escape(topic))
+            log.info("unused topic %s goes", escape(topic), extra=about(topic=topic))
         await self.remove(unused, self._is_used)
         return Response()
 

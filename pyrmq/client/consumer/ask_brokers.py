@@ -14,6 +14,7 @@ import trio
 from pyrmq.client.instance import ClientInstance
 from pyrmq.errors import ClientError, ProtocolError, PyrmqError, ResponseError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.route import TopicRoute
 from pyrmq.model.subscription import TAG, Subscription
@@ -53,7 +54,11 @@ class Members:
             ids = []  # what brokers answer for a group without members
         if self._client.client_id not in ids:
             # The broker has forgotten this member: the queues stay until it has said so again.
-            log.info("broker %s does not list this member: registering again", escape(address))
+            log.info(
+                "broker %s does not list this member: registering again",
+                escape(address),
+                extra=about(broker=address),
+            )
             await self._client.register(channel)
             try:
                 ids = await self._list(channel)
@@ -115,7 +120,12 @@ async def check_expressions(
         try:
             route = await client.routes.route(sub.topic)
         except PyrmqError as e:
-            log.info("topic %s: its expression is not checked: %s", escape(sub.topic), escape(e))
+            log.info(
+                "topic %s: its expression is not checked: %s",
+                escape(sub.topic),
+                escape(e),
+                extra=about(topic=sub.topic),
+            )
             continue
         brokers = route.addresses()
         if not brokers:
@@ -123,7 +133,12 @@ async def check_expressions(
         try:
             refusal = await first_answer(brokers, partial(_refusal, client, body))
         except PyrmqError as e:
-            log.info("the expression of topic %s is not checked: %s", escape(sub.topic), escape(e))
+            log.info(
+                "the expression of topic %s is not checked: %s",
+                escape(sub.topic),
+                escape(e),
+                extra=about(topic=sub.topic),
+            )
         else:
             if refusal is not None:
                 raise refusal

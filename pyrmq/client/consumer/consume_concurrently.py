@@ -26,6 +26,7 @@ from pyrmq.client.consumer.running_info import Statistics
 from pyrmq.client.consumer.send_back import BROKERS_CHOICE
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.message import ReceivedMessage
 from pyrmq.net.tasks import Tasks
 
@@ -133,7 +134,9 @@ class ConsumeConcurrently(ConsumeService):
     def _failed(self, process: Held, message: ReceivedMessage, level: int) -> None:
         if self._give_back is None:
             log.warning(
-                "%s is left: in broadcasting nothing comes again", escape(described(message))
+                "%s is left: in broadcasting nothing comes again",
+                escape(described(message)),
+                extra=about(queue=message.queue_id, topic=message.topic, message_id=message.msg_id),
             )
             process.finish(message.queue_offset)
             return
@@ -151,8 +154,11 @@ class ConsumeConcurrently(ConsumeService):
         except PyrmqError as e:
             log.warning(
                 "%s not sent back, again here in %g s: %s",
-                escape(described(message)), RETRY_DELAY, escape(e),
-            )  # fmt: skip
+                escape(described(message)),
+                RETRY_DELAY,
+                escape(e),
+                extra=about(queue=message.queue_id, topic=message.topic, message_id=message.msg_id),
+            )
             self._tasks.start_soon(self._again_here, process, message)
         finally:
             self._giving_back -= 1
@@ -174,8 +180,14 @@ class ConsumeConcurrently(ConsumeService):
                     process, chunk, began = entry
                     log.error(
                         "a listener has had %s for %g s",
-                        escape(described(chunk[0])), now - began,
-                    )  # fmt: skip
+                        escape(described(chunk[0])),
+                        now - began,
+                        extra=about(
+                            queue=chunk[0].queue_id,
+                            topic=chunk[0].topic,
+                            message_id=chunk[0].msg_id,
+                        ),
+                    )
                     for message in chunk:
                         if process.holds(message) and self._give_back is not None:
                             self._failed(process, message, STUCK_LEVEL)

@@ -26,6 +26,7 @@ from pyrmq.client.consumer.running_info import Statistics
 from pyrmq.client.consumer.send_back import NEVER, SendBack
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.message import ReceivedMessage
 from pyrmq.net.tasks import Tasks
 
@@ -164,7 +165,12 @@ class ConsumeOrderly(ConsumeService):
     ) -> bool:
         """Has the broker put a message aside that was delivered too often; whether it did."""
         if self._send_back is None and at_once and message.body_error is not None:
-            log.warning("%s is left: %s", escape(described(message)), escape(message.body_error))
+            log.warning(
+                "%s is left: %s",
+                escape(described(message)),
+                escape(message.body_error),
+                extra=about(queue=message.queue_id, topic=message.topic, message_id=message.msg_id),
+            )
             process.finish(message.queue_offset)
             return True
         if self._send_back is None or not (at_once or message.reconsume_times >= self._max_times):
@@ -172,10 +178,19 @@ class ConsumeOrderly(ConsumeService):
         try:
             await self._send_back(process.queue, message, NEVER)
         except PyrmqError as e:
-            log.warning("%s not put aside: %s", escape(described(message)), escape(e))
+            log.warning(
+                "%s not put aside: %s",
+                escape(described(message)),
+                escape(e),
+                extra=about(queue=message.queue_id, topic=message.topic, message_id=message.msg_id),
+            )
             return False
         process.finish(message.queue_offset)
-        log.warning("%s is put aside: it goes to the dead-letter topic", escape(described(message)))
+        log.warning(
+            "%s is put aside: it goes to the dead-letter topic",
+            escape(described(message)),
+            extra=about(queue=message.queue_id, topic=message.topic, message_id=message.msg_id),
+        )
         return True
 
     # The end.

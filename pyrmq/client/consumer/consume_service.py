@@ -17,6 +17,7 @@ from pyrmq.client.consumer.process_queue import ProcessQueue
 from pyrmq.client.user_functions import call_in_thread, is_async
 from pyrmq.errors import ClientError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.message import ReceivedMessage
 
 log = logging.getLogger(__name__)
@@ -79,8 +80,13 @@ class Caller:
         text = described(first) + (f" and {others} after it" if others else "")
         log.exception(
             "listener of group %s failed on %s (delivery %d)",
-            escape(self._group), escape(text), first.reconsume_times + 1,
-        )  # fmt: skip
+            escape(self._group),
+            escape(text),
+            first.reconsume_times + 1,
+            extra=about(
+                queue=first.queue_id, topic=first.topic, group=self._group, message_id=first.msg_id
+            ),
+        )
 
 
 def described(message: ReceivedMessage) -> str:

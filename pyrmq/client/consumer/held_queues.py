@@ -16,6 +16,7 @@ from pyrmq.client.consumer.process_queue import RETAKEN, Limits, ProcessQueue, S
 from pyrmq.client.consumer.reports import Reports
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.message import MessageQueue
 from pyrmq.net.backoff import Backoff
 from pyrmq.net.tasks import Tasks
@@ -170,7 +171,7 @@ class HeldQueues:
                 await trio.sleep(backoff.next())
         if process.dropped:
             return
-        log.info("%s is taken from offset %d", escape(queue), start)
+        log.info("%s is taken from offset %d", escape(queue), start, extra=about(queue=queue))
         process.found(start)
         self._moving.unpark_all()
         process.stored(stored, self._store.keeper(queue))
@@ -182,7 +183,7 @@ class HeldQueues:
         for calls of the listener. Returns the state from which the queue was released."""
         if self._locks is not None:
             await process.wait_idle()
-        log.info("%s is given up", escape(process.queue))
+        log.info("%s is given up", escape(process.queue), extra=about(queue=process.queue))
         await self._write(process, last=True)
         if self._locks is not None:
             await self._locks.unlock([process])
@@ -215,7 +216,11 @@ class HeldQueues:
                 if process.state is not State.HELD or self._is_elsewhere(process):
                     continue  # what this member wrote is not there: the next time it is
                 if stored is not None and stored > process.commit_offset():
-                    log.info("%s was consumed by another member", escape(process.queue))
+                    log.info(
+                        "%s was consumed by another member",
+                        escape(process.queue),
+                        extra=about(queue=process.queue),
+                    )
                     process.lost()
                 else:
                     process.stored(stored)
@@ -332,7 +337,12 @@ class HeldQueues:
             return False  # it will not be written either, and that is logged
         if stored is None or stored <= offset:
             return False
-        log.info("%s: another member has got to %d already", escape(process.queue), stored)
+        log.info(
+            "%s: another member has got to %d already",
+            escape(process.queue),
+            stored,
+            extra=about(queue=process.queue),
+        )
         return True
 
     # The end.

@@ -18,6 +18,7 @@ from pyrmq.client.consumer.offsets import decode_table, encode_table
 from pyrmq.config import files
 from pyrmq.errors import ClientError, ProtocolError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.message import MessageQueue
 from pyrmq.net import fastjson
 
@@ -119,13 +120,19 @@ def _read(path: Path) -> tuple[dict[MessageQueue, int], bool]:
             found = decode_table(fastjson.loads_object(data).get("offsetTable"))
         except ProtocolError as e:
             damage = damage or str(e)
-            log.error("offsets in %s are damaged: %s", escape(candidate), escape(e))
+            log.error(
+                "offsets in %s are damaged: %s",
+                escape(candidate),
+                escape(e),
+                extra=about(path=candidate),
+            )
             continue
         if damage:
             log.error(
                 "offsets of %s are used, which are older: messages may come again; queues that it "
                 "does not have are read from their first message",
                 escape(candidate),
+                extra=about(path=candidate),
             )
         return found, bool(damage)
     if damage:

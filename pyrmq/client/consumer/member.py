@@ -34,6 +34,7 @@ from pyrmq.client.instance import API_TIMEOUT, ClientInstance
 from pyrmq.client.namespaces import Namespace
 from pyrmq.errors import ClientError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.message import ReceivedMessage
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.tasks import Tasks
@@ -255,6 +256,7 @@ class Member:
                 "brokers do not say whether group %s has offsets in its topics: where it has none "
                 "it starts as a new group",
                 escape(self.group),
+                extra=about(group=self.group),
             )
         return until
 
@@ -344,7 +346,11 @@ class Member:
         """The broker has no such offset: the queue is dropped and taken over anew from where the
         broker says. (It may be lower: a broker can lose the end of its log in a power cut.)"""
         log.warning(
-            "offset of %s moved from %d to %d", escape(process.queue), process.next_offset, offset
+            "offset of %s moved from %d to %d",
+            escape(process.queue),
+            process.next_offset,
+            offset,
+            extra=about(queue=process.queue, group=self.group),
         )
         if self._options.seeks:
             process.seek(offset)

@@ -34,6 +34,7 @@ from pyrmq.errors import (
     TopicNotExistError,
 )
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import V5_0_0, RequestCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import RETRY_PREFIX
@@ -185,7 +186,9 @@ class BrokerOffsets:
         try:
             await self._replicas.serving(queue.topic, queue.broker_name)
         except PyrmqError as e:
-            log.warning("offset of %s not written: %s", escape(queue), escape(e))
+            log.warning(
+                "offset of %s not written: %s", escape(queue), escape(e), extra=about(queue=queue)
+            )
             return False
         return True
 
@@ -195,7 +198,9 @@ class BrokerOffsets:
             fields = {**_place(queue), "consumerGroup": self._group, "commitOffset": offset}
             await channel.request(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
         except PyrmqError as e:
-            log.warning("offset of %s not written: %s", escape(queue), escape(e))
+            log.warning(
+                "offset of %s not written: %s", escape(queue), escape(e), extra=about(queue=queue)
+            )
             return ""
         return replica.address
 
@@ -334,7 +339,7 @@ class StartRule:
             log.warning(
                 "it is not known whether the group has offsets in topic %s: %s. Where it has none "
                 "it starts as a new group (%s)",
-                escape(topic), escape(e), escape(self._from),
+                escape(topic), escape(e), escape(self._from), extra=about(topic=topic),
             )  # fmt: skip
 
     def entered(self, topic: str) -> None:
@@ -371,6 +376,6 @@ class StartRule:
         log.info(
             "%s is new to the group, which has offsets in others of the topic: it is read from its "
             "first message, offset %d",
-            escape(queue), first,
+            escape(queue), first, extra=about(queue=queue),
         )  # fmt: skip
         return first

@@ -24,6 +24,7 @@ from pyrmq.errors import (
     SystemBusyError,
 )
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue, ReceivedMessage, decode_records
 from pyrmq.model.names import RETRY_PREFIX
@@ -80,9 +81,18 @@ class PullSource:
             if self._suggested == MASTER_ID:
                 self._client.routes.look_again(self._queue.topic)  # the master may be back
             if not self._reads_slave:
-                log.info("%s is read from slave %s", escape(self._queue), escape(current.address))
+                log.info(
+                    "%s is read from slave %s",
+                    escape(self._queue),
+                    escape(current.address),
+                    extra=about(queue=self._queue),
+                )
         elif self._reads_slave:
-            log.info("%s is read from its master again", escape(self._queue))
+            log.info(
+                "%s is read from its master again",
+                escape(self._queue),
+                extra=about(queue=self._queue),
+            )
         self._reads_slave = current.is_slave
 
     @staticmethod
@@ -274,4 +284,5 @@ def report_damage(queue: MessageQueue, error: ProtocolError) -> None:
         escape(queue.topic),
         queue.queue_id,
         escape(error),
+        extra=about(queue=queue),
     )

@@ -16,6 +16,7 @@ from pyrmq.client.consumer.process_queue import NEVER, ProcessQueue, State
 from pyrmq.client.instance import ClientInstance
 from pyrmq.errors import ProtocolError, PyrmqError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.net import fastjson
@@ -82,14 +83,20 @@ class QueueLocks:
         except PyrmqError as e:
             log.warning(
                 "locks of broker %s not renewed: %s",
-                escape(processes[0].queue.broker_name), escape(e),
-            )  # fmt: skip
+                escape(processes[0].queue.broker_name),
+                escape(e),
+                extra=about(broker=processes[0].queue.broker_name),
+            )
             return
         for process in processes:
             if process.queue in granted and asked - process.locked_at < LIFETIME:
                 process.locked(asked)
             elif process.state is State.HELD:
-                log.warning("%s was locked by another member", escape(process.queue))
+                log.warning(
+                    "%s was locked by another member",
+                    escape(process.queue),
+                    extra=about(queue=process.queue),
+                )
                 process.unlocked()
                 process.lost()
 
@@ -103,10 +110,13 @@ class QueueLocks:
                         process.unlocked()
                     await self._ask(RequestCode.UNLOCK_BATCH_MQ, [p.queue for p in some])
             except PyrmqError as e:
-                log.warning(
+                log.info(
                     "%d queues of broker %s not unlocked: %s",
-                    len(some), escape(some[0].queue.broker_name), escape(e),
-                )  # fmt: skip
+                    len(some),
+                    escape(some[0].queue.broker_name),
+                    escape(e),
+                    extra=about(broker=some[0].queue.broker_name),
+                )
 
         async with trio.open_nursery() as nursery:
             for some in self._by_broker(processes):

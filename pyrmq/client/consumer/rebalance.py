@@ -17,6 +17,7 @@ from pyrmq.client.consumer.sharing import Share, Sharing
 from pyrmq.client.instance import ClientInstance
 from pyrmq.errors import PyrmqError, TopicNotExistError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.names import RETRY_PREFIX
 from pyrmq.model.route import TopicRoute
 from pyrmq.model.topic import PERM_READ
@@ -104,7 +105,9 @@ class Rebalance:
                 self._failed(topic, why, backoff)
                 fresh, wait = True, backoff.next()
             except Exception as e:
-                log.exception("the strategy of topic %s failed", escape(topic))
+                log.exception(
+                    "the strategy of topic %s failed", escape(topic), extra=about(topic=topic)
+                )
                 self._failed(topic, f"{type(e).__name__}: {e}", backoff)
                 fresh, wait = False, backoff.next()
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.message import MessageQueue
 
 log = logging.getLogger(__name__)
@@ -31,7 +32,18 @@ class Reports:
         self._last[subject] = why
         if not said:
             what = subject if isinstance(subject, str) else _broker(subject)
-            log.log(level, "group %s waits for %s: %s", self._group, escape(what), escape(why))
+            log.log(
+                level,
+                "group %s waits for %s: %s",
+                self._group,
+                escape(what),
+                escape(why),
+                extra=about(
+                    group=self._group,
+                    topic=subject if isinstance(subject, str) else subject.topic,
+                    broker=None if isinstance(subject, str) else subject.broker_name,
+                ),
+            )
 
     def resolved(self, subject: str | MessageQueue) -> None:
         """The wait is over; the next reason is logged again."""

@@ -18,6 +18,7 @@ from pyrmq.client.namespaces import Namespace
 from pyrmq.engine import Command
 from pyrmq.errors import ProtocolError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.message import decode_record
 from pyrmq.net import fastjson
@@ -83,7 +84,12 @@ class ConsumerRequests:
         for process in list(self._held.table.values()):
             offset = offsets.get(process.queue)
             if offset is not None:
-                log.info("offset of %s is reset to %d", escape(process.queue), offset)
+                log.info(
+                    "offset of %s is reset to %d",
+                    escape(process.queue),
+                    offset,
+                    extra=about(queue=process.queue),
+                )
                 process.reset(offset)
 
     async def _status(self, command: Command) -> Response:

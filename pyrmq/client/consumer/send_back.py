@@ -16,6 +16,7 @@ from pyrmq.client.instance import ClientInstance
 from pyrmq.client.namespaces import Namespace
 from pyrmq.errors import MessageIllegalError, ResponseError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.compression import COMPRESSED, COMPRESSION_MASK
 from pyrmq.model.message import MessageQueue, ReceivedMessage, SendStatus
@@ -85,9 +86,13 @@ class SendBack:
                 log.error(
                     "message %s of group %s is given up: its broker can store it neither in the "
                     "retry topic nor in the dead-letter topic (%s). It stays at offset %d of %s",
-                    escape(message.msg_id), escape(self._group), escape(e),
-                    message.queue_offset, escape(queue),
-                )  # fmt: skip
+                    escape(message.msg_id),
+                    escape(self._group),
+                    escape(e),
+                    message.queue_offset,
+                    escape(queue),
+                    extra=about(queue=queue, group=self._group, message_id=message.msg_id),
+                )
             except ResponseError as e:
                 if not _is_stored(e, message):
                     raise refusal from None
@@ -123,5 +128,10 @@ def _is_stored(answer: ResponseError, message: ReceivedMessage) -> bool:
     by_text = answer.code == ResponseCode.SYSTEM_ERROR and answer.args[0] in SendStatus.__members__
     if not answer.answered or (answer.code not in STORED and not by_text):
         return False
-    log.info("%s was sent back: %s", escape(message.msg_id), escape(answer))
+    log.info(
+        "%s was sent back: %s",
+        escape(message.msg_id),
+        escape(answer),
+        extra=about(message_id=message.msg_id),
+    )
     return True

@@ -40,6 +40,7 @@ from pyrmq.client.telemetry import Work, consumer_telemetry, settling
 from pyrmq.client.trace.consumer import consumer_tracer, observer_of
 from pyrmq.errors import ClientError, InvalidHandleError, PyrmqError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.message import ReceivedMessage
 from pyrmq.model.names import TRACE_TOPIC
 from pyrmq.model.pop import MAX_POP, POP_CK, ExtraInfo
@@ -189,7 +190,12 @@ class SimpleConsumer:
                 await self._receiver.begin(topic)
                 self._registration.look()
             except PyrmqError as e:
-                log.warning("topic %s is not received yet: %s", escape(topic), escape(e))
+                log.warning(
+                    "topic %s is not received yet: %s",
+                    escape(topic),
+                    escape(e),
+                    extra=about(topic=topic),
+                )
 
         with trio.move_on_after(START_WAIT):
             async with trio.open_nursery() as nursery:

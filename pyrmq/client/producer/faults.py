@@ -20,6 +20,7 @@ from pyrmq.client.routes import keep
 from pyrmq.engine import java_hash as _java_hash
 from pyrmq.errors import ClientError, PyrmqError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.route import next_queue
@@ -161,10 +162,12 @@ class Detector:
                 channel = await self._client.channel(address)
                 fields: dict[str, str | int | bool] = {"topic": topic, "queueId": 0}
                 await channel.request(RequestCode.GET_MAX_OFFSET, fields, timeout=ASK_TIMEOUT)
-                log.info("broker %s is back", escape(broker))
+                log.info("broker %s is back", escape(broker), extra=about(broker=broker))
                 self._faults.reached(broker)
         except PyrmqError as e:
-            log.info("broker %s is still away: %s", escape(broker), escape(e))
+            log.info(
+                "broker %s is still away: %s", escape(broker), escape(e), extra=about(broker=broker)
+            )
 
     def _topic_of(self, broker: str) -> tuple[str, str] | None:
         """A topic of a broker, and the address of its master."""

@@ -23,6 +23,7 @@ from pyrmq.client.producer.outgoing import Outgoing
 from pyrmq.engine import Command
 from pyrmq.errors import ClientError, ProtocolError, PyrmqError, RequestTimeoutError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import Message, SendResult
 from pyrmq.model.properties import MESSAGE_TYPE, REPLY, decode_properties
@@ -345,7 +346,12 @@ class Requests:
             self._away[address] = trio.current_time() + AWAY
             raise
         except PyrmqError as e:
-            log.info("not registered with broker %s: %s", escape(address), escape(e))
+            log.info(
+                "not registered with broker %s: %s",
+                escape(address),
+                escape(e),
+                extra=about(broker=address),
+            )
         else:
             self._away.pop(address, None)
 

@@ -32,6 +32,7 @@ from pyrmq.client.trace.records import (
 from pyrmq.engine import Command
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.message import Message, SendResult
 from pyrmq.model.names import MAX_GROUP, TRACE_TOPIC, without_namespace
 from pyrmq.model.properties import KEYS, decode_properties
@@ -295,7 +296,12 @@ class Tracer:
                     await self._sender.send(message)
                 except PyrmqError as e:
                     self.failed += count
-                    log.warning("trace of group %s not sent: %s", escape(self._group), escape(e))
+                    log.warning(
+                        "trace of group %s not sent: %s",
+                        escape(self._group),
+                        escape(e),
+                        extra=about(group=self._group),
+                    )
 
     def _messages(self, records: list[TraceRecord]) -> Iterable[tuple[Message, int]]:
         """Trace messages, each with the number of its records."""

@@ -17,6 +17,7 @@ from pyrmq.client.telemetry import ClientTelemetry, Work
 from pyrmq.client.transaction.listener import Outcome, TransactionListener
 from pyrmq.errors import ClientError, PyrmqError, TransactionConflictError, UnsendableMessageError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import Message, SendResult
 from pyrmq.model.properties import UNIQ_KEY
@@ -236,7 +237,12 @@ class CheckPool:
 
     def _drop(self, message: ReceivedMessage, why: str) -> None:
         self.dropped += 1
-        log.warning("a check of transaction %s is dropped: %s", escape(message.msg_id), escape(why))
+        log.warning(
+            "a check of transaction %s is dropped: %s",
+            escape(message.msg_id),
+            escape(why),
+            extra=about(message_id=message.msg_id),
+        )
 
     async def _work(self) -> None:
         try:
@@ -257,7 +263,12 @@ class CheckPool:
         if outcome.error is not None:
             self.failed += 1
         if outcome.state is not TransactionState.COMMIT:
-            log.info("checked transaction %s: %s", escape(check.message.msg_id), outcome.state)
+            log.info(
+                "checked transaction %s: %s",
+                escape(check.message.msg_id),
+                outcome.state,
+                extra=about(message_id=check.message.msg_id),
+            )
         # Workers do not wait for a broker that takes its time: it would have its checks dropped.
         if self._unconfirmed >= MAX_UNCONFIRMED:
             self._freed = trio.Event()
@@ -275,11 +286,16 @@ class CheckPool:
             self.failed += 1
             log.error(
                 "check of transaction %s, answered %s: %s",
-                escape(name), outcome.state, escape(e),
+                escape(name), outcome.state, escape(e), extra=about(message_id=name),
             )  # fmt: skip
         except PyrmqError as e:
             self.failed += 1
-            log.warning("check of transaction %s not answered: %s", escape(name), escape(e))
+            log.warning(
+                "check of transaction %s not answered: %s",
+                escape(name),
+                escape(e),
+                extra=about(message_id=name),
+            )
         else:
             self.answered += 1
             self._on_answered(check.channel, check.message, outcome.state)

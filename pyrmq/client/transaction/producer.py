@@ -55,6 +55,7 @@ from pyrmq.errors import (
     TransactionConflictError,
 )
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.message import Message, MessageQueue, SendResult, SendStatus
 from pyrmq.model.properties import UNIQ_KEY
 from pyrmq.model.record import ReceivedMessage
@@ -260,9 +261,15 @@ class TransactionalProducer(Producer):
                     "topics=, or its user Get on Cluster:* at the name servers: %s",
                     self.group,
                     escape(e),
+                    extra=about(group=self.group),
                 )
         except PyrmqError as e:
-            log.info("brokers of group %s not found: %s", self.group, escape(e))
+            log.info(
+                "brokers of group %s not found: %s",
+                self.group,
+                escape(e),
+                extra=about(group=self.group),
+            )
             return False
         return True
 
@@ -369,15 +376,22 @@ class TransactionalProducer(Producer):
                 raise RequestTimeoutError(f"no answer in {END_TIMEOUT:g} s")
         except TransactionConflictError as e:
             self._ends_failed += 1
-            log.error("%s of transaction %s: %s", outcome.state, escape(sent.msg_id), escape(e))
+            log.error(
+                "%s of transaction %s: %s",
+                outcome.state,
+                escape(sent.msg_id),
+                escape(e),
+                extra=about(message_id=sent.msg_id),
+            )
             raise
         except PyrmqError as e:
             self._ends_failed += 1
-            log.warning(
+            log.info(
                 "it is not certain that the broker has %s of transaction %s, it will check: %s",
                 outcome.state,
                 escape(sent.msg_id),
                 escape(e),
+                extra=about(message_id=sent.msg_id),
             )
 
     def _checked(self, channel: Channel, message: ReceivedMessage, state: TransactionState) -> None:
@@ -395,7 +409,12 @@ class TransactionalProducer(Producer):
         listener = self.listener_of(topic)
         if listener is None:
             error = ClientError(f"no transaction was decorated for topic {topic}")
-            log.error("check of %s: %s", escape(message.msg_id), escape(error))
+            log.error(
+                "check of %s: %s",
+                escape(message.msg_id),
+                escape(error),
+                extra=about(message_id=message.msg_id),
+            )
             return Outcome(TransactionState.UNKNOWN, error)
         check = listener.check_local_transaction
         run = outcome_of(check, message, threads=self._check_threads, abandon=True)

@@ -12,6 +12,7 @@ import trio
 from pyrmq.engine import Command
 from pyrmq.errors import ClientError, ConnectError, PyrmqError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.net.address import Address, format_address
 from pyrmq.net.client.connecting import CONNECT_TIMEOUT as CONNECT_TIMEOUT
 from pyrmq.net.client.connecting import close_stream, open_stream, why_broken
@@ -145,7 +146,10 @@ class Channel:
     def _ended(self, event: Closed) -> None:
         if event.reason is CloseReason.PROTOCOL:
             log.warning(
-                "connection to %s: %s", escape(format_address(self.address)), escape(event.text)
+                "connection to %s: %s",
+                escape(format_address(self.address)),
+                escape(event.text),
+                extra=about(connection=format_address(self.address)),
             )
         self._next.taken.set()
         self._next.ended.set()
@@ -164,13 +168,21 @@ class Channel:
                 response = await handler(self, command)
                 frame = self._protocol.answer_frame(command, response)
             except Exception as e:
-                log.exception("request %d of the server failed", command.code)
+                log.exception(
+                    "request %d of the server failed",
+                    command.code,
+                    extra=about(connection=format_address(self.address), request=command.code),
+                )
                 text = f"{type(e).__name__}: {e}".encode(errors="replace").decode()
                 frame = self._protocol.answer_frame(command, Response(1, text))
             if frame is not None:
                 await self._send(frame)
         except ConnectError:
-            log.info("answer to request %d not sent: connection is gone", command.code)
+            log.info(
+                "answer to request %d not sent: connection is gone",
+                command.code,
+                extra=about(connection=format_address(self.address), request=command.code),
+            )
         finally:
             self._protocol.finish_server_request(request)
 

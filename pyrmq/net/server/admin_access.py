@@ -22,6 +22,7 @@ import trio
 from pyrmq.engine import Command
 from pyrmq.errors import ConfigError, NoPermissionError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.request_kinds import ADMIN_REQUESTS
 from pyrmq.net.address import parse_address
 from pyrmq.net.server.answers import Answer, Processor
@@ -124,4 +125,9 @@ class AdminAccess:
         now = trio.current_time()
         if now >= self._next_log:
             self._next_log = now + LOG_INTERVAL
-            log.warning("%s refused: adminAddressAllowList has no %s", escape(name), escape(peer))
+            log.warning(
+                "%s refused: adminAddressAllowList has no %s",
+                escape(name),
+                escape(peer),
+                extra=about(connection=peer),
+            )

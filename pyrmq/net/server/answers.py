@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from pyrmq.engine import Command, Slice
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import ResponseCode
 from pyrmq.net.command import AnswerTooLong, ReplyTo, Response, encode_response
 from pyrmq.net.server.connection import Connection
@@ -135,7 +136,11 @@ def encoded(command: Command | ReplyTo, response: Response) -> list[bytes | Slic
         text = f"{e}: ask for less"
         return encode_response(command, Response(ResponseCode.SYSTEM_ERROR, text))
     except (ValueError, OverflowError, struct.error):
-        log.exception("answer to request %d cannot be encoded", command.code)
+        log.exception(
+            "answer to request %d cannot be encoded",
+            command.code,
+            extra=about(request=command.code),
+        )
         return []
 
 
@@ -145,7 +150,7 @@ def _log_too_long(code: int, error: AnswerTooLong) -> None:
     now = time.monotonic()
     if now >= _next_log:
         _next_log = now + LOG_INTERVAL
-        log.error("answer to request %d: %s", code, escape(error))
+        log.error("answer to request %d: %s", code, escape(error), extra=about(request=code))
 
 
 def send_answer(connection: Connection, command: Command | ReplyTo, response: Response) -> None:

@@ -18,6 +18,7 @@ from typing import Protocol
 from pyrmq.engine import Session, Slice
 from pyrmq.errors import EngineError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.net.server.connection_state import (
     TRANSITIONS,
     Event,
@@ -312,7 +313,9 @@ class Connection:
 
     def give_up(self, why: str) -> None:
         """Closes the connection, as its peer does not take the answers to its requests."""
-        log.warning("closing %s: %s", escape(self.peer), escape(why))
+        log.warning(
+            "closing %s: %s", escape(self.peer), escape(why), extra=about(connection=self.peer)
+        )
         with suppress(OSError):
             self.sock.shutdown(socket.SHUT_RDWR)  # whoever waits until it takes more is woken
         self.happened(Event.END)
@@ -325,13 +328,20 @@ class Connection:
         if isinstance(error, OSError):
             self.send_failed(error)
         elif error is not None:
-            log.error("closing %s: %s", escape(self.peer), escape(error))
+            log.error(
+                "closing %s: %s",
+                escape(self.peer),
+                escape(error),
+                extra=about(connection=self.peer),
+            )
             self.happened(Event.SEND_FAILED)
 
     def send_failed(self, error: OSError) -> None:
         if error.errno == errno.EFAULT:
             log.error(
-                "closing %s: a part of its answer can no longer be read from the disk", escape(self)
+                "closing %s: a part of its answer can no longer be read from the disk",
+                escape(self),
+                extra=about(connection=self.peer),
             )
         self.happened(Event.SEND_FAILED)
 

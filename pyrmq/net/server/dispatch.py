@@ -19,6 +19,7 @@ import trio
 from pyrmq.engine import Command
 from pyrmq.errors import EngineError, PyrmqError, ResponseError, StoreDamagedError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.request_kinds import most_body, refusal
 from pyrmq.net.clock import clock_ms
@@ -247,7 +248,12 @@ class Dispatcher:
         try:
             reply = session.resend(answer.frame, clock_ms(), answer.topic, answer.dead)
         except EngineError:
-            log.exception("%s: closing %s", self._name, connection.peer)
+            log.exception(
+                "%s: closing %s",
+                self._name,
+                connection.peer,
+                extra=about(connection=connection.peer),
+            )
             connection.happened(Event.END)  # as for any frame that the engine cannot handle
             return
         if reply is not None:
@@ -309,12 +315,31 @@ class Dispatcher:
         if isinstance(error, OSError):  # of the disk, most likely
             # The engine says once a minute which place of the disk cannot be read.
             level = logging.DEBUG if error.errno == errno.EIO else logging.ERROR
-            log.log(level, "%s: request %d failed: %s", self._name, command.code, escape(error))
+            log.log(
+                level,
+                "%s: request %d failed: %s",
+                self._name,
+                command.code,
+                escape(error),
+                extra=about(request=command.code),
+            )
             text += f", {os.strerror(error.errno)}" if error.errno else ""
         elif isinstance(error, _OWN):
-            log.error("%s: request %d failed: %s", self._name, command.code, escape(error))
+            log.error(
+                "%s: request %d failed: %s",
+                self._name,
+                command.code,
+                escape(error),
+                extra=about(request=command.code),
+            )
         else:
-            log.error("%s: request %d failed", self._name, command.code, exc_info=error)
+            log.error(
+                "%s: request %d failed",
+                self._name,
+                command.code,
+                exc_info=error,
+                extra=about(request=command.code),
+            )
         return Response(ResponseCode.SYSTEM_ERROR, f"{text}: the log of the {self._name} says why")
 
 

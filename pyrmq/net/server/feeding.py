@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pyrmq.engine import Listener, RecvBuffer, Space
 from pyrmq.errors import EngineError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.net.server.connection import Connection
 from pyrmq.net.server.connection_state import Event
 from pyrmq.net.server.dispatch import Dispatcher
@@ -121,7 +122,9 @@ class Feeder:
         return self._fed_with(connection, reply)
 
     def _end_broken(self, connection: Connection) -> None:
-        log.exception("%s: closing %s", self._name, connection.peer)
+        log.exception(
+            "%s: closing %s", self._name, connection.peer, extra=about(connection=connection.peer)
+        )
         connection.happened(Event.END)
 
     def _fed_with(self, connection: Connection, reply: bytes | None) -> bool:
@@ -162,7 +165,11 @@ class Feeder:
                 self._refusals.refused(f"{connection.peer}: {session.error}")
             else:
                 log.warning(
-                    "%s: closing %s: %s", self._name, connection.peer, escape(session.error)
+                    "%s: closing %s: %s",
+                    self._name,
+                    connection.peer,
+                    escape(session.error),
+                    extra=about(connection=connection.peer),
                 )
             connection.happened(Event.PROTOCOL_ERROR)
         elif session.told_end:
@@ -205,5 +212,6 @@ class Feeder:
                 "%s: closing %s: unfinished large requests take too much memory; its is the oldest",
                 self._name,
                 connection.peer,
+                extra=about(connection=connection.peer),
             )
             self._close(connection)

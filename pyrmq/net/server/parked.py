@@ -15,6 +15,7 @@ import trio
 
 from pyrmq.engine import Store
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import ResponseCode
 from pyrmq.net.command import ReplyTo, Response
 from pyrmq.net.server.answers import Pull, send_answer
@@ -174,7 +175,12 @@ class ParkedPulls:
         try:
             return read()
         except Exception as e:
-            log.exception("parked pull of %s-%d", escape(parked.pull.topic), parked.pull.queue_id)
+            log.exception(
+                "parked pull of %s-%d",
+                escape(parked.pull.topic),
+                parked.pull.queue_id,
+                extra=about(queue=parked.pull.queue_id, topic=parked.pull.topic),
+            )
             return Response(ResponseCode.SYSTEM_ERROR, str(e))
 
     def _finish(self, parked: Parked, response: Response) -> None:

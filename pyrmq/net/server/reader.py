@@ -23,6 +23,7 @@ import trio
 
 from pyrmq.engine import Listener, ReadyLoop, Session, Store
 from pyrmq.errors import EngineError
+from pyrmq.logs.about import about
 from pyrmq.net.clock import clock_ms
 from pyrmq.net.server.connection import Connection, Unsent
 from pyrmq.net.server.connection_state import Event, Step
@@ -159,7 +160,12 @@ class Reader:
             try:
                 callback(connection)
             except Exception:
-                log.exception("%s: after closing %s", self._name, connection.peer)
+                log.exception(
+                    "%s: after closing %s",
+                    self._name,
+                    connection.peer,
+                    extra=about(connection=connection.peer),
+                )
 
     def stalled_ms(self) -> int:
         """Milliseconds that a write of the log takes so far; 0 while none is waited for."""

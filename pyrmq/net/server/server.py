@@ -15,6 +15,7 @@ import trio
 
 from pyrmq.engine import Listener, Session, Store
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.net.address import Address, format_address, ip_bytes
 from pyrmq.net.command import ReplyTo, Response
 from pyrmq.net.server import listen
@@ -212,7 +213,11 @@ class RemotingServer:
             self._reader.add(sock, session, format_address(address))
         except (OSError, ValueError) as e:
             log.warning(
-                "%s: connection from %s refused: %s", self.name, escape(address[0]), escape(e)
+                "%s: connection from %s refused: %s",
+                self.name,
+                escape(address[0]),
+                escape(e),
+                extra=about(connection=format_address(address)),
             )
             sock.close()
 
@@ -226,7 +231,11 @@ class RemotingServer:
             limit = trio.current_time() - self.idle_seconds
             for connection in [c for c in self.connections.values() if c.active_at < limit]:
                 log.info(
-                    "%s: %s was silent for %g s", self.name, connection.peer, self.idle_seconds
+                    "%s: %s was silent for %g s",
+                    self.name,
+                    connection.peer,
+                    self.idle_seconds,
+                    extra=about(connection=connection.peer),
                 )
                 self.close(connection)
 

@@ -227,4 +227,4 @@ class GroupCommit:
         self.left = False
         if self._busy_logged:
             self._busy_logged = False
-            log.warning("%s: the disk takes messages again", self._name)
+            log.info("%s: the disk takes messages again", self._name)

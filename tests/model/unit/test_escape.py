@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pyrmq.cli.logs import LineFormatter
 from pyrmq.escape import escape, escape_bytes, json_line
+from pyrmq.logs.lines import LineFormatter
 
 ROOT = Path(__file__).resolve().parents[3]
 TITLE = "\x1b]0;owned\x07"

@@ -93,7 +93,7 @@ impl Checkpointer {
             let all = last_thorough.elapsed() >= self.thorough;
             match self.flush(all) {
                 Ok(()) if std::mem::take(&mut failed) => {
-                    log::warn!("queues, index and checkpoint are flushed again");
+                    log::info!("queues, index and checkpoint are flushed again");
                 }
                 Ok(()) => {}
                 Err(e) if !std::mem::replace(&mut failed, true) => {

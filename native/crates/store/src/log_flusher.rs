@@ -230,7 +230,7 @@ impl LogFlusher {
                     return true;
                 }
                 Ok(()) if self.waits_to_open.swap(false, Ordering::Relaxed) => {
-                    log::warn!("the log is flushed again");
+                    log::info!("the log is flushed again");
                 }
                 Ok(()) => {}
             }

@@ -524,7 +524,7 @@ impl PutGuard<'_> {
         position.staging.dispatch(|run| links.tell(run));
         links.log.set_newest_timestamp(position.last_timestamp);
         if was_stuck {
-            log::warn!(
+            log::info!(
                 "the commit log is written again; messages that were refused are stored too"
             );
             links.barrier.set_unwritten(None);

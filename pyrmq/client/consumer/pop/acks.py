@@ -17,6 +17,7 @@ from pyrmq.client.consumer.reports import Reports
 from pyrmq.client.instance import ClientInstance
 from pyrmq.errors import PyrmqError, RequestCodeNotSupportedError, ResponseError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import RequestCode
 from pyrmq.net.backoff import Backoff
 from pyrmq.net.client.channel import Channel
@@ -96,7 +97,7 @@ class Acks:
             log.warning(
                 "%d messages of broker %s come again: they could not be acknowledged in their "
                 "invisible time",
-                len(line) - len(fresh), escape(broker),
+                len(line) - len(fresh), escape(broker), extra=about(broker=broker),
             )  # fmt: skip
         return fresh
 
@@ -112,7 +113,11 @@ class Acks:
             try:
                 await channel.request(RequestCode.BATCH_ACK_MESSAGE, {}, body, timeout=TIMEOUT)
             except RequestCodeNotSupportedError:
-                log.info("broker %s takes acknowledgements one by one", escape(broker))
+                log.info(
+                    "broker %s takes acknowledgements one by one",
+                    escape(broker),
+                    extra=about(broker=broker),
+                )
                 self._single.add(broker)
             else:
                 return []
@@ -139,8 +144,11 @@ class Acks:
             if refused(e):
                 log.warning(
                     "offset %d of %s is not acknowledged: %s",
-                    offset, escape(popped.queue), escape(e),
-                )  # fmt: skip
+                    offset,
+                    escape(popped.queue),
+                    escape(e),
+                    extra=about(queue=popped.queue),
+                )
             raise
 
     async def change(self, popped: Popped, offset: int, seconds: float) -> bool:
@@ -167,7 +175,7 @@ class Acks:
             why = PyrmqError("its invisible time is over")
         log.warning(
             "offset %d of %s comes again after its invisible time: %s",
-            offset, escape(queue), escape(why),
+            offset, escape(queue), escape(why), extra=about(queue=queue),
         )  # fmt: skip
         return False
 

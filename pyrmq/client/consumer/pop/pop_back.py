@@ -14,6 +14,7 @@ from pyrmq.client.consumer.pop.popped import Popped
 from pyrmq.client.consumer.send_back import BROKERS_CHOICE, NEVER, SendBack
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.message import ReceivedMessage
 
 log = logging.getLogger(__name__)
@@ -50,8 +51,10 @@ class PopBack:
             except PyrmqError as e:
                 log.warning(
                     "message %s is not put aside, it comes again: %s",
-                    escape(message.msg_id), escape(e),
-                )  # fmt: skip
+                    escape(message.msg_id),
+                    escape(e),
+                    extra=about(message_id=message.msg_id),
+                )
             else:
                 popped.finish(offset)
                 return

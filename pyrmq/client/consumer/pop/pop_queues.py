@@ -20,6 +20,7 @@ from pyrmq.client.consumer.running_info import Statistics
 from pyrmq.client.instance import ClientInstance
 from pyrmq.errors import ConnectError, ProtocolError, PyrmqError, SystemBusyError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue, ReceivedMessage
 from pyrmq.model.pop import POP_CK, ExtraInfo
@@ -145,7 +146,7 @@ class PopQueues:
     # The life of a queue.
 
     async def _serve(self, popping: PopQueue) -> None:
-        log.info("%s is popped", escape(popping.queue))
+        log.info("%s is popped", escape(popping.queue), extra=about(queue=popping.queue))
         while True:
             with popping.scope:
                 await self._begin(popping)
@@ -156,7 +157,9 @@ class PopQueues:
             popping.scope = trio.CancelScope()  # it was given up and wanted again
         del self.table[popping.queue]
         popping.begun.set()
-        log.info("%s is not popped any more", escape(popping.queue))
+        log.info(
+            "%s is not popped any more", escape(popping.queue), extra=about(queue=popping.queue)
+        )
 
     async def _begin(self, popping: PopQueue) -> None:
         """Returns when it is known where the queues begin."""

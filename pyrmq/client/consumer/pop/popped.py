@@ -10,6 +10,7 @@ from dataclasses import replace
 import trio
 
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.message import MessageQueue, ReceivedMessage
 from pyrmq.model.pop import ExtraInfo
 from pyrmq.net.backoff import Backoff
@@ -71,7 +72,7 @@ class Popped:
             log.warning(
                 "%d messages of %s come again: their invisible time ended before they were "
                 "consumed",
-                len(self._messages), escape(self.queue),
+                len(self._messages), escape(self.queue), extra=about(queue=self.queue),
             )  # fmt: skip
             self.forget()
         return True

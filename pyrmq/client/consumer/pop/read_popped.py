@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pyrmq.client.consumer.pull_loop import report_damage
 from pyrmq.errors import ProtocolError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.message import MessageQueue, ReceivedMessage, decode_records
 from pyrmq.model.pop import FIRST_POP_TIME, POP_CK, ExtraInfo
 from pyrmq.model.record import Room
@@ -29,7 +30,11 @@ def read_popped(
     room = Room(cuts=True)
     messages = decode_records(answer.body, report, broker_name=queue.broker_name, room=room)
     if room.cut is not None:
-        log.warning("%s: the messages of one pop are too large together", escape(queue))
+        log.warning(
+            "%s: the messages of one pop are too large together",
+            escape(queue),
+            extra=about(queue=queue),
+        )
     for message in messages:
         properties = message.properties
         try:

@@ -22,6 +22,7 @@ from pyrmq.client.consumer.running_info import Statistics
 from pyrmq.client.instance import ClientInstance
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue, ReceivedMessage
 from pyrmq.model.pop import ExtraInfo
@@ -193,7 +194,12 @@ class Receiver:
             log.info("messages without a wanted tag come again: %s", escape(e))
 
     def _rest(self, target: MessageQueue, error: PyrmqError) -> None:
-        log.info("%s is not popped for a moment: %s", escape(target), escape(error))
+        log.info(
+            "%s is not popped for a moment: %s",
+            escape(target),
+            escape(error),
+            extra=about(queue=target),
+        )
         self._resting[target] = trio.current_time() + REFUSED_PAUSE
 
     # Waiting.

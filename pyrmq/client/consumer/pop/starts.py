@@ -11,6 +11,7 @@ from pyrmq.client.consumer.offsets import OffsetStore, StartRule
 from pyrmq.client.instance import ClientInstance
 from pyrmq.errors import ClientError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.model.message import MessageQueue
 from pyrmq.net.client.pop_requests import ANY_QUEUE
 
@@ -63,6 +64,6 @@ class PopStarts:
     async def _begin_in(self, queue: MessageQueue) -> None:
         if await self._store.read(queue) is None:
             start = await self._rule.start(queue, None)
-            log.info("%s is popped from offset %d", escape(queue), start)
+            log.info("%s is popped from offset %d", escape(queue), start, extra=about(queue=queue))
             if not await self._store.write(queue, start):
                 raise ClientError(f"the offset of {queue} is not written")
