@@ -23,6 +23,9 @@ const NOT_IN_A_BATCH: &str = "a batch holds no delayed, timer or transactional m
 pub(super) struct Placed {
     pub end: u64,
     pub queue_offset: i64,
+    /// Messages in them, and bytes of the records.
+    pub messages: u32,
+    pub bytes: u64,
 }
 
 impl From<Appended> for Placed {
@@ -30,6 +33,8 @@ impl From<Appended> for Placed {
         Placed {
             end: done.end(),
             queue_offset: done.queue_offset,
+            messages: 1,
+            bytes: done.size as u64,
         }
     }
 }
@@ -83,7 +88,11 @@ impl Broker {
                     count,
                     ..whole
                 };
-                Ok(self.store_record(guard, rq, &record, &own, scratch)?.into())
+                let done = self.store_record(guard, rq, &record, &own, scratch)?;
+                Ok(Placed {
+                    messages: count as u32,
+                    ..done.into()
+                })
             }
             Form::Delayed(level) => {
                 let done = self.store_delayed(guard, rq, &whole, level, &plan.facts, scratch)?;
@@ -273,7 +282,7 @@ impl Broker {
                 count: 1,
             });
         let mut first = None;
-        let mut end = 0;
+        let (mut end, mut bytes) = (0, 0);
         let host = self.store.store_host();
         guard.append_batch(&message, codes.len(), total, contents, |done| {
             if first.is_some() {
@@ -282,10 +291,13 @@ impl Broker {
             host.push_message_id(done.phys, message_ids);
             first.get_or_insert(done.queue_offset);
             end = done.end();
+            bytes += done.size as u64;
         })?;
         Ok(Placed {
             end,
             queue_offset: first.unwrap_or(0),
+            messages: codes.len() as u32,
+            bytes,
         })
     }
 }

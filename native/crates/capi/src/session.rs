@@ -1,5 +1,6 @@
 //! The entries of the C table for sessions.
 
+use super::used::Taken;
 use super::border::{Bytes, FAILED, NONE, OK, code_of, guarded, slice, slice_mut};
 use pyrmq_broker::wire::frame::Codec;
 use pyrmq_broker::wire::pull::ALIKE;
@@ -83,6 +84,7 @@ pub struct Connected {
     texts: Vec<u8>,
     ext: Vec<[std::ops::Range<usize>; 2]>,
     error: String,
+    pub used: Taken,
 }
 
 /// The errno where a failure has none.
@@ -127,6 +129,7 @@ pub unsafe extern "C" fn session_new(
             texts: Vec::new(),
             ext: Vec::new(),
             error: String::new(),
+            used: Taken::default(),
         };
         Box::into_raw(Box::new(made)).cast::<c_void>()
     }));

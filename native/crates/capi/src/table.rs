@@ -18,11 +18,12 @@ use super::store::{
     ChunkOut, GetOut, chunk_release, scan_tags, store_get, store_notify_on_arrival, store_stall,
     store_write_staged,
 };
+use super::used::{UsedOut, session_take_used};
 use pyrmq_server::Report;
 use std::ffi::{CStr, c_void};
 
 /// Changes whenever what stands in this header does.
-pub const ABI_VERSION: u32 = 9;
+pub const ABI_VERSION: u32 = 10;
 /// Ext fields by which pulls are told apart: `ALIKE` in wire/pull.rs.
 pub const N_ALIKE: usize = 7;
 const _: () = assert!(N_ALIKE == pyrmq_broker::wire::pull::ALIKE.len());
@@ -163,6 +164,9 @@ pub struct Table {
     ) -> i32,
     /// Gives back the memory of an unfinished frame. The connection is of no use then.
     pub session_give_up: unsafe extern "C" fn(session: *mut c_void),
+    /// What the connection has used since this was called last. Its names are valid until the next
+    /// session_take_used of the same session.
+    pub session_take_used: unsafe extern "C" fn(session: *mut c_void, out: *mut UsedOut) -> i32,
     /// `epoll`: an epoll whose data are descriptors; `most`: sessions of one round at most; `receive`:
     /// bytes that are received from each of them in one; `store`: what they store to, or NULL.
     pub ready_loop_new: unsafe extern "C" fn(
@@ -262,6 +266,7 @@ pub static TABLE: Table = Table {
     session_grant_pull,
     session_grant_access,
     session_give_up,
+    session_take_used,
     ready_loop_new,
     ready_loop_free,
     ready_loop_watch,

@@ -6,6 +6,7 @@ use super::access::Verified;
 use super::frame::Parts;
 use super::header::Header;
 use super::reply::{self, To};
+use super::used::Used;
 use crate::{Broker, Grant, PullGrants};
 use pyrmq_format::parse_i64;
 use pyrmq_store::Learnt;
@@ -138,6 +139,7 @@ impl Grants {
         parts: &Parts,
         signer: Option<&Verified>,
         memory: &mut PullMemory,
+        used: &mut Used,
         out: &mut Vec<u8>,
     ) -> bool {
         let PullMemory { key, answered } = memory;
@@ -166,6 +168,7 @@ impl Grants {
             codec: parts.codec,
             opaque: header.opaque,
         };
+        used.pulled(got.count, got.bytes);
         reply::push_pulled(out, to, &got);
         true
     }

@@ -8,6 +8,7 @@ use super::WireError;
 use super::access::{self, Guard, Verified};
 use super::ack::{ACK_MESSAGE, Acks, BATCH_ACK_MESSAGE, CHANGE_INVISIBLE_TIME};
 use super::ahead::Ahead;
+use super::budget::Budget;
 use super::end_transaction::{self, END_TRANSACTION};
 use super::frame::{self, Parts};
 use super::header::Header;
@@ -16,13 +17,14 @@ use super::reply::{self, SendAnswer, To};
 use super::send_fields::{SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2, Texts, send_request};
 use super::shape::Shapes;
 use super::unconfirmed::Unconfirmed;
+use super::used::Used;
 use crate::{Appender, Broker, Decision, Ended, Keyring, Refusal, Scratch, Sent, codes};
 use pyrmq_format::host::Host;
 use pyrmq_store::{PutGuard, Topic};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 #[path = "guarded.rs"]
 mod guarded;
@@ -47,30 +49,6 @@ impl Context {
             broker,
             answer: SendAnswer::new(region, trace_on),
         }
-    }
-}
-
-/// Bound on the bytes of unfinished frames of all sessions that share it.
-pub struct Budget {
-    limit: usize,
-    used: AtomicUsize,
-}
-
-impl Budget {
-    pub fn new(limit: usize) -> Self {
-        Budget {
-            limit,
-            used: AtomicUsize::new(0),
-        }
-    }
-
-    pub fn used(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
-    }
-
-    /// Whether three quarters are used.
-    pub fn is_short(&self) -> bool {
-        self.used() > self.limit / 4 * 3
     }
 }
 
@@ -99,6 +77,7 @@ pub struct Session {
     unconfirmed: Unconfirmed,
     last_topic: Option<Arc<Topic>>,
     grants: Grants,
+    pub used: Used,
     /// None: no access control.
     guard: Option<Box<Guard>>,
 }
@@ -132,6 +111,7 @@ impl Session {
             unconfirmed: Unconfirmed::default(),
             last_topic: None,
             grants: Grants::default(),
+            used: Used::default(),
             guard: None,
         }
     }
@@ -244,6 +224,9 @@ impl Session {
             self.flush_acks(feed);
         }
         let header = &feed.memory.header;
+        if !header.is_response() {
+            self.used.request(header.code);
+        }
         let handled = match header.code {
             _ if header.is_response() => false,
             SEND_MESSAGE | SEND_MESSAGE_V2 | SEND_BATCH_MESSAGE => {
@@ -298,7 +281,11 @@ impl Session {
                 {
                     return false;
                 }
-                appender.send(&request, &mut self.last_topic, scratch)
+                let sent = appender.send(&request, &mut self.last_topic, scratch);
+                if let Sent::Stored(stored) = &sent {
+                    self.used.stored(request.group, stored.messages, stored.bytes);
+                }
+                sent
             }
             Err(_) if guard.is_some() => return false,
             Err(refusal) => Sent::Refused(refusal),
@@ -384,7 +371,8 @@ impl Session {
         let Memory { header, pull, .. } = &mut *feed.memory;
         let grants = &mut self.grants;
         let broker = &context.broker;
-        grants.answer(broker, header, frame, &parts, signer, pull, feed.out)
+        let used = &mut self.used;
+        grants.answer(broker, header, frame, &parts, signer, pull, used, feed.out)
     }
 
     /// What all sessions of the broker share; None: this is no broker's session.
