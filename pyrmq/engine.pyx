@@ -72,6 +72,7 @@ RecordBytes = _native.RecordBytes
 topic_sizes = _native.topic_sizes
 stored_topics = _native.stored_topics
 log_files = _native.log_files
+log_bounds = _native.log_bounds
 SegmentStore = _native.SegmentStore
 SegmentSelection = _native.SegmentSelection
 SegmentForm = _native.SegmentForm

@@ -144,6 +144,10 @@ class RequestCode(IntEnum):
     POLLING_INFO = 200055
     POP_ROLLBACK = 200056
     BATCH_ACK_MESSAGE = 200151
+    # pyrmq's own: 27000 to 27099
+    GET_BROKER_USE = 27001
+    GET_BROKER_HISTORY = 27002
+    GET_DISK_USE = 27003
 
 
 def request_text(code: int) -> str:

@@ -61,6 +61,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(sizes::topic_sizes, m)?)?;
     m.add_function(wrap_pyfunction!(sizes::stored_topics, m)?)?;
     m.add_function(wrap_pyfunction!(sizes::log_files, m)?)?;
+    m.add_function(wrap_pyfunction!(sizes::log_bounds, m)?)?;
     m.add_class::<tls::TlsClient>()?;
     m.add_class::<tls::TlsContext>()?;
     m.add_class::<bench::BenchFloor>()?;

@@ -80,3 +80,21 @@ pub fn log_files(
         segments.iter().map(row).collect()
     })
 }
+
+/// How far the log is: the physical offsets of its first byte, of its end, and up to where it is flushed,
+/// confirmed and indexed.
+#[pyfunction]
+pub fn log_bounds(store: PyRef<'_, Store>) -> (u64, u64, u64, u64, u64) {
+    let store = store.inner();
+    let end = store.log().max_offset();
+    let barrier = store.barrier();
+    let (flushed, confirmed) = (barrier.flushed(), barrier.confirmed());
+    let up_to = |offset: u64| offset.min(end);
+    (
+        store.log().min_offset(),
+        end,
+        up_to(flushed),
+        up_to(confirmed),
+        up_to(store.indexed()),
+    )
+}

@@ -235,6 +235,17 @@ class ClientTable:
         if client_id is not None and self._producers_by_id.get(client_id) is connection:
             del self._producers_by_id[client_id]
 
+    def id_of(self, connection: Connection) -> str:
+        """The client id of a connection, empty before its heartbeat."""
+        known = self._ids.get(connection)
+        if known is not None:
+            return known
+        for name in self._groups_of.get(connection, ((), ()))[1]:
+            member = self.consumers[name].clients.get(connection) if name in self.consumers else None
+            if member is not None:
+                return member.client_id
+        return ""
+
     def by_client_id(self, client_id: str) -> Connection | None:
         """The connection of the producer with this client id."""
         return self._producers_by_id.get(client_id)
