@@ -1190,9 +1190,12 @@ class Session:
     def give_up(self) -> None: ...
     def take_used(
         self,
-    ) -> tuple[
-        tuple[int, int, int, int, int],
-        tuple[int, int, int, int],
-        list[tuple[str, int, int, int]],
-    ] | None: ...
+    ) -> (
+        tuple[
+            tuple[int, int, int, int, int],
+            tuple[int, int, int, int],
+            list[tuple[str, int, int, int]],
+        ]
+        | None
+    ): ...
     def filled(self, n: int) -> None: ...

@@ -126,6 +126,12 @@ class Use:
         for kind, tally in tallies.items():
             yield from self.rings[kind].sample(tally, now, seconds)
 
+    def bytes_per_second(self) -> float | None:
+        """What topics have stored in the last hour, on average; None before the second sampling."""
+        points = [point for point in self.points if point.seconds > 0]
+        seconds = sum(point.seconds for point in points)
+        return sum(point.counted[1] for point in points) / seconds if seconds > 0 else None
+
     async def over(self, kind: str, seconds: float) -> Span:
         """What was used in the last `seconds`, at least a sample."""
         return await self._turns.run(self.rings[kind].over(seconds))

@@ -241,7 +241,9 @@ class ClientTable:
         if known is not None:
             return known
         for name in self._groups_of.get(connection, ((), ()))[1]:
-            member = self.consumers[name].clients.get(connection) if name in self.consumers else None
+            member = (
+                self.consumers[name].clients.get(connection) if name in self.consumers else None
+            )
             if member is not None:
                 return member.client_id
         return ""
