@@ -21,6 +21,7 @@ from pyrmq.admin.offsets import Offsets
 from pyrmq.admin.rocksdb import RocksDb
 from pyrmq.admin.timers import Timers
 from pyrmq.admin.topics import Topics
+from pyrmq.admin.usage import Usages
 from pyrmq.client.option_types import AdminOptions, check_types
 from pyrmq.errors import ConfigError
 from pyrmq.net.address import parse_addresses
@@ -85,6 +86,7 @@ class Admin:
         self.rocksdb = RocksDb(self.link)
         self.timers = Timers(self.link)
         self.topics = Topics(self.link)
+        self.usage = Usages(self.link)
         self.users = Users(self.link)
         self.messages = Messages(self.link)
 

@@ -5,8 +5,9 @@ from `%RETRY%g` needs SUB on the group g. Requests that are in neither table nee
 nothing else. [PlainAccessValidator, PlainPermissionManager, Permission]
 
 Stricter than RocketMQ, which lets every account make these requests: all of `ADMIN_REQUESTS` need
-an administrator, and so do both that show accounts, and pyrmq's own; LITE_PULL_MESSAGE, QUERY_CONSUMER_OFFSET,
-END_TRANSACTION, LOCK_BATCH_MQ and UNLOCK_BATCH_MQ need what their relatives need.
+an administrator, and so do both that show accounts, and pyrmq's own; LITE_PULL_MESSAGE,
+QUERY_CONSUMER_OFFSET, END_TRANSACTION, LOCK_BATCH_MQ and UNLOCK_BATCH_MQ need what their relatives
+need.
 """
 
 from __future__ import annotations

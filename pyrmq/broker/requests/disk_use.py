@@ -67,8 +67,8 @@ class DiskUseProcessor:
         self._turns = Turns()
 
     def __call__(self, connection: Connection, command: Command) -> Elsewhere:
-        """GET_DISK_USE: `limit` topics from `offset` on, those that use most first; `topic`: that one
-        with its queues; `files`: how many of the next files to delete are looked into."""
+        """GET_DISK_USE: `limit` topics from `offset` on, those that use most first; `topic`: that
+        one with its queues; `files`: how many of the next files to delete are looked into."""
         asked = _Asked(
             _within(command, "limit", DEFAULT_ROWS, 1, MAX_ROWS),
             _within(command, "offset", 0, 0, (1 << 31) - 1),

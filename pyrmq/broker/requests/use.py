@@ -91,7 +91,7 @@ class UseProcessor:
         return fastjson.dumps(head)[:-1] + b',"rows":[' + b",".join(parts) + b"]}"
 
     def _times(self, begin: float, end: float) -> dict[str, int]:
-        """The ends of a span as times of day. A clock that was put forward or back moves them all."""
+        """The ends of a span as times of day. A time of day that was set moves all of them."""
         now, clock = now_ms(), self._clock()
         ends = {"begin": begin, "end": end}
         return {"now": now} | {k: now - round((clock - at) * 1000) for k, at in ends.items()}

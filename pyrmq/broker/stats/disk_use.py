@@ -1,8 +1,8 @@
-"""How much of the commit log each topic uses, and what retention frees next. [CleanCommitLogService]
+"""How much of the log each topic uses, and what retention frees next. [CleanCommitLogService]
 
-The sizes are those in the entries of consume queues. They are exact where all entries of a queue were read,
-which is so for queues of at most MAX_ENTRIES entries while the time lasts; larger ones are estimated
-by parts. Everything here is for a thread: it reads files.
+The sizes are those in the entries of consume queues. They are exact where all entries of a queue
+were read: of queues with at most MAX_ENTRIES entries, for EXACT_SECONDS. Others are estimated by
+parts. Everything here is for a thread: it reads files.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Who used how much, in bounded memory: a row for each of those who used most, one for the rest.
 
-A `Tally` counts by name. `fold` makes a `Bucket` of it, which keeps few names. A `Ring` has the buckets
-of the last minute and of the last hour, and sums them. Long work is generators: they yield where
-other tasks may run.
+A `Tally` counts by name. `fold` makes a `Bucket` of it, which keeps few names. A `Ring` has the
+buckets of the last minute and of the last hour, and sums them. Long work is generators: they yield
+where other tasks may run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOOK = 256
 
 
 class Tally:
-    """Figures by name. At most `most` names: what others use is counted for all of them together."""
+    """Figures by name. At most `most` names: what others use is counted for them together."""
 
     def __init__(self, most: int = MOST_OPEN) -> None:
         self.rows: dict[str, list[int]] = {}

@@ -1,10 +1,10 @@
-"""Who uses the broker: clients, groups and topics, in the last ten seconds, minute and hour; and the
-broker's own figures of the last hour.
+"""Who uses the broker: clients, groups and topics, in the last ten seconds, minute and hour; its
+own figures of the last hour.
 
-Sessions count what they answer without Python; a sampling takes their counts, and those of connections
-that are closed at once. A client is a client id and the host that it connects from: connections without
-a heartbeat have none, and those of one host are one client. Names come from peers: whoever shows
-them escapes them.
+Sessions count what they answer without Python. A sampling takes their counts; those of a connection
+that is closed are taken at once. A client is a client id and the host that it connects from.
+Connections without a heartbeat have no client id: those of one host are one client. Names come from
+peers: whoever shows them escapes them.
 """
 
 from __future__ import annotations

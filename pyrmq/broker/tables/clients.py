@@ -241,11 +241,9 @@ class ClientTable:
         if known is not None:
             return known
         for name in self._groups_of.get(connection, ((), ()))[1]:
-            member = (
-                self.consumers[name].clients.get(connection) if name in self.consumers else None
-            )
-            if member is not None:
-                return member.client_id
+            group = self.consumers.get(name)
+            if group is not None and connection in group.clients:
+                return group.clients[connection].client_id
         return ""
 
     def by_client_id(self, client_id: str) -> Connection | None:

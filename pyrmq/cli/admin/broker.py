@@ -16,6 +16,7 @@ from pyrmq.cli.admin.broker_changes import (
     promote,
     read_ahead,
 )
+from pyrmq.cli.admin.broker_usage import disk, history, hogs
 from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import Session, session, where
 
@@ -230,4 +231,6 @@ def cold_get(session: Session, broker: str | None, cluster: str | None) -> None:
 
 broker.add_command(status, "stats")
 for _command in (config, clean, cold_data, container, flush_offset, promote, read_ahead):
+    broker.add_command(_command)
+for _command in (hogs, disk, history):
     broker.add_command(_command)
