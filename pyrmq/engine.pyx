@@ -17,7 +17,7 @@ from pyrmq.capi cimport (
     PYRMQ_ABI_VERSION, PYRMQ_CAPI_NAME, PYRMQ_CLOSE, PYRMQ_COLD, PYRMQ_FAILED, PYRMQ_N_ALIKE, PYRMQ_NONE,
     PYRMQ_OK, PYRMQ_UNREADABLE, pyrmq_addressee, pyrmq_bytes, pyrmq_capi, pyrmq_chunk,
     pyrmq_command, pyrmq_get, pyrmq_left, pyrmq_left_list, pyrmq_piece, pyrmq_received, pyrmq_report, pyrmq_sent,
-    pyrmq_serve, pyrmq_served,
+    pyrmq_serve, pyrmq_served, pyrmq_used,
 )
 
 from pyrmq import _native

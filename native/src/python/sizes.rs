@@ -44,9 +44,8 @@ pub fn stored_topics(py: Python<'_>, store: PyRef<'_, Store>) -> Vec<String> {
     let store = store.inner().clone();
     py.detach(|| {
         let all = store.topics().all();
-        let name = |t: &std::sync::Arc<pyrmq_store::Topic>| {
-            String::from_utf8_lossy(t.name()).into_owned()
-        };
+        let name =
+            |t: &std::sync::Arc<pyrmq_store::Topic>| String::from_utf8_lossy(t.name()).into_owned();
         all.iter().map(name).collect()
     })
 }
@@ -66,7 +65,9 @@ pub fn log_files(
         let (flushed, indexed) = (store.barrier().flushed(), store.indexed());
         let row = |segment: &std::sync::Arc<pyrmq_store::Segment>| {
             let modified = std::fs::metadata(segment.path()).and_then(|m| m.modified());
-            let since = modified.ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
+            let since = modified
+                .ok()
+                .and_then(|t| t.duration_since(UNIX_EPOCH).ok());
             let kept = match segment.end() {
                 _ if Some(segment.base()) == last => Some("it is the last one"),
                 end if end > flushed => Some("it is not flushed"),

@@ -1,7 +1,7 @@
 //! The entries of the C table for sessions.
 
-use super::used::Taken;
 use super::border::{Bytes, FAILED, NONE, OK, code_of, guarded, slice, slice_mut};
+use super::used::Taken;
 use pyrmq_broker::wire::frame::Codec;
 use pyrmq_broker::wire::pull::ALIKE;
 use pyrmq_broker::wire::reply::To;

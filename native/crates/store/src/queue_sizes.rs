@@ -176,7 +176,11 @@ mod tests {
                 bytes: chosen.iter().map(|r| r.1).sum(),
                 exact: true,
             };
-            assert_eq!(queue.sizes(from, to, 1000).unwrap(), expected, "{from} {to}");
+            assert_eq!(
+                queue.sizes(from, to, 1000).unwrap(),
+                expected,
+                "{from} {to}"
+            );
         }
         store.close().unwrap();
     }
@@ -193,7 +197,10 @@ mod tests {
         // A run of each quarter: half of each kind.
         assert_eq!(sizes.bytes, bytes);
         let few = queue(&store).sizes(0, u64::MAX >> 1, 0).unwrap();
-        assert!((bytes * 7 / 10..bytes * 14 / 10).contains(&few.bytes), "{few:?}");
+        assert!(
+            (bytes * 7 / 10..bytes * 14 / 10).contains(&few.bytes),
+            "{few:?}"
+        );
         store.close().unwrap();
     }
 

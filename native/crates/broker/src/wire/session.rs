@@ -283,7 +283,8 @@ impl Session {
                 }
                 let sent = appender.send(&request, &mut self.last_topic, scratch);
                 if let Sent::Stored(stored) = &sent {
-                    self.used.stored(request.group, stored.messages, stored.bytes);
+                    self.used
+                        .stored(request.group, stored.messages, stored.bytes);
                 }
                 sent
             }

@@ -175,7 +175,9 @@ mod tests {
     #[test]
     fn every_request_is_of_one_kind() {
         let mut used = Used::default();
-        for code in [10, 310, 320, 11, 361, 200_050, 200_051, 200_151, 200_053, 37, 34, -1] {
+        for code in [
+            10, 310, 320, 11, 361, 200_050, 200_051, 200_151, 200_053, 37, 34, -1,
+        ] {
             used.request(code);
         }
         let expected = Requests {
