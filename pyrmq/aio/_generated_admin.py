@@ -23,6 +23,7 @@ from pyrmq.admin.offsets import Offsets as TrioOffsets
 from pyrmq.admin.rocksdb import RocksDb as TrioRocksDb
 from pyrmq.admin.timers import Timers as TrioTimers
 from pyrmq.admin.topics import Topics as TrioTopics
+from pyrmq.admin.usage import Usages as TrioUsages
 from pyrmq.net.client.credentials import Credentials
 from pyrmq.net.client.tls import Tls
 from pyrmq.portal.awaiting import Client, awaited, streamed
@@ -220,6 +221,15 @@ class Topics(Part):
     with_groups = streamed(TrioTopics.with_groups)
 
 
+class Usages(Part):
+    __doc__ = TrioUsages.__doc__
+
+    disk = awaited(TrioUsages.disk)
+    history = awaited(TrioUsages.history)
+    usage = awaited(TrioUsages.usage)
+    usage_of = awaited(TrioUsages.usage_of)
+
+
 class Users(Part):
     __doc__ = TrioUsers.__doc__
 
@@ -263,4 +273,5 @@ class Admin(Client[TrioAdmin]):
         self.rocksdb = RocksDb(self, client.rocksdb)
         self.timers = Timers(self, client.timers)
         self.topics = Topics(self, client.topics)
+        self.usage = Usages(self, client.usage)
         self.users = Users(self, client.users)

@@ -12,13 +12,13 @@ use super::session::{
     session_error, session_ext, session_feed, session_filled, session_free, session_give_up,
     session_grant_access, session_grant_pull, session_new, session_receive, session_release,
     session_report, session_resend, session_send, session_send_close, session_send_released,
-    session_space,
+    session_space, session_take_used,
 };
 use super::store::{
     ChunkOut, GetOut, chunk_release, scan_tags, store_get, store_notify_on_arrival, store_stall,
     store_write_staged,
 };
-use super::used::{UsedOut, session_take_used};
+use super::used::UsedOut;
 use pyrmq_server::Report;
 use std::ffi::{CStr, c_void};
 

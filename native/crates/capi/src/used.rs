@@ -1,9 +1,7 @@
-//! The entry of the C table for what connections use.
+//! What connections use, as the C side reads it.
 
-use super::border::{Bytes, OK, guarded};
-use super::session::connected;
+use super::border::Bytes;
 use pyrmq_broker::wire::used::Used;
-use std::ffi::c_void;
 
 /// What a producer group has stored by a connection: requests, messages, bytes of their records.
 #[repr(C)]
@@ -38,11 +36,9 @@ pub struct Taken {
     _rows: Box<[GroupUsed]>,
 }
 
-pub unsafe extern "C" fn session_take_used(session: *mut c_void, result: *mut UsedOut) -> i32 {
-    guarded(|| {
-        // SAFETY: a session of ours.
-        let h = unsafe { connected(session) };
-        let used = h.connection.with_session(|s| s.used.take());
+impl Taken {
+    /// Takes the place of what was taken before.
+    pub fn replace(&mut self, used: Used) -> UsedOut {
         let rows = used.groups.iter().map(|g| GroupUsed {
             name: Bytes::of(&g.name),
             sends: g.sends,
@@ -65,12 +61,11 @@ pub unsafe extern "C" fn session_take_used(session: *mut c_void, result: *mut Us
             groups: rows.as_ptr(),
             n_groups: rows.len(),
         };
-        h.used = Taken {
+        // Moving the names and the rows does not move what they point to.
+        *self = Taken {
             _used: used,
             _rows: rows,
         };
-        // SAFETY: the result is writable.
-        unsafe { result.write(report) };
-        OK
-    })
+        report
+    }
 }

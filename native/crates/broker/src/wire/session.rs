@@ -372,8 +372,11 @@ impl Session {
         let Memory { header, pull, .. } = &mut *feed.memory;
         let grants = &mut self.grants;
         let broker = &context.broker;
-        let used = &mut self.used;
-        grants.answer(broker, header, frame, &parts, signer, pull, used, feed.out)
+        let answered = grants.answer(broker, header, frame, &parts, signer, pull, feed.out);
+        if let Some((messages, bytes)) = answered {
+            self.used.pulled(messages, bytes);
+        }
+        answered.is_some()
     }
 
     /// What all sessions of the broker share; None: this is no broker's session.
