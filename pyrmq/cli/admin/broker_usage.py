@@ -41,7 +41,7 @@ def _check(broker: str | None, cluster: str | None) -> None:
               help="How far to look back.")  # fmt: skip
 @click.option("--sort", type=click.Choice(SORTS), default="bytes", show_default=True,
               help="What counts. -in: sent to brokers, -out: got from them.")  # fmt: skip
-@click.option("-n", "--max", "limit", type=click.IntRange(1, 1024), default=20, show_default=True,
+@click.option("--limit", type=click.IntRange(1, 1024), default=20, show_default=True,
               help="At most so many rows.")  # fmt: skip
 def hogs(
     session: Session,
@@ -143,7 +143,7 @@ def bytes_text(value: float) -> str:
 @click.option("--files", type=click.IntRange(1, 64),
               help="Look into so many of the files that are deleted next.  "
               "[default: those of the next day]")  # fmt: skip
-@click.option("-n", "--max", "limit", type=click.IntRange(1, 1024), default=20, show_default=True,
+@click.option("--limit", type=click.IntRange(1, 1024), default=20, show_default=True,
               help="At most so many rows of each table.")  # fmt: skip
 def disk(
     session: Session,

@@ -32,23 +32,26 @@ pub struct UsedOut {
 /// What was taken last: the rows point to its names.
 #[derive(Default)]
 pub struct Taken {
-    _used: Used,
-    _rows: Box<[GroupUsed]>,
+    used: Used,
+    rows: Box<[GroupUsed]>,
 }
 
 impl Taken {
     /// Takes the place of what was taken before.
     pub fn replace(&mut self, used: Used) -> UsedOut {
-        let rows = used.groups.iter().map(|g| GroupUsed {
+        self.used = used;
+        let groups = &self.used.groups;
+        // Mostly there are none: an idle connection keeps no buffer.
+        let rows = groups.iter().map(|g| GroupUsed {
             name: Bytes::of(&g.name),
             sends: g.sends,
             messages: g.messages,
             bytes: g.bytes,
         });
-        // Mostly there are none: an idle connection keeps no buffer.
-        let rows: Box<[GroupUsed]> = rows.collect();
+        self.rows = rows.collect();
+        let (used, rows) = (&self.used, &self.rows);
         let requests = &used.requests;
-        let report = UsedOut {
+        UsedOut {
             sends: requests.sends,
             pulls: requests.pulls,
             acks: requests.acks,
@@ -60,12 +63,6 @@ impl Taken {
             bytes_out: used.bytes_out,
             groups: rows.as_ptr(),
             n_groups: rows.len(),
-        };
-        // Moving the names and the rows does not move what they point to.
-        *self = Taken {
-            _used: used,
-            _rows: rows,
-        };
-        report
+        }
     }
 }
