@@ -63,10 +63,11 @@ async def test_who_uses_a_broker(embedded: Running) -> None:
     assert heaviest.per_second.bytes_in == pytest.approx(heaviest.total.bytes_in / 10)
     assert groups.total.messages_in == 2
     assert groups.others == Figures()
-    assert (len(clients.users), clients.users[0].total.messages_in) == (1, 1)
+    # Both producers share one client.
+    assert (len(clients.users), clients.users[0].total.messages_in) == (1, 2)
     assert clients.users[0].host == "127.0.0.1"
     assert clients.more >= 1
-    assert clients.others.messages_in == 1
+    assert (clients.others.messages_in, clients.others.requests >= 1) == (0, True)
     (of,) = points
     assert of.outcome.value is not None
     assert of.outcome.value[-1].figures["messagesIn"] == 2
@@ -76,7 +77,7 @@ async def test_who_uses_a_broker(embedded: Running) -> None:
     assert "average of 10 s, 1 broker" in shown.out
     answer = json.loads(listed.out)
     assert answer["total"]["messages_in"] == 2
-    assert {u["total"]["messages_in"] for u in answer["users"] if "@" in u["name"]} == {1}
+    assert {u["total"]["messages_in"] for u in answer["users"] if "@" in u["name"]} == {2}
     address = format_address(embedded.broker_address)
     assert json.loads(told.out)[address][-1]["figures"]["messagesIn"] == 2
 
