@@ -167,6 +167,10 @@ typedef struct {
    * Who has signed it; a null pointer: nobody, as far as the session could verify that.
    */
   pyrmq_bytes subject;
+  /**
+   * When it was ready to be received, us of the monotonic clock.
+   */
+  int64_t since_us;
 } pyrmq_command;
 
 /**
@@ -388,7 +392,7 @@ typedef struct {
                              pyrmq_received *out);
   /**
    * A send again after a decision. `topic` (may be empty) and `dead`: it goes back to a group, to
-   * this retry topic or dead-letter topic.
+   * this retry topic or dead-letter topic. `since_us`: of its command.
    */
   int32_t (*session_resend)(void *session,
                             const uint8_t *frame,
@@ -396,17 +400,22 @@ typedef struct {
                             const uint8_t *topic,
                             size_t topic_len,
                             int32_t dead,
+                            int64_t since_us,
                             int64_t now_ms,
                             pyrmq_bytes *out);
   /**
-   * An encoded answer of code 0 that counts once the log is confirmed up to `log_end`.
+   * An encoded answer of code 0 that counts once the log is confirmed up to `log_end`. `code` and
+   * `since_us`: of the request, 0 for now; `long_polling`: it has waited for messages.
    */
   int32_t (*session_answer)(void *session,
                             const uint8_t *answer,
                             size_t len,
                             int32_t codec,
                             int32_t opaque,
+                            int32_t code,
+                            int32_t long_polling,
                             uint64_t log_end,
+                            int64_t since_us,
                             int64_t now_ms,
                             pyrmq_bytes *out);
   /**
@@ -575,7 +584,7 @@ _Static_assert(sizeof(pyrmq_sent) == 32, "pyrmq_sent");
 _Static_assert(offsetof(pyrmq_sent, rest) == 0, "pyrmq_sent.rest");
 _Static_assert(offsetof(pyrmq_sent, taken) == 16, "pyrmq_sent.taken");
 _Static_assert(offsetof(pyrmq_sent, failed) == 24, "pyrmq_sent.failed");
-_Static_assert(sizeof(pyrmq_command) == 96, "pyrmq_command");
+_Static_assert(sizeof(pyrmq_command) == 104, "pyrmq_command");
 _Static_assert(offsetof(pyrmq_command, code) == 0, "pyrmq_command.code");
 _Static_assert(offsetof(pyrmq_command, opaque) == 4, "pyrmq_command.opaque");
 _Static_assert(offsetof(pyrmq_command, flag) == 8, "pyrmq_command.flag");
@@ -605,6 +614,7 @@ _Static_assert(offsetof(pyrmq_used, messages_out) == 56, "pyrmq_used.messages_ou
 _Static_assert(offsetof(pyrmq_used, bytes_out) == 64, "pyrmq_used.bytes_out");
 _Static_assert(offsetof(pyrmq_used, groups) == 72, "pyrmq_used.groups");
 _Static_assert(offsetof(pyrmq_used, n_groups) == 80, "pyrmq_used.n_groups");
+_Static_assert(offsetof(pyrmq_command, since_us) == 96, "pyrmq_command.since_us");
 _Static_assert(sizeof(pyrmq_ready) == 8, "pyrmq_ready");
 _Static_assert(offsetof(pyrmq_ready, fd) == 0, "pyrmq_ready.fd");
 _Static_assert(offsetof(pyrmq_ready, events) == 4, "pyrmq_ready.events");

@@ -6,6 +6,7 @@ mod bench;
 mod delays;
 mod encode;
 mod error;
+mod figures;
 mod ha;
 mod json;
 mod keyring;
@@ -62,6 +63,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(sizes::stored_topics, m)?)?;
     m.add_function(wrap_pyfunction!(sizes::log_files, m)?)?;
     m.add_function(wrap_pyfunction!(sizes::log_bounds, m)?)?;
+    figures::add(m)?;
     m.add_class::<tls::TlsClient>()?;
     m.add_class::<tls::TlsContext>()?;
     m.add_class::<bench::BenchFloor>()?;

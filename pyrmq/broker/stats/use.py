@@ -102,7 +102,7 @@ class Use:
             self._counted[at] += amount
         used = (*stored, pulled[0] + messages_out, pulled[1] + bytes_out, sum(requests))
         host = connection.peer.rpartition(":")[0]
-        name = f"{self._clients.id_of(connection)}{_SEPARATOR}{host}"
+        name = f"{self._clients.client_id_of(connection) or ''}{_SEPARATOR}{host}"
         tallies["client"].add(name, used)
 
     async def sample(self, now: float) -> None:

@@ -235,16 +235,15 @@ class ClientTable:
         if client_id is not None and self._producers_by_id.get(client_id) is connection:
             del self._producers_by_id[client_id]
 
-    def id_of(self, connection: Connection) -> str:
-        """The client id of a connection, empty before its heartbeat."""
+    def client_id_of(self, connection: Connection) -> str | None:
+        """The client id that a connection stated; None if it stated none yet."""
         known = self._ids.get(connection)
-        if known is not None:
-            return known
-        for name in self._groups_of.get(connection, ((), ()))[1]:
+        _, consuming = self._groups_of.get(connection, (set(), set()))
+        for name in consuming if known is None else ():
             group = self.consumers.get(name)
             if group is not None and connection in group.clients:
                 return group.clients[connection].client_id
-        return ""
+        return known
 
     def by_client_id(self, client_id: str) -> Connection | None:
         """The connection of the producer with this client id."""

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+import trio
 
 import pyrmq.testing
 from pyrmq import Message, Producer
@@ -33,6 +34,14 @@ class Clock:
         await self._stats.sample()
 
 
+async def known(running: Running, *groups: str) -> None:
+    """Returns when the broker has had the heartbeats of producers."""
+    producers = running.broker.parts.tables.clients.producers
+    with trio.fail_after(30):
+        while not all(producers.get(group) for group in groups):  # noqa: ASYNC110
+            await trio.sleep(0.01)
+
+
 async def test_who_uses_a_broker(embedded: Running) -> None:
     clock = Clock(embedded)
     await clock.step()
@@ -40,6 +49,7 @@ async def test_who_uses_a_broker(embedded: Running) -> None:
         await heavy.send(Message("Orders", b"x" * 3000))
         async with Producer("light", namesrv=embedded.namesrv) as light:
             await light.send(Message("Orders", b"x"))
+            await known(embedded, "heavy", "light")
             await clock.step()
             async with Admin(embedded.namesrv) as tools:
                 groups = await tools.usage.usage("group", seconds=10)

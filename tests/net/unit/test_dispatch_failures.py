@@ -34,6 +34,7 @@ class FakeConnection:
     """Counts what is awaited and keeps what is sent."""
 
     sent: bytes = b""
+    times: None = None
     awaited: int = 0
     session: Any = None
 

@@ -26,6 +26,8 @@ pub(super) struct Placed {
     /// Messages in them, and bytes of the records.
     pub messages: u32,
     pub bytes: u64,
+    /// Bytes of a record, of several their average.
+    pub size: usize,
 }
 
 impl From<Appended> for Placed {
@@ -35,6 +37,7 @@ impl From<Appended> for Placed {
             queue_offset: done.queue_offset,
             messages: 1,
             bytes: done.size as u64,
+            size: done.size,
         }
     }
 }
@@ -282,7 +285,7 @@ impl Broker {
                 count: 1,
             });
         let mut first = None;
-        let (mut end, mut bytes) = (0, 0);
+        let mut end = 0;
         let host = self.store.store_host();
         guard.append_batch(&message, codes.len(), total, contents, |done| {
             if first.is_some() {
@@ -291,13 +294,13 @@ impl Broker {
             host.push_message_id(done.phys, message_ids);
             first.get_or_insert(done.queue_offset);
             end = done.end();
-            bytes += done.size as u64;
         })?;
         Ok(Placed {
             end,
             queue_offset: first.unwrap_or(0),
             messages: codes.len() as u32,
-            bytes,
+            bytes: total as u64,
+            size: total / codes.len().max(1),
         })
     }
 }
@@ -352,7 +355,7 @@ fn own_properties<'p>(rq: &SendRequest<'p>, facts: &Facts<'_>) -> Cow<'p, [u8]> 
 }
 
 /// Whether it comes from a consumer that could not deal with it: it has what a retry adds.
-fn is_sent_back(rq: &SendRequest<'_>) -> bool {
+pub(super) fn is_sent_back(rq: &SendRequest<'_>) -> bool {
     matches!(rq.decision, Some(Decision::SentBack { .. }))
 }
 
