@@ -597,6 +597,7 @@ _Static_assert(offsetof(pyrmq_command, remark) == 32, "pyrmq_command.remark");
 _Static_assert(offsetof(pyrmq_command, body) == 48, "pyrmq_command.body");
 _Static_assert(offsetof(pyrmq_command, frame) == 64, "pyrmq_command.frame");
 _Static_assert(offsetof(pyrmq_command, subject) == 80, "pyrmq_command.subject");
+_Static_assert(offsetof(pyrmq_command, since_us) == 96, "pyrmq_command.since_us");
 _Static_assert(sizeof(pyrmq_group_used) == 40, "pyrmq_group_used");
 _Static_assert(offsetof(pyrmq_group_used, name) == 0, "pyrmq_group_used.name");
 _Static_assert(offsetof(pyrmq_group_used, sends) == 16, "pyrmq_group_used.sends");
@@ -614,7 +615,6 @@ _Static_assert(offsetof(pyrmq_used, messages_out) == 56, "pyrmq_used.messages_ou
 _Static_assert(offsetof(pyrmq_used, bytes_out) == 64, "pyrmq_used.bytes_out");
 _Static_assert(offsetof(pyrmq_used, groups) == 72, "pyrmq_used.groups");
 _Static_assert(offsetof(pyrmq_used, n_groups) == 80, "pyrmq_used.n_groups");
-_Static_assert(offsetof(pyrmq_command, since_us) == 96, "pyrmq_command.since_us");
 _Static_assert(sizeof(pyrmq_ready) == 8, "pyrmq_ready");
 _Static_assert(offsetof(pyrmq_ready, fd) == 0, "pyrmq_ready.fd");
 _Static_assert(offsetof(pyrmq_ready, events) == 4, "pyrmq_ready.events");
