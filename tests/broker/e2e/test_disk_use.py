@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
+import pytest
 import trio
 
 import pyrmq.testing
 from pyrmq.broker.requests import disk_use as requests
+from pyrmq.broker.stats import disk_use
 from pyrmq.server import Running
 from tests.support.client import Client
 from tests.support.operators import create_topic
@@ -56,18 +59,29 @@ def _pages(server: Running) -> None:
             assert client.call(DISK, **bad).code == INVALID_PARAMETER, bad
 
 
-async def test_many_at_a_time() -> None:
+async def test_many_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """One measurement runs, and answers all who waited for it; more than that are refused."""
+    go_on, measured = threading.Event(), []
+    measure = disk_use.report
+
+    def held(*args: Any) -> disk_use.Report:
+        assert go_on.wait(30)
+        measured.append(args)
+        return measure(*args)
+
+    monkeypatch.setattr(disk_use, "report", held)
     async with pyrmq.testing.broker() as server:
-        codes = await trio.to_thread.run_sync(_many, server)
-    assert codes.count(SYSTEM_BUSY) == len(codes) - requests.WAITING - 1
-    assert codes.count(0) == requests.WAITING + 1
+        await trio.to_thread.run_sync(_many, server, go_on)
+    assert len(measured) == 1
 
 
-def _many(server: Running) -> list[int]:
+def _many(server: Running, go_on: threading.Event) -> None:
+    taken = requests.WAITING + 1
     with filled(server.broker_address) as client:
-        count = 3 * (requests.WAITING + 1)
-        asked = Command(DISK, {"limit": "1"})
-        frames = b"".join(Command(DISK, asked.ext).encode() for _ in range(count))
-        client.send_raw(frames)
-        return [client.receive().code for _ in range(count)]
+        for _ in range(3 * taken):
+            client.post(Command(DISK, {"limit": "1"}))
+        refused = [client.receive() for _ in range(2 * taken)]
+        assert {answer.code for answer in refused} == {SYSTEM_BUSY}
+        assert "measurements of the disk are under way" in (refused[0].remark or "")
+        go_on.set()
+        assert {client.receive().code for _ in range(taken)} == {0}
