@@ -21,14 +21,14 @@ N = len(FIGURES)
 NOTHING = (0,) * N
 MOST = 256
 """Names that a bucket keeps. Who has more than N/MOST (2 %) of one of the figures is kept."""
-MOST_OPEN = 16_384
+MOST_OPEN = 8_192
 """Names that are counted one by one between two samplings."""
 SAMPLE_SECONDS = 10.0
 SAMPLES = 6
 MINUTE_SAMPLES = 6
 """Samples that make the bucket of a minute."""
 MINUTES = 60
-LOOK = 256
+LOOK = 128
 """Rows between two places where other tasks may run."""
 
 
@@ -165,7 +165,7 @@ class Ring:
         self.open.append(bucket)
         if len(self.open) >= MINUTE_SAMPLES:
             made, self.open = self.open, []
-            whole = Tally()
+            whole = Tally(MINUTE_SAMPLES * self.most)
             for part in made:
                 yield from part.add_to(whole)
             length = sum(part.seconds for part in made)
@@ -184,7 +184,7 @@ class Ring:
         buckets = list(chosen)
         if not buckets:
             return NO_SPAN
-        tally = Tally()
+        tally = Tally(len(buckets) * self.most)
         for bucket in buckets:
             yield from bucket.add_to(tally)
         first, last = buckets[0], buckets[-1]

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from pyrmq.broker.stats.folding import LOOK, MOST_OPEN, Ring, Span, Tally
+from pyrmq.broker.stats.folding import LOOK, MOST_OPEN, Ring, Tally
 from pyrmq.broker.tables.clients import ClientTable
 from pyrmq.net.server.connection import Connection
 from pyrmq.net.server.turns import Steps, Turns
@@ -131,7 +131,3 @@ class Use:
         points = [point for point in self.points if point.seconds > 0]
         seconds = sum(point.seconds for point in points)
         return sum(point.counted[1] for point in points) / seconds if seconds > 0 else None
-
-    async def over(self, kind: str, seconds: float) -> Span:
-        """What was used in the last `seconds`, at least a sample."""
-        return await self._turns.run(self.rings[kind].over(seconds))
