@@ -35,6 +35,16 @@ cdef extern from "pyrmq_capi.h":
         pyrmq_bytes remark, body, frame, subject
         int64_t since_us
 
+    ctypedef struct pyrmq_group_used:
+        pyrmq_bytes name
+        uint64_t sends, messages, bytes
+
+    ctypedef struct pyrmq_used:
+        uint64_t sends, pulls, acks, ends, others
+        uint64_t messages_in, bytes_in, messages_out, bytes_out
+        const pyrmq_group_used *groups
+        size_t n_groups
+
     ctypedef struct pyrmq_chunk:
         const void *segment
         const uint8_t *ptr
@@ -103,6 +113,7 @@ cdef extern from "pyrmq_capi.h":
                                       uint32_t, const int32_t *, size_t, pyrmq_bytes) nogil
         int32_t (*session_grant_access)(void *, uint8_t, pyrmq_bytes, pyrmq_bytes) nogil
         void (*session_give_up)(void *) nogil
+        int32_t (*session_take_used)(void *, pyrmq_used *) nogil
         void *(*ready_loop_new)(int32_t, size_t, size_t, const void *, int64_t) nogil
         void (*ready_loop_free)(void *) nogil
         int32_t (*ready_loop_watch)(void *, void *, int32_t) nogil

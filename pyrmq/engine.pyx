@@ -18,7 +18,7 @@ from pyrmq.capi cimport (
     PYRMQ_ABI_VERSION, PYRMQ_CAPI_NAME, PYRMQ_CLOSE, PYRMQ_COLD, PYRMQ_FAILED, PYRMQ_N_ALIKE, PYRMQ_NONE,
     PYRMQ_OK, PYRMQ_UNREADABLE, pyrmq_addressee, pyrmq_bytes, pyrmq_capi, pyrmq_chunk,
     pyrmq_command, pyrmq_get, pyrmq_left, pyrmq_left_list, pyrmq_piece, pyrmq_received, pyrmq_report, pyrmq_sent,
-    pyrmq_serve, pyrmq_served,
+    pyrmq_serve, pyrmq_served, pyrmq_used,
 )
 
 from pyrmq import _native
@@ -73,6 +73,10 @@ SegmentReader = _native.SegmentReader
 LogRange = _native.LogRange
 LogPlaces = _native.LogPlaces
 RecordBytes = _native.RecordBytes
+topic_sizes = _native.topic_sizes
+stored_topics = _native.stored_topics
+log_files = _native.log_files
+log_bounds = _native.log_bounds
 SegmentStore = _native.SegmentStore
 SegmentSelection = _native.SegmentSelection
 SegmentForm = _native.SegmentForm

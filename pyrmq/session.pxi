@@ -424,6 +424,28 @@ cdef class Session:
         if not self.busy and not serving and self.place is None:
             C.session_give_up(self.native)
 
+    def take_used(self):
+        """What the connection has used since this was called last, None if nothing: requests (sends,
+        pulls and pops, acks, ends of transactions, others), messages and bytes of records stored, those
+        got by pulls that the session has answered; and for each producer group (name, sends stored,
+        messages, bytes)."""
+        cdef pyrmq_used used
+        cdef pyrmq_bytes name
+        cdef size_t i
+        self.check_free()
+        if C.session_take_used(self.native, &used) != PYRMQ_OK:
+            raise EngineError("the session has failed before: close its connection")
+        if not (used.sends | used.pulls | used.acks | used.ends | used.others | used.messages_in):
+            return None
+        cdef list groups = []
+        for i in range(used.n_groups):
+            name = used.groups[i].name
+            groups.append((as_text(&name), used.groups[i].sends, used.groups[i].messages,
+                           used.groups[i].bytes))
+        requests = used.sends, used.pulls, used.acks, used.ends, used.others
+        counts = used.messages_in, used.bytes_in, used.messages_out, used.bytes_out
+        return requests, counts, groups
+
     def filled(self, Py_ssize_t n):
         """`n` bytes of the last `space` were received. BufferError if somebody still holds it."""
         cdef size_t room = 0

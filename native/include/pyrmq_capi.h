@@ -174,6 +174,34 @@ typedef struct {
 } pyrmq_command;
 
 /**
+ * What a producer group has stored by a connection: requests, messages, bytes of their records.
+ */
+typedef struct {
+  pyrmq_bytes name;
+  uint64_t sends;
+  uint64_t messages;
+  uint64_t bytes;
+} pyrmq_group_used;
+
+/**
+ * What a connection has used since this was taken last: requests by kind, messages and bytes of their
+ * records. Valid until the next `session_take_used` of the same session.
+ */
+typedef struct {
+  uint64_t sends;
+  uint64_t pulls;
+  uint64_t acks;
+  uint64_t ends;
+  uint64_t others;
+  uint64_t messages_in;
+  uint64_t bytes_in;
+  uint64_t messages_out;
+  uint64_t bytes_out;
+  const pyrmq_group_used *groups;
+  size_t n_groups;
+} pyrmq_used;
+
+/**
  * What `ready_loop_serve` is to do.
  */
 typedef struct {
@@ -443,6 +471,11 @@ typedef struct {
    */
   void (*session_give_up)(void *session);
   /**
+   * What the connection has used since this was called last. Its names are valid until the next
+   * session_take_used of the same session.
+   */
+  int32_t (*session_take_used)(void *session, pyrmq_used *out);
+  /**
    * `epoll`: an epoll whose data are descriptors; `most`: sessions of one round at most; `receive`:
    * bytes that are received from each of them in one; `store`: what they store to, or NULL.
    */
@@ -565,6 +598,23 @@ _Static_assert(offsetof(pyrmq_command, body) == 48, "pyrmq_command.body");
 _Static_assert(offsetof(pyrmq_command, frame) == 64, "pyrmq_command.frame");
 _Static_assert(offsetof(pyrmq_command, subject) == 80, "pyrmq_command.subject");
 _Static_assert(offsetof(pyrmq_command, since_us) == 96, "pyrmq_command.since_us");
+_Static_assert(sizeof(pyrmq_group_used) == 40, "pyrmq_group_used");
+_Static_assert(offsetof(pyrmq_group_used, name) == 0, "pyrmq_group_used.name");
+_Static_assert(offsetof(pyrmq_group_used, sends) == 16, "pyrmq_group_used.sends");
+_Static_assert(offsetof(pyrmq_group_used, messages) == 24, "pyrmq_group_used.messages");
+_Static_assert(offsetof(pyrmq_group_used, bytes) == 32, "pyrmq_group_used.bytes");
+_Static_assert(sizeof(pyrmq_used) == 88, "pyrmq_used");
+_Static_assert(offsetof(pyrmq_used, sends) == 0, "pyrmq_used.sends");
+_Static_assert(offsetof(pyrmq_used, pulls) == 8, "pyrmq_used.pulls");
+_Static_assert(offsetof(pyrmq_used, acks) == 16, "pyrmq_used.acks");
+_Static_assert(offsetof(pyrmq_used, ends) == 24, "pyrmq_used.ends");
+_Static_assert(offsetof(pyrmq_used, others) == 32, "pyrmq_used.others");
+_Static_assert(offsetof(pyrmq_used, messages_in) == 40, "pyrmq_used.messages_in");
+_Static_assert(offsetof(pyrmq_used, bytes_in) == 48, "pyrmq_used.bytes_in");
+_Static_assert(offsetof(pyrmq_used, messages_out) == 56, "pyrmq_used.messages_out");
+_Static_assert(offsetof(pyrmq_used, bytes_out) == 64, "pyrmq_used.bytes_out");
+_Static_assert(offsetof(pyrmq_used, groups) == 72, "pyrmq_used.groups");
+_Static_assert(offsetof(pyrmq_used, n_groups) == 80, "pyrmq_used.n_groups");
 _Static_assert(sizeof(pyrmq_ready) == 8, "pyrmq_ready");
 _Static_assert(offsetof(pyrmq_ready, fd) == 0, "pyrmq_ready.fd");
 _Static_assert(offsetof(pyrmq_ready, events) == 4, "pyrmq_ready.events");

@@ -25,6 +25,7 @@ from pyrmq.admin.rocksdb import RocksDb
 from pyrmq.admin.timers import Timers
 from pyrmq.admin.topics import Topics
 from pyrmq.admin.transactions import Transactions
+from pyrmq.admin.usage import Usages
 from pyrmq.client.option_types import AdminOptions, check_types
 from pyrmq.errors import ConfigError
 from pyrmq.net.address import parse_addresses
@@ -93,6 +94,7 @@ class Admin:
         self.timers = Timers(self.link)
         self.topics = Topics(self.link)
         self.transactions = Transactions(self.link)
+        self.usage = Usages(self.link)
         self.users = Users(self.link)
         self.messages = Messages(self.link)
 

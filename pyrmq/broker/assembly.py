@@ -46,6 +46,8 @@ from pyrmq.broker.requests.transactions import (
 )
 from pyrmq.broker.slow_requests import complete
 from pyrmq.broker.stats.broker_stats import BrokerStats
+from pyrmq.broker.stats.state import state_of
+from pyrmq.broker.stats.use import Use
 from pyrmq.broker.tables.clients import ClientTable, Notices
 from pyrmq.broker.tables.consumer_filters import ConsumerFilters
 from pyrmq.broker.tables.groups import GroupTable
@@ -204,6 +206,8 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
     server = _server(
         config, start.sockets, store, grants, engine, timers, pops, questions, access, tls
     )
+    stats.use = Use(clients, server.connections.values, partial(state_of, live, store, server))
+    server.at_open(stats.use.opened)
     complete(server, clients, store)
     pop = open_pop(folder, live, store, pops, tables, stats, server, timers.delivered)
     handover = Handover(
@@ -268,6 +272,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         tables=tables,
         grants=grants,
         stats=stats,
+        use=stats.use,
         deleted_unread=deleted_unread,
         request_modes=request_modes,
         pop=pop,

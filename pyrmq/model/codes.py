@@ -146,6 +146,10 @@ class RequestCode(IntEnum):
     BATCH_ACK_MESSAGE = 200151
     NOTIFY_BROKER_LEAVES = 270001
     """Not RocketMQ's: a broker tells clients of pyrmq that its routes have changed (one-way)."""
+    # pyrmq's own: 27000 to 27099
+    GET_BROKER_USE = 27001
+    GET_BROKER_HISTORY = 27002
+    GET_DISK_USE = 27003
 
 
 def request_text(code: int) -> str:

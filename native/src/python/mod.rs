@@ -21,6 +21,7 @@ mod read_request;
 mod received;
 mod revivers;
 mod scan;
+mod sizes;
 mod sql;
 mod store;
 mod timers;
@@ -60,6 +61,10 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<revivers::Revived>()?;
     m.add_function(wrap_pyfunction!(revivers::popped_to, m)?)?;
     m.add_class::<pulls::PullGrants>()?;
+    m.add_function(wrap_pyfunction!(sizes::topic_sizes, m)?)?;
+    m.add_function(wrap_pyfunction!(sizes::stored_topics, m)?)?;
+    m.add_function(wrap_pyfunction!(sizes::log_files, m)?)?;
+    m.add_function(wrap_pyfunction!(sizes::log_bounds, m)?)?;
     figures::add(m)?;
     m.add_class::<tls::TlsClient>()?;
     m.add_class::<tls::TlsContext>()?;

@@ -5,8 +5,9 @@ from `%RETRY%g` needs SUB on the group g. Requests that are in neither table nee
 nothing else. [PlainAccessValidator, PlainPermissionManager, Permission]
 
 Stricter than RocketMQ, which lets every account make these requests: all of `ADMIN_REQUESTS` need
-an administrator, and so do both that show accounts; LITE_PULL_MESSAGE, QUERY_CONSUMER_OFFSET,
-END_TRANSACTION, LOCK_BATCH_MQ and UNLOCK_BATCH_MQ need what their relatives need.
+an administrator, and so do both that show accounts, and pyrmq's own; LITE_PULL_MESSAGE,
+QUERY_CONSUMER_OFFSET, END_TRANSACTION, LOCK_BATCH_MQ and UNLOCK_BATCH_MQ need what their relatives
+need.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ MAX_VALUES = 1 << 17
 ADMIN_CODES = frozenset(ADMIN_REQUESTS) | {
     Code.GET_BROKER_CLUSTER_ACL_INFO,
     Code.GET_BROKER_CLUSTER_ACL_CONFIG,
+    Code.GET_BROKER_USE,
+    Code.GET_BROKER_HISTORY,
+    Code.GET_DISK_USE,
 }
 """Requests that need an account with admin=true."""
 

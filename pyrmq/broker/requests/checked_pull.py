@@ -14,6 +14,7 @@ from pyrmq.errors import PyrmqError
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.command import Response
+from pyrmq.net.server.connection import Connection
 
 STATUS_NAMES = (
     "FOUND", "NO_MATCHED_MESSAGE", "MESSAGE_WAS_REMOVING", "OFFSET_FOUND_NULL",
@@ -51,6 +52,8 @@ class CheckedPull:
     group: str = ""
     stats: BrokerStats | None = None
     """Counts what is read for the group."""
+    client: Connection | None = None
+    """Whose it is: what is read is counted there as well."""
     grants: PullGrants | None = None
     checked: int = 0
     """Their generation when it was checked."""
@@ -91,6 +94,8 @@ class CheckedPull:
         if self.stats is not None:
             if got.count:
                 self.stats.pulled(self.topic, self.group, 1, got.count, got.nbytes)
+                if self.client is not None:
+                    self.client.got(got.count, got.nbytes)
             else:
                 self.stats.missed()
         return response_of(self.offset, got)

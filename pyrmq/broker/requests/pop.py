@@ -48,6 +48,7 @@ Found = Response | WhenConfirmed | Keep
 class _Asked:
     """A checked pop."""
 
+    client: Connection
     reader: Reader
     wanted: Wanted
     born: int
@@ -167,7 +168,7 @@ class PopProcessor:
             tags,
             sql,
         )
-        return _Asked(Reader(of, known, queue_id), wanted, born, poll, length)
+        return _Asked(connection, Reader(of, known, queue_id), wanted, born, poll, length)
 
     def _filter(
         self, command: Command, group: str, topic: str
@@ -219,7 +220,7 @@ class PopProcessor:
             if attempt.rest:
                 wanted = asked.wanted
                 self._waits.wake((wanted.topic, wanted.group, wanted.queue_id))
-            return found(attempt)
+            return found(asked.client, attempt)
         self._popping.stats.missed()
         if asked.poll <= 0 or asked.seconds <= 0:
             return nothing(attempt, ResponseCode.POLLING_TIMEOUT)
@@ -235,8 +236,9 @@ class PopProcessor:
         self._waits.park(connection, to, request, asked.seconds, seen, full)
 
 
-def found(attempt: Attempt) -> WhenConfirmed:
+def found(client: Connection, attempt: Attempt) -> WhenConfirmed:
     """The answer with messages: it leaves when the check points are confirmed."""
+    client.got(attempt.count, attempt.nbytes)
     response = Response(ResponseCode.SUCCESS, "FOUND", attempt.fields(), attempt.slices)
     return WhenConfirmed(response, attempt.log_end)
 
@@ -304,7 +306,7 @@ class _Waiting:
         if place is not None:
             return self.over(), False  # as above: a thread reads from the disk
         if attempt.slices:
-            return found(attempt), attempt.rest > 0
+            return found(self._asked.client, attempt), attempt.rest > 0
         return None, attempt.more
 
     def over(self) -> Done:

@@ -64,9 +64,9 @@ class Looks:
         reader = self._checks.reader(connection, command, "peeking message")
         if not 1 <= count <= pop.MAX_POP:
             raise InvalidParameterError(f"maxMsgNums {count} is illegal: 1 to {pop.MAX_POP}")
-        return Elsewhere(self._peek(reader, count))
+        return Elsewhere(self._peek(connection, reader, count))
 
-    async def _peek(self, reader: Reader, count: int) -> Response:
+    async def _peek(self, client: Connection, reader: Reader, count: int) -> Response:
         slices: list[bytes | Slice] = []
         rest = 0
         group = reader.group.name
@@ -83,6 +83,7 @@ class Looks:
                 slices += popped.slices
                 stats = self._popping.stats
                 stats.pulled(place.topic, group, 1, popped.count, popped.nbytes)
+                client.got(popped.count, popped.nbytes)
         # Of what it gives nothing is subtracted, as in RocketMQ.
         fields_ = {"popTime": 0, "invisibleTime": 0, "reviveQid": 0, "restNum": rest}
         if slices:

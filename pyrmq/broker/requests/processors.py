@@ -21,6 +21,7 @@ from pyrmq.broker.requests.admin_queries import AdminTables, ConsumeQueryProcess
 from pyrmq.broker.requests.ask_clients import ClientQuestions
 from pyrmq.broker.requests.assignment import Assignments, RequestModes
 from pyrmq.broker.requests.client_manage import ClientManageProcessor
+from pyrmq.broker.requests.disk_use import DiskUseProcessor
 from pyrmq.broker.requests.group_admin import GroupProcessor
 from pyrmq.broker.requests.plain_acl import PlainAclProcessor
 from pyrmq.broker.requests.pop_processors import pop_processors
@@ -34,9 +35,11 @@ from pyrmq.broker.requests.runtime import ChangeRole, ConfigProcessor, RuntimeIn
 from pyrmq.broker.requests.send import SendBackProcessor, SendProcessor
 from pyrmq.broker.requests.timers import TimerProcessor
 from pyrmq.broker.requests.transactions import TransactionProcessor
+from pyrmq.broker.requests.use import UseProcessor
 from pyrmq.broker.stats.broker_stats import BrokerStats, StatsProcessor
 from pyrmq.broker.stats.consume_stats import ConsumeStatsProcessor
 from pyrmq.broker.stats.put_times import longest_read_ms
+from pyrmq.broker.stats.use import Use
 from pyrmq.broker.tables.locks import QueueLocks
 from pyrmq.broker.tables.offsets_and_queues import DeletedUnread, NewQueues
 from pyrmq.broker.tables.tables import Tables
@@ -137,6 +140,7 @@ def processors(
     tables: Tables,
     grants: PullGrants,
     stats: BrokerStats,
+    use: Use,
     deleted_unread: DeletedUnread,
     request_modes: RequestModes,
     pop: PopParts,
@@ -217,6 +221,7 @@ def processors(
         "query_message": lambda: query.line.waiting,
     }
     timer = TimerProcessor(timers)
+    used = UseProcessor(use, lambda: stats.clock())
     group_admin = GroupProcessor(groups, offsets, clients)
     resets = ResetOffsetProcessor(
         live,
@@ -293,6 +298,9 @@ def processors(
         RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: request_modes.all,
         RequestCode.GET_BROKER_RUNTIME_INFO: runtime,
         RequestCode.VIEW_BROKER_STATS_DATA: StatsProcessor(stats),
+        RequestCode.GET_BROKER_USE: used.use,
+        RequestCode.GET_BROKER_HISTORY: used.history,
+        RequestCode.GET_DISK_USE: DiskUseProcessor(live, store, offsets, use.bytes_per_second),
         **(access.requests or dict.fromkeys(ACCESS_REQUESTS, _refuse)),
         **PlainAclProcessor(
             access.plain, live.now.broker_cluster_name, live.now.broker_name, address

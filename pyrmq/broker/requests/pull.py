@@ -165,6 +165,7 @@ class PullProcessor:
             sql,
             group,
             self._stats,
+            connection,
             self._grants,
             self._grants.generation(),
             check,

@@ -20,6 +20,7 @@ import trio
 from pyrmq.broker.requests import fields
 from pyrmq.broker.stats.items import DAY, HOUR, MINUTE, NOTHING, Figures, StatsItemSet, Window
 from pyrmq.broker.stats.put_times import PutTimes, sends
+from pyrmq.broker.stats.use import Use
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Command, Store
@@ -155,6 +156,8 @@ class BrokerStats:
         self.rates = Rates()
         self.put_times = PutTimes(partial(sends, store))
         self.mornings = Mornings(today())
+        self.use: Use | None = None
+        """Counts the same by who uses the broker."""
 
     def _items(self, what: str, counters: int, most: int) -> StatsItemSet:
         return StatsItemSet(what, counters, most, self._period)
@@ -162,6 +165,8 @@ class BrokerStats:
     def pulled(self, topic: str, group: str, pulls: int, messages: int, nbytes: int) -> None:
         """Pulls of a group found messages."""
         self._found += pulls
+        if self.use is not None:
+            self.use.pulled(topic, group, pulls, messages, nbytes)
         self._groups.add(f"{topic}@{group}", messages, nbytes, pulls)
         plain = 0 if self._topic_table.is_system(topic) else messages
         self._broker.add(self._cluster, 0, 0, messages, plain)
@@ -241,6 +246,8 @@ class BrokerStats:
         self.rates.sample(now, totals)
         self.put_times.sample(now)
         self.mornings.look(self.today(), totals)
+        if self.use is not None:
+            await self.use.sample(now)
         self._samplings += 1
         if self._samplings % CLEANING == 0:
             await self._clean()
@@ -254,6 +261,8 @@ class BrokerStats:
         if before is not None and before[1] <= messages:  # else new, or made anew
             messages, nbytes = messages - before[1], nbytes - before[2]
         self._topics.add(topic, messages, nbytes)
+        if self.use is not None:
+            self.use.stored(topic, messages, nbytes)
         self._put_bytes += nbytes
         self._new += messages
         if not self._topic_table.is_system(topic):

@@ -240,9 +240,9 @@ class ClientTable:
         known = self._ids.get(connection)
         _, consuming = self._groups_of.get(connection, (set(), set()))
         for name in consuming if known is None else ():
-            client = self.consumers[name].clients.get(connection)
-            if client is not None:
-                return client.client_id
+            group = self.consumers.get(name)
+            if group is not None and connection in group.clients:
+                return group.clients[connection].client_id
         return known
 
     def by_client_id(self, client_id: str) -> Connection | None:

@@ -17,6 +17,7 @@ from pyrmq.cli.admin.broker_changes import (
     read_ahead,
 )
 from pyrmq.cli.admin.broker_drain import bring_back, drain, drain_status
+from pyrmq.cli.admin.broker_usage import disk, history, hogs
 from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import Session, session, where
 
@@ -233,4 +234,6 @@ broker.add_command(status, "stats")
 for _command in (drain, bring_back, drain_status):
     broker.add_command(_command)
 for _command in (config, clean, cold_data, container, flush_offset, promote, read_ahead):
+    broker.add_command(_command)
+for _command in (hogs, disk, history):
     broker.add_command(_command)

@@ -136,9 +136,9 @@ class Connection:
     """
 
     __slots__ = (
-        "_changed", "_on_close", "_unsent", "awaited", "awaited_bytes", "elsewhere", "events", "fd",
-        "is_closed", "last_active", "out", "peer", "session", "sock", "state", "takes_answers",
-        "times",
+        "_bytes_got", "_changed", "_messages_got", "_on_close", "_unsent", "awaited",
+        "awaited_bytes", "elsewhere", "events", "fd", "is_closed", "last_active", "out", "peer",
+        "session", "sock", "state", "takes_answers", "times",
     )  # fmt: skip
 
     def __init__(
@@ -166,6 +166,7 @@ class Connection:
         self.events = select.EPOLLIN
         self.last_active = now
         self._changed = changed
+        self._messages_got = self._bytes_got = 0
         self._unsent = unsent or Unsent()
         self._on_close: dict[Callable[[Connection], None], None] = {}
         self.times: AnswerTimes | None = None
@@ -235,6 +236,18 @@ class Connection:
         if step is Step.CLOSE:
             self._enter(TRANSITIONS.get((self.state, Event.ALL_ANSWERED), self.state))
         return step
+
+    def got(self, messages: int, nbytes: int) -> None:
+        """Counts messages that Python answers with, and bytes of their records. The session counts
+        those of its own answers."""
+        self._messages_got += messages
+        self._bytes_got += nbytes
+
+    def take_got(self) -> tuple[int, int]:
+        """Messages and bytes that were counted since this was called last."""
+        taken = self._messages_got, self._bytes_got
+        self._messages_got = self._bytes_got = 0
+        return taken
 
     def call_on_close(self, callback: Callable[[Connection], None]) -> None:
         """Calls `callback(connection)` once when the connection is closed, also if it is given here

@@ -99,7 +99,7 @@ class Reader:
             self._event_fd = store.event_fd()
             self._epoll.register(self._event_fd, select.EPOLLIN)
 
-    def add(self, sock: socket.socket, session: Session, peer: str) -> None:
+    def add(self, sock: socket.socket, session: Session, peer: str) -> Connection:
         """Reads a new connection from now on."""
         self._epoll.register(sock.fileno(), select.EPOLLIN)
         session.fd = sock.fileno()
@@ -108,6 +108,7 @@ class Reader:
         connection.times = self._times
         self.connections[connection.fd] = connection
         self._watch(connection)
+        return connection
 
     def _arm(self, connection: Connection) -> None:
         """Waits for what the connection can use now."""

@@ -83,6 +83,7 @@ class RemotingServer:
         self._slow = listen.Refusals(name, what="connections closed")
         self._tls = tls
         self._at_drain: list[Callable[[], None]] = []
+        self._at_open: list[Callable[[Connection], None]] = []
         self._handshakes: dict[Connection, float] = {}
         """Handshakes of TLS that have begun, and when that was noticed."""
 
@@ -142,6 +143,10 @@ class RemotingServer:
     def at_drain(self, finish: Callable[[], None]) -> None:
         """`finish` answers what waits elsewhere when the server stops."""
         self._at_drain.append(finish)
+
+    def at_open(self, watcher: Callable[[Connection], None]) -> None:
+        """From now on `watcher` hears of each new connection before anybody else does."""
+        self._at_open.append(watcher)
 
     def answer(self, connection: Connection, to: ReplyTo, answer: Answer) -> None:
         """Answers a request that a processor has kept. (`Keep`)"""
@@ -219,7 +224,7 @@ class RemotingServer:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             session = Session(self._listener, ip_bytes(address[0]), address[1])
-            self._reader.add(sock, session, format_address(address))
+            connection = self._reader.add(sock, session, format_address(address))
         except (OSError, ValueError) as e:
             log.warning(
                 "%s: connection from %s refused: %s",
@@ -229,6 +234,9 @@ class RemotingServer:
                 extra=about(connection=format_address(address)),
             )
             sock.close()
+            return
+        for watcher in self._at_open:
+            watcher(connection)
 
     async def _tick(self) -> None:
         """Once a second: answers that waited too long for the barrier, silent connections."""

@@ -95,6 +95,8 @@ impl<'b> Appender<'b> {
         match placed {
             Ok(placed) => Sent::Stored(Stored {
                 log_end: if waits { placed.end } else { 0 },
+                messages: placed.messages,
+                bytes: placed.bytes,
                 queue_id: plan.queue_id,
                 queue_offset: placed.queue_offset,
                 message_ids: &scratch.message_ids,

@@ -23,6 +23,9 @@ const NOT_IN_A_BATCH: &str = "a batch holds no delayed, timer or transactional m
 pub(super) struct Placed {
     pub end: u64,
     pub queue_offset: i64,
+    /// Messages in them, and bytes of the records.
+    pub messages: u32,
+    pub bytes: u64,
     /// Bytes of a record, of several their average.
     pub size: usize,
 }
@@ -32,6 +35,8 @@ impl From<Appended> for Placed {
         Placed {
             end: done.end(),
             queue_offset: done.queue_offset,
+            messages: 1,
+            bytes: done.size as u64,
             size: done.size,
         }
     }
@@ -86,7 +91,11 @@ impl Broker {
                     count,
                     ..whole
                 };
-                Ok(self.store_record(guard, rq, &record, &own, scratch)?.into())
+                let done = self.store_record(guard, rq, &record, &own, scratch)?;
+                Ok(Placed {
+                    messages: count as u32,
+                    ..done.into()
+                })
             }
             Form::Delayed(level) => {
                 let done = self.store_delayed(guard, rq, &whole, level, &plan.facts, scratch)?;
@@ -289,6 +298,8 @@ impl Broker {
         Ok(Placed {
             end,
             queue_offset: first.unwrap_or(0),
+            messages: codes.len() as u32,
+            bytes: total as u64,
             size: total / codes.len().max(1),
         })
     }

@@ -9,6 +9,8 @@ use std::borrow::Cow;
 #[derive(Clone, Copy)]
 pub struct SendRequest<'a> {
     pub topic: &'a [u8],
+    /// The producer group, as the sender wrote it: for counting only.
+    pub group: &'a [u8],
     /// Negative: the broker chooses.
     pub queue_id: i32,
     pub sys_flag: i32,
@@ -50,6 +52,9 @@ pub enum Sent<'a> {
 pub struct Stored<'a> {
     /// Physical offset that must be confirmed before the sender may know; 0: it does not wait.
     pub log_end: u64,
+    /// Messages, and bytes of their records.
+    pub messages: u32,
+    pub bytes: u64,
     pub queue_id: u32,
     /// Queue offset of the first message.
     pub queue_offset: i64,

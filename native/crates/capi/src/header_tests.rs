@@ -9,12 +9,13 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// Sources of what crosses the border.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     "native/crates/capi/src/border.rs",
     "native/crates/capi/src/ready_loop.rs",
     "native/crates/capi/src/session.rs",
     "native/crates/capi/src/store.rs",
     "native/crates/capi/src/table.rs",
+    "native/crates/capi/src/used.rs",
     "native/crates/server/src/poll.rs",
     "native/crates/server/src/report.rs",
 ];
@@ -30,6 +31,8 @@ const NAMES: &[(&str, &str)] = &[
     ("PieceIn", "pyrmq_piece"),
     ("SentOut", "pyrmq_sent"),
     ("CommandOut", "pyrmq_command"),
+    ("GroupUsed", "pyrmq_group_used"),
+    ("UsedOut", "pyrmq_used"),
     ("Ready", "pyrmq_ready"),
     ("Serve", "pyrmq_serve"),
     ("Left", "pyrmq_left"),

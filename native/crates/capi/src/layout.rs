@@ -4,6 +4,7 @@ use super::border::Bytes;
 use super::ready_loop::{Addressee, Left, LeftList, Serve, Served};
 use super::session::{CommandOut, PieceIn, ReceivedOut, SentOut};
 use super::store::{ChunkOut, GetOut};
+use super::used::{GroupUsed, UsedOut};
 use pyrmq_server::{Ready, Report};
 use std::mem::offset_of;
 
@@ -46,6 +47,11 @@ layouts! {
     "pyrmq_command" CommandOut, 104: {
         code 0, opaque 4, flag 8, language 12, version 16, codec 20, n_ext 24, has_remark 28,
         remark 32, body 48, frame 64, subject 80, since_us 96
+    }
+    "pyrmq_group_used" GroupUsed, 40: { name 0, sends 16, messages 24, bytes 32 }
+    "pyrmq_used" UsedOut, 88: {
+        sends 0, pulls 8, acks 16, ends 24, others 32, messages_in 40, bytes_in 48,
+        messages_out 56, bytes_out 64, groups 72, n_groups 80
     }
     "pyrmq_ready" Ready, 8: { fd 0, events 4 }
     "pyrmq_serve" Serve, 32: { active 0, end_ns 8, linger_ns 16, hold 24, others_keep 25, finish 26 }

@@ -10,6 +10,7 @@ mod selection;
 mod session;
 mod store;
 mod table;
+mod used;
 
 #[cfg(test)]
 mod header_tests;

@@ -1,6 +1,7 @@
 //! The entries of the C table for sessions.
 
 use super::border::{Bytes, FAILED, NONE, OK, code_of, guarded, slice, slice_mut};
+use super::used::{Taken, UsedOut};
 use pyrmq_broker::wire::frame::Codec;
 use pyrmq_broker::wire::pull::ALIKE;
 use pyrmq_broker::wire::reply::To;
@@ -85,6 +86,7 @@ pub struct Connected {
     texts: Vec<u8>,
     ext: Vec<[std::ops::Range<usize>; 2]>,
     error: String,
+    pub used: Taken,
 }
 
 /// The errno where a failure has none.
@@ -129,6 +131,7 @@ pub unsafe extern "C" fn session_new(
             texts: Vec::new(),
             ext: Vec::new(),
             error: String::new(),
+            used: Taken::default(),
         };
         Box::into_raw(Box::new(made)).cast::<c_void>()
     }));
@@ -575,4 +578,15 @@ pub unsafe extern "C" fn session_filled(session: *mut c_void, room: usize, n: us
         connection.with_session(|s| s.filled(room, n));
         OK
     });
+}
+
+pub unsafe extern "C" fn session_take_used(session: *mut c_void, result: *mut UsedOut) -> i32 {
+    guarded(|| {
+        // SAFETY: a session of ours.
+        let h = unsafe { connected(session) };
+        let report = h.used.replace(h.connection.with_session(|s| s.used.take()));
+        // SAFETY: the result is writable.
+        unsafe { result.write(report) };
+        OK
+    })
 }

@@ -12,12 +12,13 @@ use super::session::{
     session_error, session_ext, session_feed, session_filled, session_free, session_give_up,
     session_grant_access, session_grant_pull, session_new, session_receive, session_release,
     session_report, session_resend, session_send, session_send_close, session_send_released,
-    session_space,
+    session_space, session_take_used,
 };
 use super::store::{
     ChunkOut, GetOut, chunk_release, scan_tags, store_get, store_notify_on_arrival, store_stall,
     store_write_staged,
 };
+use super::used::UsedOut;
 use pyrmq_server::Report;
 use std::ffi::{CStr, c_void};
 
@@ -168,6 +169,9 @@ pub struct Table {
     ) -> i32,
     /// Gives back the memory of an unfinished frame. The connection is of no use then.
     pub session_give_up: unsafe extern "C" fn(session: *mut c_void),
+    /// What the connection has used since this was called last. Its names are valid until the next
+    /// session_take_used of the same session.
+    pub session_take_used: unsafe extern "C" fn(session: *mut c_void, out: *mut UsedOut) -> i32,
     /// `epoll`: an epoll whose data are descriptors; `most`: sessions of one round at most; `receive`:
     /// bytes that are received from each of them in one; `store`: what they store to, or NULL.
     pub ready_loop_new: unsafe extern "C" fn(
@@ -267,6 +271,7 @@ pub static TABLE: Table = Table {
     session_grant_pull,
     session_grant_access,
     session_give_up,
+    session_take_used,
     ready_loop_new,
     ready_loop_free,
     ready_loop_watch,

@@ -447,6 +447,9 @@ pub struct Places {
 #[path = "queue_recovery.rs"]
 mod recovery;
 
+#[path = "queue_sizes.rs"]
+pub mod sizes;
+
 #[path = "queue_upkeep.rs"]
 mod upkeep;
 

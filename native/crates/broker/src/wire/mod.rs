@@ -3,13 +3,15 @@
 //! `session` is fed what arrived and says what to send; it knows no sockets. `frame` and `header`
 //! split and read, `shape` reads headers that are like earlier ones, `send_fields` and `end_transaction`
 //! make requests for `broker`, `pull` finds pulls that were granted, `reply` writes answers, `unconfirmed`
-//! keeps those that have to wait, `book` enters how long all of them took. With access control `ahead` verifies signatures, in the `order` of a
+//! keeps those that have to wait, `book` enters how long all of them took, `used` who uses how much. With
+//! access control `ahead` verifies signatures, in the `order` of a
 //! header's fields, and `access` knows what was granted to whom.
 
 pub mod access;
 mod ack;
 mod ahead;
 mod book;
+mod budget;
 mod end_transaction;
 pub mod frame;
 pub mod header;
@@ -20,9 +22,11 @@ pub mod send_fields;
 mod session;
 pub mod shape;
 mod unconfirmed;
+pub mod used;
 
 pub use book::Asked;
-pub use session::{Budget, Command, Context, Session};
+pub use budget::Budget;
+pub use session::{Command, Context, Session};
 
 /// Why a connection is closed. The peer gets no answer, as from RocketMQ.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

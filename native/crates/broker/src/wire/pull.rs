@@ -127,8 +127,8 @@ impl Grants {
         }
     }
 
-    /// Appends the answer to a pull that is granted to its signer. False if the broker in Python has to
-    /// answer.
+    /// Appends the answer to a pull that is granted to its signer; how many messages it has, and bytes of
+    /// their records. None if the broker in Python has to answer.
     #[allow(clippy::too_many_arguments)]
     pub fn answer(
         &mut self,
@@ -139,35 +139,29 @@ impl Grants {
         signer: Option<&Verified>,
         memory: &mut PullMemory,
         out: &mut Vec<u8>,
-    ) -> bool {
+    ) -> Option<(usize, usize)> {
         let PullMemory { key, answered } = memory;
         let is_full = out.len() > MAX_ANSWERS || *answered >= MAX_PULLS;
         if self.by_key.is_empty() || header.is_oneway() || is_full {
-            return false;
+            return None;
         }
-        let Some(wanted) = read(header, frame, signer, key) else {
-            return false;
-        };
-        let Some(kept) = self.by_key.get(&key[..]) else {
-            return false;
-        };
+        let wanted = read(header, frame, signer, key)?;
+        let kept = self.by_key.get(&key[..])?;
         let Kept { grant, learnt, .. } = kept;
         let is_good = kept.generation == signer.map_or(0, |s| s.generation);
         if !is_good || !broker.pulls().is_good(grant) {
             self.forget(key);
-            return false;
+            return None;
         }
         *answered += 1;
         let (offset, count) = (wanted.offset, wanted.max_count);
-        let Some(got) = broker.pull(grant, offset, count, MAX_BYTES, wanted.commit, learnt) else {
-            return false;
-        };
+        let got = broker.pull(grant, offset, count, MAX_BYTES, wanted.commit, learnt)?;
         let to = To {
             codec: parts.codec,
             opaque: header.opaque,
         };
         reply::push_pulled(out, to, &got);
-        true
+        Some((got.count, got.bytes))
     }
 }
 

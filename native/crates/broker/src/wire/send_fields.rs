@@ -38,6 +38,7 @@ const REQUIRED: [usize; 5] = [1, 4, 5, 6, 7];
 /// The fields that the send path needs, as numbers where they are numbers.
 #[derive(Debug, Default)]
 pub struct SendFields {
+    pub group: Raw,
     pub topic: Raw,
     pub queue_id: i32,
     pub sys_flag: i32,
@@ -91,6 +92,7 @@ impl SendFields {
         };
         int32(3)?;
         Ok(SendFields {
+            group: found[0].unwrap_or_default(),
             topic: found[1].unwrap_or_default(),
             queue_id: int32(4)?,
             sys_flag: int32(5)?,
@@ -128,6 +130,7 @@ fn index_of(name: &[u8]) -> Option<usize> {
 /// Memory for texts that have to be unescaped, used by one request after the other.
 #[derive(Default)]
 pub struct Texts {
+    group: Vec<u8>,
     topic: Vec<u8>,
     properties: Vec<u8>,
 }
@@ -152,6 +155,7 @@ pub fn send_request<'a>(
     };
     Ok(SendRequest {
         topic,
+        group: plain(f.group, frame, &mut texts.group).unwrap_or_default(),
         queue_id: f.queue_id,
         sys_flag: f.sys_flag,
         born_timestamp: f.born_timestamp,

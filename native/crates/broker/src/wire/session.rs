@@ -9,6 +9,7 @@ use super::access::{self, Guard, Verified};
 use super::ack::{ACK_MESSAGE, Acks, BATCH_ACK_MESSAGE, CHANGE_INVISIBLE_TIME};
 use super::ahead::Ahead;
 use super::book::{Answered, Asked, Clock};
+use super::budget::Budget;
 use super::end_transaction::{self, END_TRANSACTION};
 use super::frame::{self, Parts};
 use super::header::Header;
@@ -17,6 +18,7 @@ use super::reply::{self, SendAnswer, To};
 use super::send_fields::{SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2, Texts, send_request};
 use super::shape::Shapes;
 use super::unconfirmed::Unconfirmed;
+use super::used::Used;
 use crate::rpc_figures::RpcFigures;
 use crate::{Appender, Broker, Decision, Ended, Keyring, Refusal, Scratch, Sent, codes};
 use pyrmq_format::host::Host;
@@ -24,7 +26,7 @@ use pyrmq_store::{PutGuard, Topic};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 #[path = "answering.rs"]
 mod answering;
@@ -62,30 +64,6 @@ impl Context {
     }
 }
 
-/// Bound on the bytes of unfinished frames of all sessions that share it.
-pub struct Budget {
-    limit: usize,
-    used: AtomicUsize,
-}
-
-impl Budget {
-    pub fn new(limit: usize) -> Self {
-        Budget {
-            limit,
-            used: AtomicUsize::new(0),
-        }
-    }
-
-    pub fn used(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
-    }
-
-    /// Whether three quarters are used.
-    pub fn is_short(&self) -> bool {
-        self.used() > self.limit / 4 * 3
-    }
-}
-
 /// A command for the broker: a copy of its frame and where the parts lie.
 pub struct Command {
     pub header: Header,
@@ -116,6 +94,7 @@ pub struct Session {
     clock: Clock,
     last_topic: Option<Arc<Topic>>,
     grants: Grants,
+    pub used: Used,
     /// None: no access control.
     guard: Option<Box<Guard>>,
 }
@@ -151,6 +130,7 @@ impl Session {
             clock: Clock::default(),
             last_topic: None,
             grants: Grants::default(),
+            used: Used::default(),
             guard: None,
         }
     }
@@ -264,6 +244,9 @@ impl Session {
             self.flush_acks(feed, ACK_MESSAGE);
         }
         let header = &feed.memory.header;
+        if !header.is_response() {
+            self.used.request(header.code);
+        }
         let handled = match header.code {
             _ if header.is_response() => false,
             SEND_MESSAGE | SEND_MESSAGE_V2 | SEND_BATCH_MESSAGE => {
@@ -319,7 +302,12 @@ impl Session {
                 {
                     return false;
                 }
-                appender.send(&request, &mut self.last_topic, scratch)
+                let sent = appender.send(&request, &mut self.last_topic, scratch);
+                if let Sent::Stored(stored) = &sent {
+                    self.used
+                        .stored(request.group, stored.messages, stored.bytes);
+                }
+                sent
             }
             Err(_) if guard.is_some() => return false,
             Err(refusal) => Sent::Refused(refusal),
@@ -410,12 +398,13 @@ impl Session {
         let Memory { header, pull, .. } = &mut *feed.memory;
         let grants = &mut self.grants;
         let broker = &context.broker;
-        let done = grants.answer(broker, header, frame, &parts, signer, pull, feed.out);
-        if done {
+        let answered = grants.answer(broker, header, frame, &parts, signer, pull, feed.out);
+        if let Some((messages, bytes)) = answered {
+            self.used.pulled(messages, bytes);
             let asked = feed.asked.of(feed.memory.header.code);
             self.answered(asked, codes::SUCCESS, false);
         }
-        done
+        answered.is_some()
     }
 
     /// What all sessions of the broker share; None: this is no broker's session.

@@ -1,0 +1,193 @@
+//! What one connection has used: requests, messages stored, messages got.
+//!
+//! The session counts what it answers by itself, with plain additions on its own memory. Whoever makes
+//! the broker's history takes the counts every few seconds. Requests that become commands are counted as
+//! well; the messages that the broker in Python answers with are counted there.
+
+use super::ack::{ACK_MESSAGE, BATCH_ACK_MESSAGE, CHANGE_INVISIBLE_TIME};
+use super::end_transaction::END_TRANSACTION;
+use super::pull::{LITE_PULL_MESSAGE, PULL_MESSAGE};
+use super::send_fields::{SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2};
+
+/// Producer groups of one connection that are told apart. What others send counts for none of them.
+pub const MAX_GROUPS: usize = 8;
+/// Bytes of the longest name of a group; one with a longer name counts as none.
+const MAX_NAME: usize = 255;
+const POP_MESSAGE: i32 = 200_050;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    pub sends: u64,
+    /// Pulls and pops.
+    pub pulls: u64,
+    pub acks: u64,
+    /// Ends of transactions.
+    pub ends: u64,
+    pub others: u64,
+}
+
+/// What one producer group has stored by this connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OfGroup {
+    pub name: Box<[u8]>,
+    /// Requests that were stored.
+    pub sends: u64,
+    pub messages: u64,
+    pub bytes: u64,
+}
+
+#[derive(Debug, Default)]
+pub struct Used {
+    pub requests: Requests,
+    /// Stored for this connection: messages, and bytes of their records.
+    pub messages_in: u64,
+    pub bytes_in: u64,
+    /// Got by pulls that the session has answered: messages, and bytes of their records.
+    pub messages_out: u64,
+    pub bytes_out: u64,
+    pub groups: Vec<OfGroup>,
+    /// The group of the last message.
+    last: usize,
+}
+
+impl Used {
+    /// A request came.
+    #[inline]
+    pub fn request(&mut self, code: i32) {
+        let requests = &mut self.requests;
+        *match code {
+            SEND_MESSAGE | SEND_MESSAGE_V2 | SEND_BATCH_MESSAGE => &mut requests.sends,
+            PULL_MESSAGE | LITE_PULL_MESSAGE | POP_MESSAGE => &mut requests.pulls,
+            ACK_MESSAGE | BATCH_ACK_MESSAGE | CHANGE_INVISIBLE_TIME => &mut requests.acks,
+            END_TRANSACTION => &mut requests.ends,
+            _ => &mut requests.others,
+        } += 1;
+    }
+
+    /// A send of a producer group is stored.
+    #[inline]
+    pub fn stored(&mut self, group: &[u8], messages: u32, bytes: u64) {
+        let messages = u64::from(messages);
+        self.messages_in += messages;
+        self.bytes_in += bytes;
+        let group = match self.groups.get_mut(self.last) {
+            Some(last) if *last.name == *group => last,
+            _ => match self.find(group) {
+                Some(found) => found,
+                None => return,
+            },
+        };
+        group.sends += 1;
+        group.messages += messages;
+        group.bytes += bytes;
+    }
+
+    /// The row of a group that is not that of the message before. None: it has none.
+    #[cold]
+    fn find(&mut self, name: &[u8]) -> Option<&mut OfGroup> {
+        let at = match self.groups.iter().position(|g| *g.name == *name) {
+            Some(at) => at,
+            None if self.groups.len() >= MAX_GROUPS => return None,
+            None if name.is_empty() || name.len() > MAX_NAME => return None,
+            None => {
+                self.groups.push(OfGroup {
+                    name: name.into(),
+                    ..OfGroup::default()
+                });
+                self.groups.len() - 1
+            }
+        };
+        self.last = at;
+        self.groups.get_mut(at)
+    }
+
+    /// A pull is answered with messages.
+    #[inline]
+    pub fn pulled(&mut self, messages: usize, bytes: usize) {
+        self.messages_out += messages as u64;
+        self.bytes_out += bytes as u64;
+    }
+
+    /// What was counted since this was called last.
+    pub fn take(&mut self) -> Used {
+        // A group that has sent nothing meanwhile gives its place to others.
+        self.groups.retain(|g| g.sends > 0);
+        let again = self.groups.iter().map(|g| OfGroup {
+            name: g.name.clone(),
+            ..OfGroup::default()
+        });
+        let new = Used {
+            groups: again.collect(),
+            ..Used::default()
+        };
+        std::mem::replace(self, new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(used: &Used) -> Vec<(&[u8], u64, u64, u64)> {
+        let row = |g: &'_ OfGroup| (g.sends, g.messages, g.bytes);
+        let with_name = |g| {
+            let (sends, messages, bytes) = row(g);
+            (&*g.name, sends, messages, bytes)
+        };
+        used.groups.iter().map(with_name).collect()
+    }
+
+    #[test]
+    fn groups_are_told_apart_until_they_are_taken() {
+        let mut used = Used::default();
+        used.stored(b"g1", 1, 100);
+        used.stored(b"g2", 32, 500);
+        used.stored(b"g1", 1, 101);
+        used.pulled(7, 70);
+        let taken = used.take();
+        assert_eq!((taken.messages_in, taken.bytes_in), (34, 701));
+        assert_eq!((taken.messages_out, taken.bytes_out), (7, 70));
+        let expected: [(&[u8], u64, u64, u64); 2] = [(b"g1", 2, 2, 201), (b"g2", 1, 32, 500)];
+        assert_eq!(rows(&taken), expected);
+        used.stored(b"g2", 1, 9);
+        let taken = used.take();
+        assert_eq!((taken.messages_in, taken.messages_out), (1, 0));
+        assert_eq!(rows(&taken), [(&b"g2"[..], 1, 1, 9)]);
+        assert_eq!(rows(&used.take()), []);
+    }
+
+    #[test]
+    fn groups_beyond_the_bound_have_no_row_until_others_are_silent() {
+        let mut used = Used::default();
+        for n in 0..2 * MAX_GROUPS {
+            used.stored(format!("g{n}").as_bytes(), 1, 10);
+        }
+        used.stored(b"", 1, 10);
+        used.stored(&[b'x'; MAX_NAME + 1], 1, 10);
+        let taken = used.take();
+        assert_eq!(taken.groups.len(), MAX_GROUPS);
+        assert_eq!(taken.messages_in, 2 * MAX_GROUPS as u64 + 2);
+        used.take();
+        used.stored(&[b'x'; MAX_NAME], 1, 10);
+        assert_eq!(used.take().groups.len(), 1);
+    }
+
+    #[test]
+    fn every_request_is_of_one_kind() {
+        let mut used = Used::default();
+        for code in [
+            10, 310, 320, 11, 361, 200_050, 200_051, 200_151, 200_053, 37, 34, -1,
+        ] {
+            used.request(code);
+        }
+        let expected = Requests {
+            sends: 3,
+            pulls: 3,
+            acks: 3,
+            ends: 1,
+            others: 2,
+        };
+        assert_eq!(used.take().requests, expected);
+        assert_eq!(used.take().requests, Requests::default());
+    }
+}
