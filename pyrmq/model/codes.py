@@ -144,9 +144,9 @@ class RequestCode(IntEnum):
     POLLING_INFO = 200055
     POP_ROLLBACK = 200056
     BATCH_ACK_MESSAGE = 200151
-    NOTIFY_BROKER_LEAVES = 270001
-    """Not RocketMQ's: a broker tells clients of pyrmq that its routes have changed (one-way)."""
     # pyrmq's own: 27000 to 27099
+    NOTIFY_BROKER_LEAVES = 27000
+    """A broker tells clients of pyrmq that its routes have changed (one-way)."""
     GET_BROKER_USE = 27001
     GET_BROKER_HISTORY = 27002
     GET_DISK_USE = 27003

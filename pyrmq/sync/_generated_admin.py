@@ -27,6 +27,7 @@ from pyrmq.admin.rocksdb import RocksDb as TrioRocksDb
 from pyrmq.admin.timers import Timers as TrioTimers
 from pyrmq.admin.topics import Topics as TrioTopics
 from pyrmq.admin.transactions import Transactions as TrioTransactions
+from pyrmq.admin.usage import Usages as TrioUsages
 from pyrmq.net.client.credentials import Credentials
 from pyrmq.net.client.tls import Tls
 from pyrmq.portal.blocking import Client, blocking, streamed
@@ -270,6 +271,15 @@ class Transactions(Part):
     statistics = blocking(TrioTransactions.statistics)
 
 
+class Usages(Part):
+    __doc__ = TrioUsages.__doc__
+
+    disk = blocking(TrioUsages.disk)
+    history = blocking(TrioUsages.history)
+    usage = blocking(TrioUsages.usage)
+    usage_of = blocking(TrioUsages.usage_of)
+
+
 class Users(Part):
     __doc__ = TrioUsers.__doc__
 
@@ -317,4 +327,5 @@ class Admin(Client[TrioAdmin]):
         self.timers = Timers(self, client.timers)
         self.topics = Topics(self, client.topics)
         self.transactions = Transactions(self, client.transactions)
+        self.usage = Usages(self, client.usage)
         self.users = Users(self, client.users)
