@@ -79,6 +79,7 @@ def measure(
             found.unmeasured += 1
             continue
         most = MAX_ENTRIES if spent <= EXACT_SECONDS else SAMPLED
+        rows: list[tuple[int, int, int, int, int, bool]] | None
         try:
             rows = size(topic, begin, end, most)
         except FileNotFoundError:  # retention has deleted a file of a queue: its log has gone on
