@@ -85,9 +85,9 @@ NOTHING = Figures()
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A client, group or topic. kind: client, producer, consumer or topic. name: empty for clients
-    without a heartbeat. host: where a client connects from. brokers: the addresses of those that
-    know it."""
+    """A client, group or topic. kind: client, producer, consumer or topic. name: empty for a
+    connection without a heartbeat. host: where a client connects from, of such a connection with
+    its port. brokers: the addresses of those that know it."""
 
     kind: str
     name: str

@@ -79,7 +79,7 @@ def _view(usage: Usage) -> View:
 
     columns = [Column(HEADS.get(usage.by, "GROUP"), _name)]
     if usage.by == "client":
-        columns.append(Column("HOST", "host"))
+        columns.append(Column("ADDRESS", "host"))
     if usage.by == "group":
         columns.append(Column("ROLE", "kind"))
     columns += [

@@ -63,10 +63,9 @@ async def test_who_uses_a_broker(embedded: Running) -> None:
     assert heaviest.per_second.bytes_in == pytest.approx(heaviest.total.bytes_in / 10)
     assert groups.total.messages_in == 2
     assert groups.others == Figures()
-    # Both producers share one client.
-    assert (len(clients.users), clients.users[0].total.messages_in) == (1, 2)
-    assert clients.users[0].host == "127.0.0.1"
-    assert clients.others.messages_in == 0
+    assert (len(clients.users), clients.users[0].total.messages_in) == (1, 1)
+    assert clients.users[0].host.startswith("127.0.0.1")
+    assert (clients.others.messages_in, clients.more >= 1) == (1, True)
     (of,) = points
     assert of.outcome.value is not None
     assert of.outcome.value[-1].figures["messagesIn"] == 2

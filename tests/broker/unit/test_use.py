@@ -86,7 +86,7 @@ async def test_clients_are_told_apart_by_id_and_host() -> None:
     assert {(r["name"], r["host"]): r["messagesIn"] for r in rows} == {
         ("a", "10.0.0.1"): 3,
         ("a", "10.0.0.2"): 4,
-        ("", "10.0.0.1"): 8,
+        ("", "10.0.0.1:3"): 8,
         ("a\0b", "[::1]"): 16,
     }
     assert client_of("x\0y\0host") == ("x\0y", "host")
