@@ -51,7 +51,7 @@ setup: $(STAMP) ## Make .venv and build the engine into it
 
 engine: $(ENGINE) ## Build the engine for development: within a minute, and not for benchmarks
 
-jar: ## Build spark_ext/jars/pyrmq-spark.jar, Spark's reader in the JVM (Java 17, Maven; PYRMQ_JAR_PROFILE=dev-engine)
+jar: ## Build spark_ext/jars/pyrmq-spark.jar, Spark's reader in the JVM (Java 17, Maven; PYRMQ_JAR_PROFILE=dev)
 	@PYTHON=$(PYTHON) scripts/spark_jar.sh
 
 run: $(STAMP) ## Run a name server and a broker on 127.0.0.1:9876 and :10911

@@ -3,7 +3,7 @@
 #
 #   scripts/spark_jar.sh
 #
-#   PYRMQ_JAR_PROFILE=release    or dev-engine: within a minute, with assertions, not for benchmarks
+#   PYRMQ_JAR_PROFILE=release    or dev: not optimized, with assertions, of what `cargo test` has compiled
 #   PYRMQ_JAR_CPUS=              x86_64 and aarch64, of which any: built with zig for glibc 2.17 and newer;
 #                                needs `pip install cargo-zigbuild ziglang` and `rustup target add`.
 #                                Empty: this machine's CPU alone, for its glibc and newer
@@ -37,13 +37,14 @@ if [ -n "$CPUS" ] && ! command -v cargo-zigbuild >/dev/null; then
     need "cargo-zigbuild, to build for $CPUS" "pip install cargo-zigbuild ziglang"
 fi
 case $PROFILE in
-release | dev-engine) ;;
-*) need "a profile of that name ($PROFILE)" "PYRMQ_JAR_PROFILE is release or dev-engine" ;;
+release | dev) ;;
+*) need "a profile of that name ($PROFILE)" "PYRMQ_JAR_PROFILE is release or dev" ;;
 esac
 [ "$missing" = 0 ] || exit 1
 
 OFFLINE=${PYRMQ_JAR_OFFLINE:-}
 TARGET_DIR=${CARGO_TARGET_DIR:-target}
+FOLDER=${PROFILE/#dev/debug} # where cargo puts it
 rm -rf "$LIBRARIES"
 
 put() { # library, cpu
@@ -62,11 +63,11 @@ if [ -z "$CPUS" ]; then
         ;;
     esac
     cargo rustc "${CARGO[@]}" --lib --crate-type cdylib -- -C strip=symbols
-    put "$TARGET_DIR/$PROFILE/libpyrmq_jvm.so" "$(uname -m)"
+    put "$TARGET_DIR/$FOLDER/libpyrmq_jvm.so" "$(uname -m)"
 else
     for cpu in $CPUS; do
         cargo zigbuild "${CARGO[@]}" --target "$cpu-unknown-linux-gnu.2.17" --config "profile.$PROFILE.strip='symbols'"
-        put "$TARGET_DIR/$cpu-unknown-linux-gnu/$PROFILE/libpyrmq_jvm.so" "$cpu"
+        put "$TARGET_DIR/$cpu-unknown-linux-gnu/$FOLDER/libpyrmq_jvm.so" "$cpu"
     done
 fi
 

@@ -1,6 +1,6 @@
 """Measures the reader in Spark's JVM beside the Python source and Parquet, as people write SQL.
 
-    python -m benches.spark.jvm [--size 268435456] [--rounds 5] [--kinds 1K,100B] [--json FILE]
+    python -m benches.spark.jvm [--size 1073741824] [--rounds 5] [--kinds 1K,100B] [--json FILE]
 
 No query names columns or repeats a filter as an option. Every round runs each reader of each query
 once; which reader is first changes from round to round. The first round is a warm-up. A ratio is
@@ -157,7 +157,7 @@ def report(kind: str, seconds: dict[str, dict[str, Any]], rounds: int) -> dict[s
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benches.spark.jvm")
-    parser.add_argument("--size", type=int, default=1 << 28, help="bytes of log")
+    parser.add_argument("--size", type=int, default=1 << 30, help="bytes of log")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--kinds", default="1K,100B")
     parser.add_argument("--readers", default=f"{PARQUET},{JVM},{PYTHON}")

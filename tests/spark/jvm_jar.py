@@ -83,7 +83,7 @@ def _is_fresh() -> bool:
 
 
 def _build() -> None:
-    profile = os.environ.get("PYRMQ_JAR_PROFILE", "dev-engine")
+    profile = os.environ.get("PYRMQ_JAR_PROFILE", "dev")
     done = subprocess.run(
         [str(ROOT / "scripts" / "spark_jar.sh")],
         capture_output=True,

@@ -7,7 +7,8 @@ use super::layout::Layout;
 use arrow_array::RecordBatch;
 use pyrmq_scan::read::TaskReader;
 use pyrmq_scan::{
-    Bounds, Kind, LocalPlaces, Notes, ReadOptions, Resume, Tail, TailBatch, TailTask, Task,
+    Bounds, Kind, LocalPlaces, Notes, ReadOptions, Resume, Tail, TailBatch, TailTask, Task, Totals,
+    TotalsReader,
 };
 use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
@@ -21,6 +22,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 
 enum From {
     Task(Box<TaskReader>),
+    Totals(Box<TotalsReader>),
     Tail {
         tail: Box<Tail>,
         notes: Arc<Notes>,
@@ -37,24 +39,28 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// A task of `plan` or `stream.splits`, or `{"tail": …}` for the end of a log that grows.
+    /// A task of `plan` or `stream.splits`, which may have `totals` that are asked of it besides, or
+    /// `{"tail": …}` for the end of a log that grows.
     pub fn open(task: &[u8]) -> Result<Self> {
-        let wrong = |error| Failure::misuse(format!("a task that cannot be read: {error}"));
         let mut task: Value = serde_json::from_slice(task).map_err(wrong)?;
-        let from = match task.get_mut("tail").map(Value::take) {
-            None => {
-                let task: Task = serde_json::from_value(task).map_err(wrong)?;
-                check(&task.how)?;
-                From::Task(Box::new(TaskReader::open(task, &LocalPlaces)?))
+        let from = if let Some(tail) = task.get_mut("tail").map(Value::take) {
+            let tail: TailTask = serde_json::from_value(tail).map_err(wrong)?;
+            check(&tail.how)?;
+            let notes = Arc::new(Notes::default());
+            From::Tail {
+                tail: Box::new(Tail::open(tail, &LocalPlaces, notes.clone())?),
+                notes,
+                last: None,
             }
-            Some(tail) => {
-                let tail: TailTask = serde_json::from_value(tail).map_err(wrong)?;
-                check(&tail.how)?;
-                let notes = Arc::new(Notes::default());
-                From::Tail {
-                    tail: Box::new(Tail::open(tail, &LocalPlaces, notes.clone())?),
-                    notes,
-                    last: None,
+        } else {
+            let totals = task.as_object_mut().and_then(|all| all.remove("totals"));
+            let task: Task = serde_json::from_value(task).map_err(wrong)?;
+            check(&task.how)?;
+            match totals {
+                None => From::Task(Box::new(TaskReader::open(task, &LocalPlaces)?)),
+                Some(totals) => {
+                    let totals: Totals = serde_json::from_value(totals).map_err(wrong)?;
+                    From::Totals(Box::new(TotalsReader::open(task, &totals, &LocalPlaces)?))
                 }
             }
         };
@@ -69,6 +75,7 @@ impl Reading {
     pub fn next(&mut self) -> Result<Option<Vec<i64>>> {
         self.give(|from| match from {
             From::Task(reader) => Ok(reader.next()?),
+            From::Totals(reader) => Ok(reader.next()?),
             From::Tail { .. } => Err(Failure::misuse("the end of a log has no last batch")),
         })
     }
@@ -81,7 +88,9 @@ impl Reading {
                 *last = tail.next(time.min(LONGEST))?.map(Box::new);
                 Ok(last.as_ref().map(|found| found.batch.clone()))
             }
-            From::Task(_) => Err(Failure::misuse("a task of a batch waits for nothing")),
+            From::Task(_) | From::Totals(_) => {
+                Err(Failure::misuse("a task of a batch waits for nothing"))
+            }
         })
     }
 
@@ -120,13 +129,16 @@ impl Reading {
                 log: tail.position(),
                 starts: Bounds::new(),
             }),
-            From::Task(_) => Err(Failure::misuse("a task of a batch is read as a whole")),
+            From::Task(_) | From::Totals(_) => {
+                Err(Failure::misuse("a task of a batch is read as a whole"))
+            }
         }
     }
 
     pub fn stats(&self) -> Value {
         let (stats, notes) = match &self.from {
             From::Task(reader) => (reader.stats(), reader.notes()),
+            From::Totals(reader) => (reader.stats(), reader.notes()),
             From::Tail { tail, notes, .. } => (tail.stats(), notes.take()),
         };
         json!({
@@ -138,6 +150,10 @@ impl Reading {
             "notes": answers::notes(notes),
         })
     }
+}
+
+fn wrong(error: serde_json::Error) -> Failure {
+    Failure::misuse(format!("a task that cannot be read: {error}"))
 }
 
 /// A mapped file that somebody cuts short would end the JVM with a signal.

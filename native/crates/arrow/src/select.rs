@@ -10,6 +10,8 @@ use rustc_hash::FxHashMap;
 /// Bytes of topic names whose rules are remembered; a log that was made to hold more costs time, not
 /// memory.
 const MAX_NAMES: usize = 16 << 20;
+/// Topics that are found without a hash. Names often end in a digit.
+const LATELY: usize = 64;
 
 /// What is wanted of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +40,8 @@ pub struct Selection {
     topics: Vec<Topic>,
     known: FxHashMap<Box<[u8]>, usize>,
     names: usize,
+    /// Numbers of topics that were met lately, by the last byte of their names.
+    lately: [usize; LATELY],
     /// Store time, from and before.
     pub times: (i64, i64),
     pub tags: Option<Vec<String>>,
@@ -77,6 +81,7 @@ impl Selection {
             topics: Vec::new(),
             known: FxHashMap::default(),
             names: 0,
+            lately: [0; LATELY],
             times: (i64::MIN, i64::MAX),
             tags: None,
             key: None,
@@ -102,7 +107,21 @@ impl Selection {
         &self.topics[index].name
     }
 
+    #[inline]
     fn topic(&mut self, name: &[u8]) -> Result<usize> {
+        let ending = name.last().map_or(0, |&last| last as usize) % LATELY;
+        let index = self.lately[ending];
+        if let Some(topic) = self.topics.get(index)
+            && *topic.name.as_bytes() == *name
+        {
+            return Ok(index);
+        }
+        let index = self.find(name)?;
+        self.lately[ending] = index;
+        Ok(index)
+    }
+
+    fn find(&mut self, name: &[u8]) -> Result<usize> {
         if let Some(&index) = self.known.get(name) {
             return Ok(index);
         }

@@ -236,16 +236,15 @@ impl Walk {
         if bytes.len() < total {
             return Ok(Content::Invalid(SHORTER.to_owned()));
         }
-        let Some(view) = record::parse(bytes) else {
+        if !record::parse_to(bytes, &mut self.view) {
             let text = "the parts of the record do not add up to its length";
             return Ok(Content::Invalid(text.to_owned()));
-        };
-        if view.phys != self.at as i64 {
-            let text = format!("the record states physical offset {}", view.phys);
+        }
+        if self.view.phys != self.at as i64 {
+            let text = format!("the record states physical offset {}", self.view.phys);
             return Ok(Content::Invalid(text));
         }
         self.last = (index, at, total);
-        self.view = view;
         Ok(Content::Record)
     }
 

@@ -240,23 +240,32 @@ pub fn read(b: &[u8], check_crc: bool) -> Found {
 /// length and magic; None if they do not add up to its length.
 #[inline]
 pub fn parse(r: &[u8]) -> Option<View> {
+    let mut view = View::default();
+    parse_to(r, &mut view).then_some(view)
+}
+
+/// The same into a view that is there: copying one that was just written costs more than writing it.
+/// False: the view is as it was.
+#[inline]
+pub fn parse_to(r: &[u8], view: &mut View) -> bool {
     let layout = Layout::of(r);
-    let parts = layout.parts(r)?;
-    Some(View {
-        total: r.len(),
-        queue_id: get_i32(r, 12),
-        flag: get_i32(r, 16),
-        queue_offset: get_i64(r, 20),
-        phys: get_i64(r, 28),
-        sys_flag: get_i32(r, 36),
-        born_timestamp: get_i64(r, 40),
-        store_timestamp: get_i64(r, layout.store_timestamp),
-        reconsume_times: get_i32(r, layout.reconsume_times),
-        prepared_transaction_offset: get_i64(r, layout.prepared_transaction_offset),
-        body: parts.body,
-        topic: parts.topic,
-        props: parts.props,
-    })
+    let Some(parts) = layout.parts(r) else {
+        return false;
+    };
+    view.total = r.len();
+    view.queue_id = get_i32(r, 12);
+    view.flag = get_i32(r, 16);
+    view.queue_offset = get_i64(r, 20);
+    view.phys = get_i64(r, 28);
+    view.sys_flag = get_i32(r, 36);
+    view.born_timestamp = get_i64(r, 40);
+    view.store_timestamp = get_i64(r, layout.store_timestamp);
+    view.reconsume_times = get_i32(r, layout.reconsume_times);
+    view.prepared_transaction_offset = get_i64(r, layout.prepared_transaction_offset);
+    view.body = parts.body;
+    view.topic = parts.topic;
+    view.props = parts.props;
+    true
 }
 
 /// The host fields of a record that is exactly `r`, of its sender and of the broker that stored it,

@@ -228,6 +228,46 @@ def test_aggregates_with_filters(
     assert dict(map(tuple, found)) == expected
 
 
+def test_totals_of_tasks(spark: SparkSession, stores: tuple[Path, Path], sent: list[Sent]) -> None:
+    """The engine adds up while it reads; Spark adds up what the tasks give."""
+    options = {"columns": "*", "splitBytes": "64k"}
+    every = spark.read.format("rocketmq").options(**options).load(str(stores[0]))
+    totals = every.groupBy("tags").agg(
+        F.count("*"), F.sum("bodyLength"), F.avg("bodyLength"), F.max("storeTimestamp")
+    )
+    plan = plan_of(totals)
+    assert "PushedAggregates: [COUNT(*), SUM(bodyLength), COUNT(bodyLength)" in plan
+    assert tasks_of(every) > 1
+    expected = {}
+    for tag in {one.tag for one in sent}:
+        own = [one for one in sent if one.tag == tag]
+        length = sum(len(one.body) for one in own)
+        expected[tag] = (len(own), length, length / len(own), max(one.store_time for one in own))
+    found = {
+        row[0]: (row[1], row[2], row[3], round(row[4].timestamp() * 1000))
+        for row in totals.collect()
+    }
+    assert found == expected
+
+
+def test_totals_of_nothing(frame: DataFrame) -> None:
+    figures = [F.count("*"), F.sum("queueId"), F.min("storeTimestamp")]
+    for clause in ("topic = 'none'", "tags = 'none'", "queueOffset < 0"):
+        assert tuple(frame.where(clause).agg(*figures).head() or ()) == (0, None, None)
+        assert frame.where(clause).groupBy("tags").agg(*figures).collect() == []
+
+
+@pytest.mark.parametrize(
+    "figure",
+    ["count(distinct tags)", "count(length(body))", "count(body)", "sum(queueOffset)",
+     "sum(queueId + 1)", "max(tags)", "first(queueId)", "sum(queueId) filter (where queueId > 1)"],
+)  # fmt: skip
+def test_totals_that_spark_works_out(frame: DataFrame, figure: str) -> None:
+    found = frame.groupBy("topic").agg(F.expr(figure))
+    assert "PushedAggregates" not in plan_of(found)
+    assert found.count() == 2
+
+
 def test_limits(frame: DataFrame, sent: list[Sent]) -> None:
     limited = frame.limit(7)
     assert "PushedLimit: 7" in plan_of(limited)

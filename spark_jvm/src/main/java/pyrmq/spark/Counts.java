@@ -106,7 +106,8 @@ final class Counts {
     if (function instanceof Count count) {
       // No row has null in these columns.
       String name = count.isDistinct() ? null : column(count.column());
-      return KEYS.contains(name) || "queueOffset".equals(name) ? What.COUNT : null;
+      boolean counted = name != null && (KEYS.contains(name) || name.equals("queueOffset"));
+      return counted ? What.COUNT : null;
     }
     if (function instanceof Min min) {
       return "queueOffset".equals(column(min.column())) ? What.MIN : null;

@@ -30,6 +30,10 @@ final class MessageScan implements Scan, SupportsReportStatistics, Batch {
   private final Conditions conditions;
   private final List<Predicate> pushed;
   private final Snapshot.Most most;
+
+  /** What is asked of the rows instead of them; null: the rows. */
+  private final Totals totals;
+
   private Snapshot.Planned planned;
   private boolean streams;
 
@@ -40,12 +44,39 @@ final class MessageScan implements Scan, SupportsReportStatistics, Batch {
       Conditions conditions,
       List<Predicate> pushed,
       Snapshot.Most most) {
+    this(table, reading, schema, conditions, pushed, most, null);
+  }
+
+  private MessageScan(
+      MessageTable table,
+      MessageTable.Reading reading,
+      StructType schema,
+      Conditions conditions,
+      List<Predicate> pushed,
+      Snapshot.Most most,
+      Totals totals) {
     this.table = table;
     this.reading = reading;
     this.schema = schema;
     this.conditions = conditions;
     this.pushed = List.copyOf(pushed);
     this.most = most;
+    this.totals = totals;
+  }
+
+  /** A scan whose rows are totals of the messages. */
+  static MessageScan of(
+      Totals totals,
+      MessageTable table,
+      MessageTable.Reading reading,
+      Conditions conditions,
+      List<Predicate> pushed) {
+    return new MessageScan(
+        table, reading, totals.schema(), conditions, pushed, Snapshot.Most.ALL, totals);
+  }
+
+  boolean hasNoTask() {
+    return plan().tasks().isEmpty();
   }
 
   @Override
@@ -58,6 +89,9 @@ final class MessageScan implements Scan, SupportsReportStatistics, Batch {
     List<String> parts = new ArrayList<>();
     parts.add("RocketMQScan " + table.name());
     parts.add("PushedFilters: " + pushed);
+    if (totals != null) {
+      parts.add("PushedAggregates: " + totals);
+    }
     if (!most.all()) {
       parts.add("PushedLimit: " + most.rows());
     }
@@ -72,7 +106,9 @@ final class MessageScan implements Scan, SupportsReportStatistics, Batch {
 
   @Override
   public InputPartition[] planInputPartitions() {
-    return plan().tasks().stream().map(ScanPartition::new).toArray(InputPartition[]::new);
+    return plan().tasks().stream()
+        .map(task -> totals == null ? new ScanPartition(task) : totals.partition(task))
+        .toArray(InputPartition[]::new);
   }
 
   @Override
@@ -126,6 +162,9 @@ final class MessageScan implements Scan, SupportsReportStatistics, Batch {
   private record Size(OptionalLong sizeInBytes, OptionalLong numRows) implements Statistics {}
 
   private List<String> columns() {
+    if (totals != null) {
+      return List.of(ANY); // the engine builds what the totals need
+    }
     List<String> names = Columns.own(schema);
     return names.isEmpty() ? List.of(ANY) : names;
   }

@@ -32,6 +32,7 @@ final class MessageScanBuilder
   private Snapshot.Most most = Snapshot.Most.ALL;
   private Counts lastCounts;
   private Counts counts;
+  private MessageScan totals;
 
   MessageScanBuilder(MessageTable table, MessageTable.Reading reading) {
     this.table = table;
@@ -56,10 +57,20 @@ final class MessageScanBuilder
     return counted(aggregation) != null;
   }
 
+  /** What queue entries do not answer, the engine adds up while it reads, a task at a time. */
   @Override
   public boolean pushAggregation(Aggregation aggregation) {
     counts = counted(aggregation);
-    return counts != null;
+    totals = null;
+    if (counts == null) {
+      Totals asked = Totals.of(aggregation, reading.schema());
+      if (asked != null) {
+        MessageScan scan = MessageScan.of(asked, table, reading, conditions, pushed);
+        // Without a task there is no row that says 0.
+        totals = asked.ofAll() && scan.hasNoTask() ? null : scan;
+      }
+    }
+    return counts != null || totals != null;
   }
 
   /** Spark asks twice. */
@@ -115,6 +126,9 @@ final class MessageScanBuilder
   public Scan build() {
     if (counts != null) {
       return new CountScan(table.name(), counts, pushed);
+    }
+    if (totals != null) {
+      return totals;
     }
     return new MessageScan(table, reading, required, conditions, pushed, most);
   }
