@@ -56,7 +56,7 @@ def hogs(
     _check(broker, cluster)
 
     async def work(admin: Admin) -> View:
-        usage = await admin.usage.usage(
+        usage = await admin.usage.top(
             by, seconds=LAST[last], sort=sort, limit=limit, broker=broker, cluster=cluster
         )
         return _view(usage)

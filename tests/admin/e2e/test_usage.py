@@ -42,13 +42,13 @@ async def test_who_uses_a_broker(embedded: Running) -> None:
             await light.send(Message("Orders", b"x"))
             await clock.step()
             async with Admin(embedded.namesrv) as tools:
-                groups = await tools.usage.usage("group", seconds=10)
-                clients = await tools.usage.usage(seconds=10, sort="messages-in", limit=1)
+                groups = await tools.usage.top("group", seconds=10)
+                clients = await tools.usage.top(seconds=10, sort="messages-in", limit=1)
                 points = await tools.usage.history(seconds=10)
                 with pytest.raises(InvalidParameterError, match="by 'nobody' is none of"):
-                    await tools.usage.usage("nobody")
+                    await tools.usage.top("nobody")
                 with pytest.raises(InvalidParameterError, match="sort 'size' is none of"):
-                    await tools.usage.usage(sort="size")
+                    await tools.usage.top(sort="size")
             shown = await admin(
                 embedded.namesrv, "broker", "hogs", "--by", "group", "--last", "10s"
             )
@@ -142,7 +142,7 @@ async def test_other_brokers_say_so_and_missing_ones_too() -> None:
         for code in (USE, HISTORY, DISK):
             scripted.on_master.change[code] = lambda c: c.reply(NOT_SUPPORTED)
         async with Admin(scripted.namesrv) as tools:
-            usage = await tools.usage.usage(broker=scripted.master)
+            usage = await tools.usage.top(broker=scripted.master)
             assert usage.users == []
             (failed,) = usage.failed
             assert isinstance(failed.error, ClientError)
