@@ -85,9 +85,9 @@ NOTHING = Figures()
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A client, group or topic. kind: client, producer, consumer or topic. name: empty for clients
-    without a heartbeat. host: where a client connects from. brokers: the addresses of those that
-    know it."""
+    """A client, group or topic. kind: client, producer, consumer or topic. name: empty for a
+    connection without a heartbeat. host: where a client connects from, of such a connection with
+    its port. brokers: the addresses of those that know it."""
 
     kind: str
     name: str
@@ -170,7 +170,7 @@ class Usages(Part):
     is given; without them all brokers of all clusters are asked. Only pyrmq's brokers answer:
     ClientError of others says so."""
 
-    async def usage_of(
+    async def top_of(
         self, address: str, kind: str, *, seconds: int = 60, sort: str = "bytes", limit: int = 20
     ) -> BrokerUsage:
         """Who used a broker. kind: client, producer, consumer or topic. [GET_BROKER_USE]"""
@@ -181,7 +181,7 @@ class Usages(Part):
             kind, await self._ask(address, RequestCode.GET_BROKER_USE, ext)
         )
 
-    async def usage(
+    async def top(
         self,
         by: str = "client",
         *,
@@ -207,7 +207,7 @@ class Usages(Part):
         async def one(address: str) -> list[BrokerUsage]:
             # Who is first over all brokers need not be first at one of them.
             return [
-                await self.usage_of(address, kind, seconds=seconds, sort=sort, limit=MAX_ROWS)
+                await self.top_of(address, kind, seconds=seconds, sort=sort, limit=MAX_ROWS)
                 for kind in BY[by]
             ]
 

@@ -276,8 +276,8 @@ class Usages(Part):
 
     disk = awaited(TrioUsages.disk)
     history = awaited(TrioUsages.history)
-    usage = awaited(TrioUsages.usage)
-    usage_of = awaited(TrioUsages.usage_of)
+    top = awaited(TrioUsages.top)
+    top_of = awaited(TrioUsages.top_of)
 
 
 class Users(Part):

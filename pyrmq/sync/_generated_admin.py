@@ -276,8 +276,8 @@ class Usages(Part):
 
     disk = blocking(TrioUsages.disk)
     history = blocking(TrioUsages.history)
-    usage = blocking(TrioUsages.usage)
-    usage_of = blocking(TrioUsages.usage_of)
+    top = blocking(TrioUsages.top)
+    top_of = blocking(TrioUsages.top_of)
 
 
 class Users(Part):

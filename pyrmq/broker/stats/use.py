@@ -3,8 +3,8 @@ own figures of the last hour.
 
 Sessions count what they answer without Python. A sampling takes their counts; those of a connection
 that is closed are taken at once. A client is a client id and the host that it connects from.
-Connections without a heartbeat have no client id: those of one host are one client. Names come from
-peers: whoever shows them escapes them.
+A connection without a heartbeat has no client id: it is a client of its own, with its port. Names
+come from peers: whoever shows them escapes them.
 """
 
 from __future__ import annotations
@@ -101,8 +101,9 @@ class Use:
         for at, amount in enumerate(requests, len(COUNTED) - len(REQUEST_KINDS)):
             self._counted[at] += amount
         used = (*stored, pulled[0] + messages_out, pulled[1] + bytes_out, sum(requests))
-        host = connection.peer.rpartition(":")[0]
-        name = f"{self._clients.client_id_of(connection) or ''}{_SEPARATOR}{host}"
+        client_id = self._clients.client_id_of(connection) or ""
+        host = connection.peer.rpartition(":")[0] if client_id else connection.peer
+        name = f"{client_id}{_SEPARATOR}{host}"
         tallies["client"].add(name, used)
 
     async def sample(self, now: float) -> None:

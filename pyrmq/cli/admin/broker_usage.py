@@ -56,7 +56,7 @@ def hogs(
     _check(broker, cluster)
 
     async def work(admin: Admin) -> View:
-        usage = await admin.usage.usage(
+        usage = await admin.usage.top(
             by, seconds=LAST[last], sort=sort, limit=limit, broker=broker, cluster=cluster
         )
         return _view(usage)
@@ -79,7 +79,7 @@ def _view(usage: Usage) -> View:
 
     columns = [Column(HEADS.get(usage.by, "GROUP"), _name)]
     if usage.by == "client":
-        columns.append(Column("HOST", "host"))
+        columns.append(Column("ADDRESS", "host"))
     if usage.by == "group":
         columns.append(Column("ROLE", "kind"))
     columns += [

@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 
 import pytest
-import trio
 
 import pyrmq.testing
 from pyrmq import Message, Producer
@@ -34,14 +33,6 @@ class Clock:
         await self._stats.sample()
 
 
-async def known(running: Running, *groups: str) -> None:
-    """Returns when the broker has had the heartbeats of producers."""
-    producers = running.broker.parts.tables.clients.producers
-    with trio.fail_after(30):
-        while not all(producers.get(group) for group in groups):  # noqa: ASYNC110
-            await trio.sleep(0.01)
-
-
 async def test_who_uses_a_broker(embedded: Running) -> None:
     clock = Clock(embedded)
     await clock.step()
@@ -49,16 +40,15 @@ async def test_who_uses_a_broker(embedded: Running) -> None:
         await heavy.send(Message("Orders", b"x" * 3000))
         async with Producer("light", namesrv=embedded.namesrv) as light:
             await light.send(Message("Orders", b"x"))
-            await known(embedded, "heavy", "light")
             await clock.step()
             async with Admin(embedded.namesrv) as tools:
-                groups = await tools.usage.usage("group", seconds=10)
-                clients = await tools.usage.usage(seconds=10, sort="messages-in", limit=1)
+                groups = await tools.usage.top("group", seconds=10)
+                clients = await tools.usage.top(seconds=10, sort="messages-in", limit=1)
                 points = await tools.usage.history(seconds=10)
                 with pytest.raises(InvalidParameterError, match="by 'nobody' is none of"):
-                    await tools.usage.usage("nobody")
+                    await tools.usage.top("nobody")
                 with pytest.raises(InvalidParameterError, match="sort 'size' is none of"):
-                    await tools.usage.usage(sort="size")
+                    await tools.usage.top(sort="size")
             shown = await admin(
                 embedded.namesrv, "broker", "hogs", "--by", "group", "--last", "10s"
             )
@@ -73,11 +63,9 @@ async def test_who_uses_a_broker(embedded: Running) -> None:
     assert heaviest.per_second.bytes_in == pytest.approx(heaviest.total.bytes_in / 10)
     assert groups.total.messages_in == 2
     assert groups.others == Figures()
-    # Both producers share one client.
-    assert (len(clients.users), clients.users[0].total.messages_in) == (1, 2)
-    assert clients.users[0].host == "127.0.0.1"
-    assert clients.more >= 1
-    assert (clients.others.messages_in, clients.others.requests >= 1) == (0, True)
+    assert (len(clients.users), clients.users[0].total.messages_in) == (1, 1)
+    assert clients.users[0].host.startswith("127.0.0.1")
+    assert (clients.others.messages_in, clients.more >= 1) == (1, True)
     (of,) = points
     assert of.outcome.value is not None
     assert of.outcome.value[-1].figures["messagesIn"] == 2
@@ -87,7 +75,7 @@ async def test_who_uses_a_broker(embedded: Running) -> None:
     assert "average of 10 s, 1 broker" in shown.out
     answer = json.loads(listed.out)
     assert answer["total"]["messages_in"] == 2
-    assert {u["total"]["messages_in"] for u in answer["users"] if "@" in u["name"]} == {2}
+    assert sum(user["total"]["messages_in"] for user in answer["users"]) == 2
     address = format_address(embedded.broker_address)
     assert json.loads(told.out)[address][-1]["figures"]["messagesIn"] == 2
 
@@ -154,7 +142,7 @@ async def test_other_brokers_say_so_and_missing_ones_too() -> None:
         for code in (USE, HISTORY, DISK):
             scripted.on_master.change[code] = lambda c: c.reply(NOT_SUPPORTED)
         async with Admin(scripted.namesrv) as tools:
-            usage = await tools.usage.usage(broker=scripted.master)
+            usage = await tools.usage.top(broker=scripted.master)
             assert usage.users == []
             (failed,) = usage.failed
             assert isinstance(failed.error, ClientError)

@@ -37,9 +37,17 @@ def found(answer: Command) -> dict[str, Any]:
     return body
 
 
-async def test_pages_a_topic_and_bad_requests() -> None:
+async def test_pages_a_topic_and_bad_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     async with pyrmq.testing.broker() as server:
         await trio.to_thread.run_sync(_pages, server)
+        monkeypatch.setattr(requests, "MAX_QUEUES", 1)
+        await trio.to_thread.run_sync(_one_queue, server)
+
+
+def _one_queue(server: Running) -> None:
+    with Client(server.broker_address) as client:
+        (topic,) = found(client.call(DISK, topic="T2"))["topics"]
+        assert (len(topic["byQueue"]), topic["queues"]) == (1, 2)
 
 
 def _pages(server: Running) -> None:

@@ -596,6 +596,30 @@ ROWS: dict[int, Row] = {
         says={"statsName": "NOTHING"},
         unknown={"statsKey": 1},
     ),
+    Code.GET_BROKER_USE: Row(
+        ext={"kind": "topic", "sort": "bytes", "seconds": "60", "limit": "5", "offset": "0"},
+        ints={"seconds": 32, "limit": 32, "offset": 32},
+        optional=frozenset({"kind", "sort", "seconds", "limit", "offset"}),
+        bad={
+            "kind": {"nobody": 29, "k" * 100_000: 29}, "sort": {"size": 29},
+            "seconds": {"0": 29, "3601": 29}, "limit": {"0": 29, "1025": 29}, "offset": {"-1": 29},
+        },
+    ),
+    Code.GET_BROKER_HISTORY: Row(
+        ext={"seconds": "60"},
+        ints={"seconds": 32},
+        optional=frozenset({"seconds"}),
+        bad={"seconds": {"0": 29, "3601": 29}},
+    ),
+    Code.GET_DISK_USE: Row(
+        ext={"limit": "5", "offset": "0", "files": "1", "topic": TOPIC},
+        ints={"limit": 32, "offset": 32, "files": 32},
+        optional=frozenset({"limit", "offset", "files", "topic"}),
+        bad={
+            "limit": {"0": 29, "1025": 29}, "offset": {"-1": 29}, "files": {"-1": 29, "65": 29},
+        },
+        unknown={"topic": 0},
+    ),
     Code.DELETE_TOPIC_IN_BROKER: Row(
         ext={"topic": VICTIM},
         bad={"topic": {**_ILLEGAL, "SCHEDULE_TOPIC_XXXX": 29, "TBW102": 29}},
