@@ -24,6 +24,7 @@ import trio
 from pyrmq.engine import Listener, ReadyLoop, Session, Store
 from pyrmq.errors import EngineError
 from pyrmq.net.clock import clock_ms
+from pyrmq.net.server.answer_times import AnswerTimes
 from pyrmq.net.server.connection import Connection, Unsent
 from pyrmq.net.server.connection_state import Event, Step
 from pyrmq.net.server.dispatch import Dispatcher
@@ -58,6 +59,7 @@ class Reader:
         dispatcher: Dispatcher,
         unconfirmed: Unconfirmed,
         store: Store | None,
+        times: AnswerTimes | None = None,
     ) -> None:
         self.connections: dict[int, Connection] = {}
         self.stopping = False
@@ -66,6 +68,7 @@ class Reader:
         self._unconfirmed = unconfirmed
         self._epoll = select.epoll()
         self._store = store
+        self._times = times
         self._commit = None
         if store is not None:
             self._commit = GroupCommit(name, store, unconfirmed)
@@ -101,6 +104,7 @@ class Reader:
         session.fd = sock.fileno()
         now = trio.current_time()
         connection = Connection(sock, session, peer, self._arm, now, self._unsent)
+        connection.times = self._times
         self.connections[connection.fd] = connection
         self._watch(connection)
 
