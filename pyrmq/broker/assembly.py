@@ -55,12 +55,8 @@ from pyrmq.broker.tables.tables import Saving, Tables
 from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.broker.tables.topic_removal import TopicDeletion
 from pyrmq.broker.timer import TimerCounts, TimerService
-<<<<<<< HEAD
-from pyrmq.engine import Listener, Pops, PullGrants, Store, Transactions
-from pyrmq.metrics.service import MetricsService
-=======
 from pyrmq.engine import Listener, Pops, PullGrants, RpcFigures, Store, Transactions
->>>>>>> w-figures
+from pyrmq.metrics.service import MetricsService
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.address import Address, message_id
 from pyrmq.net.client.server_access import channels_of
