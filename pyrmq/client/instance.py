@@ -282,16 +282,18 @@ class ClientInstance:
                 await self.register(channel)
 
     def greet_soon(self, channel: Channel) -> None:
-        """As `greet`, in the background: a broker that stops tells the clients that it knows."""
-        if not channel.greeted and not channel.greeting.locked() and self._tasks.running:
+        """As `greet`, in the background and once: a broker that stops tells the clients that it
+        knows. If it fails, the next heartbeat follows."""
+        silent = format_address(channel.address) in self._unheard
+        if not silent and not channel.greeted and not channel.introduced and self._tasks.running:
+            channel.introduced = True
             self._tasks.start_soon(self._greet_quietly, channel)
 
     async def _greet_quietly(self, channel: Channel) -> None:
         try:
             await self.version_of(channel)
         except PyrmqError as e:
-            where = format_address(channel.address)
-            log.info("broker %s does not know this client yet: %s", escape(where), escape(e))
+            self._not_heard(format_address(channel.address), e)
 
     async def version_of(self, channel: Channel) -> int:
         """The MQVersion of a broker; 0 if it states none, -1 if it refuses heartbeats, which is
