@@ -170,6 +170,8 @@ class ClientInstance:
         self.away: set[str] = set()
         """Addresses of brokers whose connection was lost, or that are unreachable."""
         self._connecting: set[str] = set()
+        self._strangers: set[Address] = set()
+        """Brokers to which `greet_soon` failed, until a heartbeat arrives."""
         self._unheard: dict[str, str] = {}
         """By address, why the last heartbeat did not arrive."""
         self._servers = NameServers(self.namesrv, timeout=API_TIMEOUT)
@@ -284,7 +286,7 @@ class ClientInstance:
     def greet_soon(self, channel: Channel) -> None:
         """As `greet`, in the background and once: a broker that stops tells the clients that it
         knows. If it fails, the next heartbeat follows."""
-        silent = format_address(channel.address) in self._unheard
+        silent = channel.address in self._strangers
         if not silent and not channel.greeted and not channel.introduced and self._tasks.running:
             channel.introduced = True
             self._tasks.start_soon(self._greet_quietly, channel)
@@ -293,7 +295,9 @@ class ClientInstance:
         try:
             await self.version_of(channel)
         except PyrmqError as e:
-            self._not_heard(format_address(channel.address), e)
+            self._strangers.add(channel.address)
+            where = format_address(channel.address)
+            log.info("broker %s does not know this client yet: %s", escape(where), escape(e))
 
     async def version_of(self, channel: Channel) -> int:
         """The MQVersion of a broker; 0 if it states none, -1 if it refuses heartbeats, which is
@@ -334,6 +338,7 @@ class ClientInstance:
         )
         answer = await channel.request(RequestCode.HEART_BEAT, {}, body, timeout=API_TIMEOUT)
         channel.version = answer.version
+        self._strangers.discard(channel.address)
         self._unheard.pop(format_address(channel.address), None)
         self.away -= {a for a in self.away if self._open(a) is channel}
         if not channel.greeted:
@@ -347,6 +352,7 @@ class ClientInstance:
         starts connecting."""
         known = self.brokers()
         self.away &= known
+        self._strangers = {a for a in self._strangers if format_address(a) in known}
         for gone in self._unheard.keys() - known:
             del self._unheard[gone]
         silent: set[str] = set()
