@@ -14,15 +14,22 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 import pyrmq.otel
 from pyrmq import (
+    ClientError,
+    ConsumeContext,
     ConsumeFrom,
+    ConsumeMessageHook,
+    ConsumeOutcome,
     ConsumeResult,
     Message,
+    MessageIllegalError,
     MessageModel,
     NotSentError,
     Producer,
     PushConsumer,
     ReceivedMessage,
     RequestTimeoutError,
+    SendContext,
+    SendMessageHook,
     TopicNotExistError,
     reply_to,
 )
@@ -459,3 +466,51 @@ async def test_an_error_of_the_instrumentation_costs_no_message(
     async with heard(embedded, 1) as found:
         pass
     assert found.messages[0].body == b"body"
+
+
+async def test_hooks_of_the_program(embedded: Running, recorded: Recorded) -> None:
+    """They hear of the message itself; what they add is sent beside the context."""
+    order: list[Any] = []
+
+    class Sends(SendMessageHook):
+        def before(self, context: SendContext) -> None:
+            context.messages[0].properties["mine"] = "1"
+            order.append(dict(context.messages[0].properties))
+
+        def after(self, context: SendContext) -> None:
+            order.append(context.result)
+
+    class Consumes(ConsumeMessageHook):
+        def before(self, context: ConsumeContext) -> None:
+            order.append(trace.get_current_span().get_span_context().span_id)
+
+        def after(self, context: ConsumeContext) -> None:
+            order.append((context.status, trace.get_current_span().get_span_context().span_id))
+
+    async with producer(embedded, auto_batch=True, hooks=[Sends()]) as sender:
+        result = await sender.send(Message("T", b"body"))
+        with pytest.raises(ClientError, match="calls no hooks"):
+            await sender.send_soon(Message("T", b"body"))
+    async with heard(embedded, 1, hooks=[Consumes()]) as found:
+        pass
+    assert found.messages[0].properties["mine"] == "1"
+    assert "traceparent" in found.messages[0].properties
+    inside = span_id(recorded.one("process"))
+    assert order == [{"mine": "1"}, result, inside, (ConsumeOutcome.SUCCESS, inside)]
+
+
+async def test_a_cancelled_send(embedded: Running, recorded: Recorded) -> None:
+    async with producer(embedded) as sender:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await sender.send(Message("T", b"body"))
+    assert said(recorded.one("send"))["error.type"] == "Cancelled"
+
+
+async def test_odd_text_does_not_reach_exporters(embedded: Running, recorded: Recorded) -> None:
+    async with producer(embedded) as sender:
+        with pytest.raises(MessageIllegalError):
+            await sender.send(Message("T", b"body", tags="\ud800", keys="k" * 5000))
+    told = said(recorded.one("send"))
+    assert told["messaging.rocketmq.message.tag"] == "?"
+    assert len(told["messaging.rocketmq.message.keys"][0]) == 1024
