@@ -6,7 +6,6 @@ Where the figures go is another's: `pyrmq.client.metrics` (Prometheus) or `pyrmq
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -85,17 +84,15 @@ class Fold:
     def __init__(self, most: int) -> None:
         self._most = most
         self._known: set[tuple[object, ...]] = set()
-        self._lock = threading.Lock()
 
     def topic(self, kind: object, topic: str, *labels: str) -> str:
         """The topic, or OTHERS."""
         key = (kind, topic, *labels)
         if key in self._known:
             return topic
-        with self._lock:
-            if len(self._known) >= self._most:
-                return OTHERS
-            self._known.add(key)
+        if len(self._known) >= self._most:
+            return OTHERS
+        self._known.add(key)
         return topic
 
 

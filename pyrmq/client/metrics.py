@@ -9,7 +9,6 @@ start_http_server(9100)
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import accumulate
@@ -50,7 +49,6 @@ class ClientMetrics(Collector):
 
     def __init__(self, *, max_series: int = MAX_SERIES) -> None:
         check_whole("max_series", max_series, 1, 1_000_000)
-        self._lock = threading.Lock()
         self._series: dict[Histogram, dict[tuple[str, ...], _Series]]
         self._series = {histogram: {} for histogram in HISTOGRAMS}
         self._measures = Measures(self._record, max_series)
@@ -61,25 +59,23 @@ class ClientMetrics(Collector):
         remove(self._measures)
 
     def _record(self, histogram: Histogram, labels: tuple[str, ...], value: float) -> None:
-        with self._lock:
-            series = self._series[histogram].get(labels)
-            if series is None:
-                series = self._series[histogram][labels] = _Series(len(histogram.bounds))
-            series.counts[bisect_left(histogram.bounds, value)] += 1
-            series.sum += value
+        # Without a lock, which a forked child might never get: a series is one client's, and so one
+        # thread's.
+        series = self._series[histogram].get(labels)
+        if series is None:
+            series = self._series[histogram][labels] = _Series(len(histogram.bounds))
+        series.counts[bisect_left(histogram.bounds, value)] += 1
+        series.sum += value
 
     def collect(self) -> Iterator[Metric]:
         """All metrics; a registry calls it."""
         for histogram in HISTOGRAMS:
             family = HistogramMetricFamily(histogram.name, histogram.text, labels=histogram.labels)
             bounds = [*(repr(float(bound)) for bound in histogram.bounds), "+Inf"]
-            with self._lock:
-                known = [
-                    (labels, list(accumulate(series.counts)), series.sum)
-                    for labels, series in self._series[histogram].items()
-                ]
-            for labels, counts, total in known:
-                family.add_metric(labels, list(zip(bounds, counts, strict=True)), total)
+            known = list(self._series[histogram].items())
+            for labels, series in known:
+                counts = accumulate(list(series.counts))
+                family.add_metric(labels, list(zip(bounds, counts, strict=True)), series.sum)
             yield family
         cached = self._measures.cached()
         for index, gauge in enumerate((CACHED_MESSAGES, CACHED_BYTES)):

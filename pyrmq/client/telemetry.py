@@ -7,6 +7,7 @@ has nothing of this module in its way.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -128,6 +129,15 @@ class Telemetry(Protocol):
 
 _installed: tuple[Telemetry, ...] = ()
 _lock = threading.Lock()
+
+
+def _in_forked_child() -> None:
+    global _lock
+    _lock = threading.Lock()  # somebody may have had it who is not here
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_forked_child)
 
 
 def install(telemetry: Telemetry) -> None:

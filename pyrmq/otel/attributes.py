@@ -94,7 +94,7 @@ def of_message(message: Message | ReceivedMessage, ordering_key: str | None = No
     found: Attributes = {}
     properties = message.properties
     if isinstance(message, ReceivedMessage):
-        found[MESSAGE_ID] = message.msg_id[:MAX_TEXT]
+        found[MESSAGE_ID] = text(message.msg_id)
         _add_delay_of_received(found, message)
         keys: Sequence[str] = message.keys
         found[PARTITION] = partition(message.broker_name, message.queue_id)
@@ -103,14 +103,14 @@ def of_message(message: Message | ReceivedMessage, ordering_key: str | None = No
         _add_delay(found, message)
         keys = message.keys.split(" ") if isinstance(message.keys, str) else message.keys or ()
     if message.tags:
-        found[TAG] = message.tags[:MAX_TEXT]
+        found[TAG] = text(message.tags)
     if keys:
-        found[KEYS] = [key[:MAX_TEXT] for key in keys[:MAX_KEYS] if key]
+        found[KEYS] = [text(key) for key in keys[:MAX_KEYS] if key]
     order = ordering_key or properties.get(SHARDING_KEY)
     if order:
-        found[ORDER_GROUP] = order[:MAX_TEXT]
+        found[ORDER_GROUP] = text(order)
     if CORRELATION_ID in properties:
-        found[CONVERSATION] = properties[CORRELATION_ID][:MAX_TEXT]
+        found[CONVERSATION] = text(properties[CORRELATION_ID])
     if TRAN_MSG in properties:
         found[TYPE] = "transaction"
     elif DELAY_LEVEL in found or DELIVERY_TIME in found:
@@ -151,6 +151,13 @@ def _add_delay_of_received(found: Attributes, message: ReceivedMessage) -> None:
         _add_level(found, properties)
 
 
+def text(value: str) -> str:
+    """A value that a sender chose, as exporters take it: not too long, and without lone
+    surrogates."""
+    value = value[:MAX_TEXT]
+    return value if value.isascii() else value.encode(errors="replace").decode()
+
+
 def partition(broker_name: str, queue_id: int) -> str:
     """A queue within its topic."""
     return f"{broker_name}/{queue_id}"
@@ -164,6 +171,15 @@ def add_address(found: Attributes, address: str) -> None:
         found[PORT] = int(port)
 
 
+def server_of(operation: Operation) -> str:
+    """`host:port` of the broker that an operation was with; empty if it is not known."""
+    result = operation.result
+    if isinstance(result, SendResult) and operation.work is not Work.TRANSACTION:
+        return operation.client.address_of(result.queue)
+    first = operation.messages[0] if operation.messages else None
+    return first.store_host if isinstance(first, ReceivedMessage) else ""
+
+
 def of_result(operation: Operation) -> Attributes:
     """What is known when an operation has ended well."""
     result = operation.result
@@ -173,13 +189,13 @@ def of_result(operation: Operation) -> Attributes:
             found[MESSAGE_ID] = result.msg_id
         queue: MessageQueue = result.queue
         found[PARTITION] = partition(queue.broker_name, queue.queue_id)
-        add_address(found, operation.client.address_of(queue))
+        add_address(found, server_of(operation))
         if result.status is not SendStatus.SEND_OK:
             found[SEND_RESULT] = result.status.name
     elif isinstance(result, ReceivedMessage):
         conversation = result.properties.get(CORRELATION_ID)
         if conversation:
-            found[CONVERSATION] = conversation[:MAX_TEXT]
+            found[CONVERSATION] = text(conversation)
     state = getattr(result, "local_state", None) or getattr(result, "state", None)
     if state is not None:
         found[STATE] = state.name

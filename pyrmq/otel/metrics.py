@@ -127,7 +127,8 @@ class MetricTelemetry:
 
     def _said(self, operation: Operation, error: str | None) -> names.Attributes:
         name = names.operation_name(operation)
-        key = (name, operation.topic, operation.client.group, error)
+        server = names.server_of(operation)
+        key = (name, operation.topic, operation.client.group, server, error)
         kept = self._kept.get(key)
         if kept is not None:
             return kept
@@ -140,6 +141,7 @@ class MetricTelemetry:
             said[names.CONSUMER_GROUP] = client.group
         if operation.topic:
             said[names.DESTINATION] = self._fold.topic(name, operation.topic, client.group)
+        names.add_address(said, server)
         if error is not None:
             said[names.ERROR] = error
         return self._keep(key, said)

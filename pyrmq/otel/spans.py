@@ -154,7 +154,7 @@ class SpanTelemetry:
         work, messages = operation.work, operation.messages
         found = [(message, context_of(message)) for message in messages if _is_received(message)]
         links = [
-            Link(sender, {names.MESSAGE_ID: message.msg_id[: names.MAX_TEXT]})
+            Link(sender, {names.MESSAGE_ID: names.text(message.msg_id)})
             for message, context in found
             if (sender := span_context_of(context)) is not None
         ]
@@ -264,7 +264,9 @@ class SpanTelemetry:
             context=parent,
             kind=SpanKind.CONSUMER,
             attributes=said,
-            links=[] if sender is None else [Link(sender, {names.MESSAGE_ID: message.msg_id})],
+            links=[]
+            if sender is None
+            else [Link(sender, {names.MESSAGE_ID: names.text(message.msg_id)})],
         )
         return span, trace.set_span_in_context(span, parent)
 
@@ -275,7 +277,7 @@ def _say_result(span: Span, operation: Operation) -> None:
     if operation.work is Work.REQUEST and isinstance(operation.result, ReceivedMessage):
         reply = span_context_of(context_of(operation.result))
         if reply is not None:
-            span.add_link(reply, {names.MESSAGE_ID: operation.result.msg_id})
+            span.add_link(reply, {names.MESSAGE_ID: names.text(operation.result.msg_id)})
     kind, error = names.error_type(operation), names.error_of(operation)
     if kind is None or (error is None and _has_failed(span)):
         return
@@ -294,7 +296,7 @@ def fail(span: Span, kind: str, error: BaseException | None) -> None:
     text = kind
     if isinstance(error, Exception):
         span.record_exception(error)
-        text = f"{type(error).__name__}: {error}"[: names.MAX_TEXT]
+        text = names.text(f"{type(error).__name__}: {error}")
     span.set_status(Status(StatusCode.ERROR, text))
 
 

@@ -18,6 +18,7 @@ from pyrmq import (
     SimpleConsumer,
 )
 from pyrmq.otel import processing
+from pyrmq.otel.instrumentor import spans_now
 from pyrmq.server import Running
 from tests.otel.spans import Recorded, linked, recording, said, span_id
 from tests.support.waiting import eventually_trio
@@ -90,6 +91,25 @@ async def test_a_loop_that_is_left(embedded: Running, recorded: Recorded) -> Non
                     consumer.acknowledge(message)
                 break
         assert len(recorded.all("process")) == (not leaves)
+
+
+async def test_a_message_that_nobody_saw(embedded: Running, recorded: Recorded) -> None:
+    """As where a task of asyncio is cancelled while a message is on its way to it."""
+    await send(embedded, b"1")
+    async with PushConsumer(
+        "g", {"T": "*"}, namesrv=embedded.namesrv, consume_from=FIRST
+    ) as consumer:
+        first, call = aiter(consumer), object()
+        message = await first.next_unseen(call)
+        spans = spans_now()
+        assert spans is not None
+        assert spans.in_loop(message) is not None
+        await first.give_back(call)
+        assert spans.in_loop(message) is None
+        async for message in consumer:
+            consumer.acknowledge(message)
+            break
+    assert len(recorded.all("process")) == 1
 
 
 async def test_lite_pull(embedded: Running, recorded: Recorded) -> None:

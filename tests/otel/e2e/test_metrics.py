@@ -51,10 +51,15 @@ async def test_sends_and_listeners(serve: Serve, recorded: Recorded) -> None:
         ) as consumer:
             await eventually_trio(lambda: len(seen) == 3, "all have come")
             client_id = consumer._client.client_id
+            host, port = server.broker_address
             waiting = points(recorded, "rocketmq_consumer_cached_messages")
     send = {"messaging.system": "rocketmq", "messaging.operation.name": "send"}
     send |= {"messaging.operation.type": "send"}
-    to_t = send | {"messaging.destination.name": "T"}
+    to_t = send | {
+        "messaging.destination.name": "T",
+        "server.address": host,
+        "server.port": port,
+    }
     assert (to_t, 3) in points(recorded, "messaging.client.sent.messages")
     assert (to_t, 2) in points(recorded, "messaging.client.operation.duration")
     ((failed, count),) = [
@@ -70,6 +75,8 @@ async def test_sends_and_listeners(serve: Serve, recorded: Recorded) -> None:
         "messaging.operation.type": "process",
         "messaging.consumer.group.name": "g",
         "messaging.destination.name": "T",
+        "server.address": host,
+        "server.port": port,
     }
     assert points(recorded, "messaging.client.consumed.messages") == [(process, 3)]
     durations = points(recorded, "messaging.process.duration")

@@ -2,72 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import trio
-from opentelemetry import trace
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
 
-import pyrmq.otel
 from pyrmq import (
-    ConsumeFrom,
     ConsumeResult,
     Message,
     MessageModel,
     NotSentError,
-    Producer,
-    PushConsumer,
     ReceivedMessage,
     RequestTimeoutError,
     TopicNotExistError,
     reply_to,
 )
 from pyrmq.server import Running
-from tests.otel.spans import Recorded, linked, recording, said, span_id
+from tests.otel.listening import Heard, heard, producer
+from tests.otel.spans import Recorded, linked, said, span_id
 from tests.support.fixtures import Serve
-from tests.support.waiting import eventually_trio
 
 pytestmark = pytest.mark.usefixtures("deadline")
-
-
-class Heard:
-    """A listener that keeps messages and the spans that it runs in."""
-
-    def __init__(self, answer: Callable[[ReceivedMessage], Any] = lambda message: None) -> None:
-        self.messages: list[ReceivedMessage] = []
-        self.inside: list[int] = []
-        self._answer = answer
-
-    def take(self, message: ReceivedMessage) -> Any:
-        self.inside.append(trace.get_current_span().get_span_context().span_id)
-        self.messages.append(message)
-        return self._answer(message)
-
-    async def __call__(self, message: ReceivedMessage) -> Any:
-        await trio.lowlevel.checkpoint()
-        return self.take(message)
-
-
-@asynccontextmanager
-async def heard(
-    server: Running, count: int, listener: Any = None, **options: Any
-) -> AsyncIterator[Heard]:
-    """Leaves when the listener has had so many messages."""
-    found = listener if isinstance(listener, Heard) else Heard()
-    options = {"consume_from": ConsumeFrom.FIRST_OFFSET, **options}
-    topics = options.pop("topics", {"T": "*"})
-    called = found if listener is None or isinstance(listener, Heard) else listener(found)
-    async with PushConsumer("g", topics, namesrv=server.namesrv, listener=called, **options):
-        yield found
-        await eventually_trio(lambda: len(found.messages) >= count, f"{count} messages")
-
-
-def producer(server: Running, **options: Any) -> Producer:
-    return Producer("p", namesrv=server.namesrv, **options)
 
 
 async def test_a_message_makes_one_trace(embedded: Running, recorded: Recorded) -> None:
@@ -185,107 +140,6 @@ async def test_a_failed_listener(embedded: Running, recorded: Recorded) -> None:
     assert [event.name for event in failed["LookupError"].events] == ["exception"]
 
 
-async def test_retries_and_dead_letters_keep_the_context(serve: Serve, recorded: Recorded) -> None:
-    async with serve(message_delay_level="1s 1s 1s 1s") as server:
-        async with producer(server) as sender:
-            await sender.send(Message("T", b"body"))
-
-        async with heard(
-            server, 2, Heard(lambda message: ConsumeResult.RECONSUME_LATER), max_reconsume_times=1
-        ):
-            pass
-        async with heard(server, 1, topics={"%DLQ%g": "*"}) as dead:
-            pass
-    sent = recorded.one("send")
-    processed = recorded.all("process")
-    assert [linked(span) for span in processed] == [[span_id(sent)]] * 3
-    assert "traceparent" in dead.messages[0].properties
-    assert [said(span)["messaging.rocketmq.message.type"] for span in processed] == ["normal"] * 3
-
-
-async def test_a_batch_has_a_span_for_each_message(embedded: Running, recorded: Recorded) -> None:
-    async with producer(embedded) as sender:
-        await sender.send_batch([Message("T", b"1", tags="a"), Message("T", b"2", tags="b")])
-    async with heard(embedded, 2):
-        pass
-    created, sent = recorded.all("create"), recorded.one("send")
-    assert [span.kind for span in created] == [SpanKind.PRODUCER] * 2
-    assert [said(span)["messaging.rocketmq.message.tag"] for span in created] == ["a", "b"]
-    assert (sent.kind, linked(sent)) == (SpanKind.CLIENT, [span_id(span) for span in created])
-    assert said(sent)["messaging.batch.message_count"] == 2
-    assert sorted(linked(span)[0] for span in recorded.all("process")) == sorted(linked(sent))
-
-
-@pytest.mark.parametrize("count", [2, 200])
-async def test_a_batch_without_create_spans(embedded: Running, count: int) -> None:
-    """Also one that is larger than a span has links."""
-    with recording(create_spans=count > 128) as recorded:
-        async with producer(embedded) as sender:
-            await sender.send_batch([Message("T", b"x") for _ in range(count)])
-        async with heard(embedded, count):
-            pass
-    sent = recorded.one("send")
-    assert recorded.all("create") == []
-    assert (sent.kind, linked(sent)) == (SpanKind.PRODUCER, [])
-    assert [linked(span) for span in recorded.all("process")] == [[span_id(sent)]] * count
-
-
-async def test_a_listener_for_batches(embedded: Running, recorded: Recorded) -> None:
-    async with producer(embedded) as sender:
-        await sender.send_batch([Message("T", b"1"), Message("T", b"2")])
-
-    def batches(found: Heard) -> Any:
-        async def listener(messages: list[ReceivedMessage]) -> None:
-            for message in messages:
-                found.take(message)
-
-        return listener
-
-    async with heard(embedded, 2, batches, batch_size=8) as found:
-        pass
-    processed = recorded.one("process")
-    assert processed.parent is None
-    assert linked(processed) == [span_id(span) for span in recorded.all("create")]
-    assert [dict(link.attributes or {})["messaging.message.id"] for link in processed.links] == [
-        message.msg_id for message in found.messages
-    ]
-    assert said(processed)["messaging.batch.message_count"] == 2
-    assert "messaging.message.id" not in said(processed)
-    assert set(found.inside) == {span_id(processed)}
-
-
-@pytest.mark.parametrize("create", [True, False])
-async def test_send_soon(embedded: Running, create: bool) -> None:
-    with recording(create_spans=create) as recorded:
-        async with producer(embedded, auto_batch=True) as sender:
-            with recorded.inside("app") as app:
-                taken = [await sender.send_soon(Message("T", b"%d" % n)) for n in range(5)]
-            results = [await pending for pending in taken]
-        async with heard(embedded, 5):
-            pass
-    created = recorded.all("create")
-    contexts = [span_id(span) for span in created] if create else [app.get_span_context().span_id]
-    links = [one for span in recorded.all("send") for one in linked(span)]
-    assert (len(links), set(links)) == (5, set(contexts))
-    assert {span.parent for span in recorded.all("send")} == {None}
-    assert sum(said(s)["messaging.batch.message_count"] for s in recorded.all("send")) == 5
-    assert {one for span in recorded.all("process") for one in linked(span)} == set(contexts)
-    if create:
-        assert [said(s)["messaging.message.id"] for s in created] == [r.msg_id for r in results]
-
-
-async def test_auto_batched_sends_have_a_span_each(embedded: Running, recorded: Recorded) -> None:
-    async with producer(embedded, auto_batch=True) as sender, trio.open_nursery() as nursery:
-        for number in range(4):
-            nursery.start_soon(sender.send, Message("T", b"%d" % number))
-        await eventually_trio(lambda: len(recorded.all("send")) == 4, "all are sent")
-    async with heard(embedded, 4):
-        pass
-    assert sorted(linked(span)[0] for span in recorded.all("process")) == sorted(
-        span_id(span) for span in recorded.all("send")
-    )
-
-
 async def test_kinds_of_messages(serve: Serve, recorded: Recorded) -> None:
     async with serve(message_delay_level="1s") as server, producer(server) as sender:
         await sender.send_oneway(Message("T", b"1"))
@@ -366,96 +220,3 @@ async def test_request_and_reply(embedded: Running, recorded: Recorded) -> None:
     )
     assert answer.parent is not None
     assert answer.parent.span_id == span_id(recorded.one("process"))
-
-
-async def test_a_context_of_the_program_stays(embedded: Running, recorded: Recorded) -> None:
-    given = f"00-{1:032x}-{2:016x}-01"
-    async with producer(embedded) as sender:
-        await sender.send(Message("T", b"body", properties={"traceparent": given}))
-    async with heard(embedded, 1) as found:
-        pass
-    assert found.messages[0].properties["traceparent"] == given
-    sent = recorded.one("send")
-    assert (sent.kind, linked(sent)) == (SpanKind.CLIENT, [2])
-    assert linked(recorded.one("process")) == [2]
-
-
-async def test_hostile_context(embedded: Running, recorded: Recorded) -> None:
-    """What a listener gets of a message that others have sent; no span refers to it."""
-    with recording():
-        pass
-    bad = {"traceparent": "00-" + "x" * 20_000, "tracestate": "a=" + "b" * 8192}
-    pyrmq.otel.uninstrument()
-    async with producer(embedded) as sender:
-        await sender.send(Message("T", b"body", properties=bad))
-    pyrmq.otel.instrument(tracer_provider=recorded.provider, meter_provider=recorded.meters)
-    async with heard(embedded, 1) as found:
-        pass
-    processed = recorded.one("process")
-    assert (processed.parent, linked(processed)) == (None, [])
-    assert found.inside == [span_id(processed)]
-
-
-async def test_full_properties_are_sent(embedded: Running, recorded: Recorded) -> None:
-    full = {"big": "x" * 31_000}
-    async with producer(embedded) as sender:
-        await sender.send(Message("T", b"body", properties=dict(full)))
-    async with heard(embedded, 1) as found:
-        pass
-    assert found.messages[0].properties["big"] == full["big"]
-    assert "traceparent" not in found.messages[0].properties
-    assert said(recorded.one("send"))["messaging.message.id"] == found.messages[0].msg_id
-
-
-async def test_links_only(embedded: Running) -> None:
-    with recording(link_only=True) as recorded:
-        async with producer(embedded) as sender:
-            await sender.send(Message("T", b"body"))
-        async with heard(embedded, 1):
-            pass
-    processed = recorded.one("process")
-    assert processed.parent is None
-    assert linked(processed) == [span_id(recorded.one("send"))]
-
-
-async def test_unsampled_traces_stay_unsampled(embedded: Running) -> None:
-    with recording(sampler=ALWAYS_OFF) as recorded:
-        async with producer(embedded) as sender:
-            await sender.send(Message("T", b"body"))
-            await sender.send_batch([Message("T", b"body")])
-        async with heard(embedded, 2) as found:
-            pass
-    assert recorded.spans == []
-    for message in found.messages:
-        flags = int(message.properties["traceparent"][-2:], 16)
-        assert flags & 1 == 0
-
-
-async def test_uninstrumented_clients_go_on(embedded: Running, recorded: Recorded) -> None:
-    async with producer(embedded, auto_batch=True) as sender:
-        await sender.send(Message("T", b"1"))
-        pyrmq.otel.uninstrument()
-        await sender.send(Message("T", b"2"))
-        await (await sender.send_soon(Message("T", b"3")))
-        async with heard(embedded, 3) as found:
-            pass
-    assert [span.name for span in recorded.spans] == ["send T"]
-    with_context = {m.body for m in found.messages if "traceparent" in m.properties}
-    assert with_context == {b"1"}
-
-
-async def test_an_error_of_the_instrumentation_costs_no_message(
-    embedded: Running, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pyrmq.otel.spans import SpanTelemetry
-
-    def fail(*args: object) -> None:
-        raise RuntimeError("fault of the test")
-
-    for name in ("begin", "end", "arrived", "opened"):
-        monkeypatch.setattr(SpanTelemetry, name, fail)
-    async with producer(embedded) as sender:
-        await sender.send(Message("T", b"body"))
-    async with heard(embedded, 1) as found:
-        pass
-    assert found.messages[0].body == b"body"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
 
 from pyrmq import (
     ConsumeFrom,
@@ -16,6 +19,7 @@ from pyrmq import (
     TransactionalProducer,
     TransactionState,
 )
+from pyrmq.outbox import Outbox, create_table
 from tests.otel.spans import Recorded, linked, said, span_id
 from tests.support.fixtures import Serve
 from tests.support.waiting import eventually_trio
@@ -55,6 +59,7 @@ async def test_a_transaction_is_one_trace(
         TransactionalProducer("tx", local, namesrv=server.namesrv) as producer,
     ):
         await producer.send_in_transaction(Message("T", b"body"))
+        assert trace.get_current_span() is trace.INVALID_SPAN
         if state is TransactionState.COMMIT:
             async with LitePullConsumer(
                 "g", {"T": "*"}, namesrv=server.namesrv, consume_from=ConsumeFrom.FIRST_OFFSET
@@ -102,3 +107,24 @@ async def test_a_check_goes_on_with_the_trace(serve: Serve, recorded: Recorded) 
     assert linked(check) == linked(end) == [span_id(half)]
     assert local.inside[1] == span_id(check)
     assert said(check)["pyrmq.transaction.state"] == "COMMIT"
+
+
+async def test_an_outbox(serve: Serve, recorded: Recorded, tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path}/outbox.db")
+    create_table(engine)
+    inside: list[int] = []
+
+    def work(session: Session) -> None:
+        inside.append(trace.get_current_span().get_span_context().span_id)
+
+    outbox = Outbox(engine)
+    try:
+        async with (
+            serve() as server,
+            TransactionalProducer("tx", outbox, namesrv=server.namesrv) as producer,
+        ):
+            await outbox.send(producer, Message("T", b"body"), work)
+    finally:
+        engine.dispose()
+    assert inside == [span_id(recorded.one("execute"))]
+    assert said(recorded.one("commit"))["pyrmq.transaction.state"] == "COMMIT"

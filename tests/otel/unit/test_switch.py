@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -46,6 +47,32 @@ def test_the_entry_point() -> None:
     assert telemetry._installed == ()
     with recording(metrics=False):
         assert len(telemetry._installed) == 1
+
+
+def test_opentelemetry_instrument_finds_it(tmp_path: Path) -> None:
+    """The program of OpenTelemetry, with the entry point as an installed package has it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    ((name, value),) = project["entry-points"]["opentelemetry_instrumentor"].items()
+    installed = tmp_path / "pyrmq_found-1.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: pyrmq-found\nVersion: 1\n")
+    entry = f"[opentelemetry_instrumentor]\n{name} = {value}\n"
+    (installed / "entry_points.txt").write_text(entry)
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from pyrmq.sync import Producer\n"
+        "print(Producer('p', namesrv='127.0.0.1:1')._client._telemetry is not None)\n"
+    )
+    start = "from opentelemetry.instrumentation.auto_instrumentation import run; run()"
+    done = subprocess.run(
+        [sys.executable, "-c", start, sys.executable, str(program)],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
 
 
 def test_a_second_call_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
