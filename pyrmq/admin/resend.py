@@ -8,7 +8,7 @@ the letter. The dead letter stays where it is.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import Enum
@@ -274,7 +274,9 @@ class DeadLetters(DeadLetterReads):
         except PyrmqError as e:
             return 0 if is_offline(e) or isinstance(e, TopicNotExistError) else None
 
-    async def resend(self, plan: ResendPlan, *, again: bool = False) -> AsyncIterator[Resent]:
+    async def resend(
+        self, plan: ResendPlan, *, again: bool = False
+    ) -> AsyncGenerator[Resent, None]:
         """Resends the letters of a plan, queue by queue in their order, and says of each what
         became of it. A letter that cannot be sent does not stop the others. Letters that were
         resent before are skipped, unless `again`. Each is sent once, without retries: a

@@ -42,7 +42,7 @@ def list_(session: Session, group: str | None, sample: int) -> None:
         from contextlib import aclosing
 
         rows: list[DeadLetterGroup] = []
-        async with aclosing(admin.dead_letters.groups(group, sample=sample)) as found:  # type: ignore[type-var]
+        async with aclosing(admin.dead_letters.groups(group, sample=sample)) as found:
             async for row in found:
                 rows.append(row)
         return _groups(rows, group)

@@ -81,7 +81,7 @@ def _run(session: Session, plan: ResendPlan, again: bool, failed: list[str]) -> 
         from pyrmq.errors import PyrmqError
 
         try:
-            async with aclosing(admin.dead_letters.resend(plan, again=again)) as done:  # type: ignore[type-var]
+            async with aclosing(admin.dead_letters.resend(plan, again=again)) as done:
                 async for one in done:
                     counts[one.state.value] += 1
                     if one.error is not None and len(problems) <= MOST_PROBLEMS:

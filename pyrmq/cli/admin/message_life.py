@@ -10,8 +10,8 @@ from pyrmq.cli.admin.session import Session, session
 
 if TYPE_CHECKING:
     from pyrmq.admin.api import Admin
-    from pyrmq.admin.life_groups import Life
     from pyrmq.admin.life_facts import Fact
+    from pyrmq.admin.life_groups import Life
     from pyrmq.cli.admin.view import View
 
 
