@@ -7,6 +7,8 @@ for each consumer group.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import trio
 
 from pyrmq.admin import life_facts as facts
@@ -17,6 +19,7 @@ from pyrmq.admin.link import AT_ONCE
 from pyrmq.admin.messages import UNIQUE_COUNT
 from pyrmq.admin.outcome import Outcome
 from pyrmq.admin.runtime_info import whole
+from pyrmq.admin.topics import Topics
 from pyrmq.admin.txn.finder import State, Transaction, TransactionFinder
 from pyrmq.admin.txn.link import BrokerLink
 from pyrmq.errors import ClientError, NotFoundError, PyrmqError, TopicNotExistError
@@ -122,10 +125,11 @@ class Lives(GroupLives):
         retry topics and dead letters."""
         if topic is not None:
             return await self._query(life, topic, key, unique=unique)
+        system = {TRACE_TOPIC, life.trace_topic}
+        with suppress(PyrmqError):  # those of brokers and clusters, which have no messages
+            system |= await Topics(self._link).system()
         names = sorted(
-            t
-            for t in await self._link.topics()
-            if not is_system_topic(t) and t not in (TRACE_TOPIC, life.trace_topic)
+            t for t in await self._link.topics() if t not in system and not is_system_topic(t)
         )
         if len(names) > MOST_TOPICS:
             raise ClientError(
@@ -184,7 +188,7 @@ class Lives(GroupLives):
             )
             return
         except PyrmqError as e:
-            life.fail([Outcome(getattr(e, "server", "") or trace_topic, error=e)])
+            life.fail([Outcome("", error=e)])
             life.unknown.append(f"what its trace says: {e}")
             return
         life.fail(found.failed)

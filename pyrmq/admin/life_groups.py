@@ -16,7 +16,7 @@ from pyrmq.admin.link import AT_ONCE, AdminLink, Part
 from pyrmq.admin.messages import Messages
 from pyrmq.admin.outcome import Outcome
 from pyrmq.admin.topics import TopicStats
-from pyrmq.errors import NotFoundError, PyrmqError, TopicNotExistError
+from pyrmq.errors import PyrmqError, TopicNotExistError
 from pyrmq.model.names import DLQ_PREFIX, is_system_topic, retry_topic
 from pyrmq.model.pop import retry_topic_v1, retry_topic_v2
 from pyrmq.model.record import ReceivedMessage
@@ -47,8 +47,11 @@ class Life:
 
     def fail(self, more: Iterable[Outcome[Any]]) -> None:
         """Notes brokers that did not answer, each once."""
-        known = {(o.target, str(o.error)) for o in self.failed}
-        self.failed += [o for o in more if (o.target, str(o.error)) not in known]
+        known = {o.problem for o in self.failed}
+        for outcome in more:
+            if outcome.problem not in known:
+                known.add(outcome.problem)
+                self.failed.append(outcome)
 
 
 @dataclass(slots=True)
@@ -73,14 +76,11 @@ class GroupLives(Part):
         self, life: Life, topic: str, key: str, *, unique: bool = True
     ) -> list[ReceivedMessage]:
         try:
-            if unique:
-                found = await self._messages.by_unique_key(topic, key)
-            else:
-                found = await self._messages.by_key(topic, key)
-        except (NotFoundError, TopicNotExistError):
+            found = await self._messages.indexed(topic, key, unique=unique)
+        except TopicNotExistError:
             return []
         except PyrmqError as e:
-            life.fail([Outcome(getattr(e, "server", "") or topic, error=e)])
+            life.fail([Outcome("", error=e)])
             return []
         life.fail(found.failed)
         return list(found)
@@ -108,7 +108,7 @@ class GroupLives(Part):
             except TopicNotExistError:
                 life.unknown.append(f"which groups consume topic {life.topic}: it does not exist")
             except PyrmqError as e:
-                life.fail([Outcome(getattr(e, "server", "") or life.topic, error=e)])
+                life.fail([Outcome("", error=e)])
         if len(found) > MOST_GROUPS:
             life.unknown.append(f"what {len(found) - MOST_GROUPS} more groups made of it")
         return sorted(found)[:MOST_GROUPS]

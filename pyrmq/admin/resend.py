@@ -32,7 +32,6 @@ from pyrmq.admin.outcome import Outcome
 from pyrmq.admin.sending import producer_of
 from pyrmq.errors import (
     ClientError,
-    NotFoundError,
     ProtocolError,
     PyrmqError,
     TopicNotExistError,
@@ -157,8 +156,8 @@ class DeadLetters(DeadLetterReads):
             if not topic:
                 continue
             try:
-                copies = await self._messages.by_unique_key(topic, key)
-            except (NotFoundError, TopicNotExistError):
+                copies = await self._messages.indexed(topic, key)
+            except TopicNotExistError:
                 continue
             mine = [m for m in copies if m.properties.get(RESENT_FROM) == letter.id]
             if not mine and copies.failed:

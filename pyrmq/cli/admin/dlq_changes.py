@@ -192,25 +192,32 @@ def export(session: Session, group: str, selection: Selection, file: str | None)
     {"base64": …}."""
 
     count = 0
+    failed: list[str] = []
 
     async def work(admin: Admin) -> None:
         from contextlib import aclosing
 
         from pyrmq.cli.admin.dlq_letters import letter_data
         from pyrmq.cli.admin.view import plain
+        from pyrmq.errors import PyrmqError
         from pyrmq.escape import json_line
 
         nonlocal count
-        with _output(file) as out:
-            async with aclosing(admin.dead_letters.read(group, selection)) as letters:
-                async for letter in letters:
-                    out.write(json_line(plain(letter_data(letter))) + "\n")
-                    count += 1
+        try:
+            with _output(file) as out:
+                async with aclosing(admin.dead_letters.read(group, selection)) as letters:
+                    async for letter in letters:
+                        out.write(json_line(plain(letter_data(letter))) + "\n")
+                        count += 1
+        except PyrmqError as e:
+            if file is not None or not count:
+                raise
+            failed.append(str(e))
 
     with printing():
         session.run(work, prints=file is None)
     click.echo(f"{count} dead letters", err=True)
-    session.partly([])
+    session.partly(failed)
 
 
 @contextmanager
