@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyrmq.cli.admin.dlq_changes import export, resend
-from pyrmq.cli.admin.dlq_letters import selecting
+from pyrmq.cli.admin.dlq_letters import GroupName, selecting
 from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import Session, printing, session
 
@@ -27,7 +27,7 @@ def dlq() -> None:
 
 @dlq.command("list")
 @session(watch=True)
-@click.argument("group", required=False)
+@click.argument("group", type=GroupName(), required=False)
 @click.option(
     "--sample",
     type=click.IntRange(1, 100_000),
@@ -93,7 +93,7 @@ def _topics(row: DeadLetterGroup) -> str:
 
 @dlq.command()
 @session()
-@click.argument("group")
+@click.argument("group", type=GroupName())
 @selecting
 @click.option("--limit", type=click.IntRange(1, 10_000), default=10, show_default=True,
               help="Most letters.")  # fmt: skip

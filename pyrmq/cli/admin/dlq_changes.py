@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from pyrmq.cli.admin.dlq_letters import selecting
+from pyrmq.cli.admin.dlq_letters import GroupName, selecting
 from pyrmq.cli.admin.session import MOST_PROBLEMS, Session, printing, session
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @session(destroys=True)
-@click.argument("group")
+@click.argument("group", type=GroupName())
 @click.option(
     "--to",
     type=click.Choice(["topic", "group"]),
@@ -183,7 +183,7 @@ def _resent_line(shown: dict[str, Any]) -> str:
 
 @click.command()
 @session()
-@click.argument("group")
+@click.argument("group", type=GroupName())
 @selecting
 @click.option("-f", "--file", type=click.Path(dir_okay=False), metavar="FILE",
               help="Write to this file, completely or not at all.  [default: stdout]")  # fmt: skip
