@@ -28,7 +28,7 @@ _OPTIONS = (
 )
 
 
-class GroupName(click.ParamType):
+class GroupName(click.ParamType[str]):
     """A group, or the name of its topic of dead letters."""
 
     name = "group"
