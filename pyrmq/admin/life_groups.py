@@ -13,7 +13,7 @@ import trio
 from pyrmq.admin.connections import ConsumerConnections
 from pyrmq.admin.consume_stats import BroadcastingError, GroupProgress, QueueProgress, is_offline
 from pyrmq.admin.life_facts import Fact, What
-from pyrmq.admin.link import AT_ONCE, AdminLink, Part
+from pyrmq.admin.link import AdminLink, Part
 from pyrmq.admin.messages import Messages
 from pyrmq.admin.outcome import Outcome
 from pyrmq.admin.topics import TopicStats
@@ -26,6 +26,8 @@ MOST_TOPICS = 2000
 """Most topics that are searched for a message whose topic is not said."""
 MOST_GROUPS = 128
 """Most groups that are asked about a message."""
+LANES = 4
+"""Topics or groups that are asked about at the same time."""
 CONSUMED = (What.CONSUMED, What.FAILED)
 T = TypeVar("T")
 
@@ -94,7 +96,7 @@ class GroupLives(Part):
                 await work(item)
 
         async with trio.open_nursery() as nursery:
-            for _ in range(AT_ONCE):
+            for _ in range(LANES):
                 nursery.start_soon(lane)
 
     async def _groups(self, life: Life) -> list[str]:
