@@ -7,7 +7,7 @@ dead letters back.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -129,7 +129,7 @@ class DeadLetterReads(Part):
 
     async def groups(
         self, group: str | None = None, *, sample: int = SAMPLE
-    ) -> AsyncIterator[DeadLetterGroup]:
+    ) -> AsyncGenerator[DeadLetterGroup, None]:
         """Each group that has dead letters, by name, or one group. `sample`: how many letters of
         each queue are read, the newest, for their original topics."""
         names = sorted(t for t in await self._link.topics() if t.startswith(DLQ_PREFIX))

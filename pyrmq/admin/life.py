@@ -7,6 +7,8 @@ for each consumer group.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import trio
 
 from pyrmq.admin import life_facts as facts
@@ -17,8 +19,10 @@ from pyrmq.admin.link import AT_ONCE
 from pyrmq.admin.messages import UNIQUE_COUNT
 from pyrmq.admin.outcome import Outcome
 from pyrmq.admin.runtime_info import whole
+from pyrmq.admin.topics import Topics
 from pyrmq.admin.txn.finder import State, Transaction, TransactionFinder
 from pyrmq.admin.txn.link import BrokerLink
+from pyrmq.engine import delay_levels
 from pyrmq.errors import ClientError, NotFoundError, PyrmqError, TopicNotExistError
 from pyrmq.model.names import (
     CHECK_MAX_TOPIC,
@@ -35,6 +39,8 @@ from pyrmq.net.address import parse_address
 MOST_TRACES = 256
 OPS_PATIENCE = 30.0
 """Seconds for reading op records of a transaction that is not committed."""
+LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+"""messageDelayLevel of RocketMQ."""
 _WAITING = (SCHEDULE_TOPIC, TIMER_TOPIC)
 
 
@@ -86,17 +92,35 @@ class Lives(GroupLives):
             life.facts.append(facts.sent(known[0]))
         for group, message in back:
             life.facts.append(facts.brought_back(message, group))
-        seen = {(m.topic, m.reconsume_times) for m in [*home, *(m for _, m in back)]}
-        for message in waiting:
-            target = message.properties.get(REAL_TOPIC, "")
-            if (target, message.reconsume_times) not in seen:
-                life.facts.append(facts.waiting(message))
-        await self._reached(life, groups, home)
+        await self._waits(life, waiting, [*home, *(m for _, m in back)])
+        await self._reached(life, groups, home, back)
         await self._limits(life, message_id, home, settled)
         if not life.facts:
             self._raise(life, "; ".join([f"nothing is known of {message_id}", *life.unknown]))
         life.facts = facts.in_order(life.facts)
         return life
+
+    async def _waits(
+        self, life: Life, waiting: list[ReceivedMessage], there: list[ReceivedMessage]
+    ) -> None:
+        """The copies that wait for their time: those that were not delivered since."""
+        seen = {(m.topic, m.reconsume_times) for m in there}
+        open_: dict[tuple[str, int], ReceivedMessage] = {}
+        for message in waiting:  # a timer message is stored again when it rolls
+            at = (message.properties.get(REAL_TOPIC, ""), message.reconsume_times)
+            if at not in seen:
+                open_[at] = message
+        for message in open_.values():
+            life.facts.append(facts.waiting(message, await self._delays(message)))
+
+    async def _delays(self, message: ReceivedMessage) -> list[int]:
+        """The delays of the levels of its broker, ms; those of RocketMQ if it does not say."""
+        try:
+            address = await self._link.master_of(message.broker_name)
+            config = await Brokers(self._link).config_of(address)
+            return delay_levels(config.get("messageDelayLevel", LEVELS))
+        except (PyrmqError, ValueError):
+            return delay_levels(LEVELS)
 
     @staticmethod
     def _raise(life: Life, text: str) -> None:
@@ -122,10 +146,11 @@ class Lives(GroupLives):
         retry topics and dead letters."""
         if topic is not None:
             return await self._query(life, topic, key, unique=unique)
+        system = {TRACE_TOPIC, life.trace_topic}
+        with suppress(PyrmqError):  # those of brokers and clusters, which have no messages
+            system |= await Topics(self._link).system()
         names = sorted(
-            t
-            for t in await self._link.topics()
-            if not is_system_topic(t) and t not in (TRACE_TOPIC, life.trace_topic)
+            t for t in await self._link.topics() if t not in system and not is_system_topic(t)
         )
         if len(names) > MOST_TOPICS:
             raise ClientError(
@@ -184,7 +209,7 @@ class Lives(GroupLives):
             )
             return
         except PyrmqError as e:
-            life.fail([Outcome(getattr(e, "server", "") or trace_topic, error=e)])
+            life.fail([Outcome("", error=e)])
             life.unknown.append(f"what its trace says: {e}")
             return
         life.fail(found.failed)

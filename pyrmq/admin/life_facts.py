@@ -152,15 +152,17 @@ def _delays(message: ReceivedMessage) -> Iterator[Fact]:
         yield Fact(What.DELAYED, 0, text, "its property DELAY", {"level": level})
 
 
-def waiting(message: ReceivedMessage) -> Fact:
-    """That it waits in the topic of delays or of timers."""
+def waiting(message: ReceivedMessage, delays: Sequence[int]) -> Fact:
+    """That it waits in the topic of delays or of timers. `delays`: of the broker's levels, ms."""
     target = message.properties.get(REAL_TOPIC, "?")
-    out = as_int(message.properties.get(TIMER_OUT_MS), 0)
+    due = as_int(message.properties.get(TIMER_OUT_MS), 0)
+    how = "as a timer message"
     if message.topic == SCHEDULE_TOPIC:
-        text = f"for topic {target} by delay level {message.queue_id + 1}"
-    else:
-        text = f"for topic {target} as a timer message" + (f", due at {when(out)}" if out else "")
-    detail = {**place_of(message), "target": target, "due": out or None}
+        level = message.queue_id + 1
+        how = f"by delay level {level}"
+        due = message.store_timestamp + delays[level - 1] if level <= len(delays) else 0
+    text = f"for topic {target} {how}" + (f", due at {when(due)}" if due else "")
+    detail = {**place_of(message), "target": target, "due": due or None}
     return Fact(What.WAITS, message.store_timestamp, text, _source(message), detail)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,11 +13,11 @@ import trio
 from pyrmq.admin.connections import ConsumerConnections
 from pyrmq.admin.consume_stats import BroadcastingError, GroupProgress, QueueProgress, is_offline
 from pyrmq.admin.life_facts import Fact, What
-from pyrmq.admin.link import AT_ONCE, AdminLink, Part
+from pyrmq.admin.link import AdminLink, Part
 from pyrmq.admin.messages import Messages
 from pyrmq.admin.outcome import Outcome
 from pyrmq.admin.topics import TopicStats
-from pyrmq.errors import NotFoundError, PyrmqError, TopicNotExistError
+from pyrmq.errors import PyrmqError, TopicNotExistError
 from pyrmq.model.names import DLQ_PREFIX, is_system_topic, retry_topic
 from pyrmq.model.pop import retry_topic_v1, retry_topic_v2
 from pyrmq.model.record import ReceivedMessage
@@ -25,6 +26,8 @@ MOST_TOPICS = 2000
 """Most topics that are searched for a message whose topic is not said."""
 MOST_GROUPS = 128
 """Most groups that are asked about a message."""
+LANES = 4
+"""Topics or groups that are asked about at the same time."""
 CONSUMED = (What.CONSUMED, What.FAILED)
 T = TypeVar("T")
 
@@ -47,8 +50,11 @@ class Life:
 
     def fail(self, more: Iterable[Outcome[Any]]) -> None:
         """Notes brokers that did not answer, each once."""
-        known = {(o.target, str(o.error)) for o in self.failed}
-        self.failed += [o for o in more if (o.target, str(o.error)) not in known]
+        known = {o.problem for o in self.failed}
+        for outcome in more:
+            if outcome.problem not in known:
+                known.add(outcome.problem)
+                self.failed.append(outcome)
 
 
 @dataclass(slots=True)
@@ -73,14 +79,11 @@ class GroupLives(Part):
         self, life: Life, topic: str, key: str, *, unique: bool = True
     ) -> list[ReceivedMessage]:
         try:
-            if unique:
-                found = await self._messages.by_unique_key(topic, key)
-            else:
-                found = await self._messages.by_key(topic, key)
-        except (NotFoundError, TopicNotExistError):
+            found = await self._messages.indexed(topic, key, unique=unique)
+        except TopicNotExistError:
             return []
         except PyrmqError as e:
-            life.fail([Outcome(getattr(e, "server", "") or topic, error=e)])
+            life.fail([Outcome("", error=e)])
             return []
         life.fail(found.failed)
         return list(found)
@@ -93,7 +96,7 @@ class GroupLives(Part):
                 await work(item)
 
         async with trio.open_nursery() as nursery:
-            for _ in range(AT_ONCE):
+            for _ in range(LANES):
                 nursery.start_soon(lane)
 
     async def _groups(self, life: Life) -> list[str]:
@@ -108,7 +111,7 @@ class GroupLives(Part):
             except TopicNotExistError:
                 life.unknown.append(f"which groups consume topic {life.topic}: it does not exist")
             except PyrmqError as e:
-                life.fail([Outcome(getattr(e, "server", "") or life.topic, error=e)])
+                life.fail([Outcome("", error=e)])
         if len(found) > MOST_GROUPS:
             life.unknown.append(f"what {len(found) - MOST_GROUPS} more groups made of it")
         return sorted(found)[:MOST_GROUPS]
@@ -147,23 +150,44 @@ class GroupLives(Part):
                 await look((name, group))
         return found
 
-    async def _reached(self, life: Life, groups: list[str], home: list[ReceivedMessage]) -> None:
-        """Whether the offsets of groups are beyond it."""
-        if not home:
-            return
+    async def _reached(
+        self,
+        life: Life,
+        groups: list[str],
+        home: list[ReceivedMessage],
+        back: list[tuple[str, ReceivedMessage]],
+    ) -> None:
+        """Whether the offsets of groups are beyond it, and beyond its last retries."""
         rows: dict[str, list[_Reach]] = {}
+        retries = {
+            group: max(
+                (m for g, m in back if g == group and m.topic == retry_topic(group)),
+                key=lambda m: (m.reconsume_times, m.store_timestamp),
+                default=None,
+            )
+            for group in {group for group, _ in back}
+        }
 
         async def look(group: str) -> None:
-            rows[group] = await self._reach(group, home)
+            rows[group] = await self._reach(group, home) if home else []
+            if (last := retries.get(group)) is not None:
+                rows[group] += await self._reach(group, [last])
 
-        await self._each(groups, look)
-        for group in groups:
-            for message, reach in zip(home, rows[group], strict=True):
+        await self._each(sorted({*groups, *retries}), look)
+        came_back = Counter(group for group, m in back if m.reconsume_times)
+        for group, reaches in sorted(rows.items()):
+            for message, reach in zip(home, reaches, strict=False):
                 if reach.queue is None:
                     life.unknown.append(f"whether group {group} has consumed it: {reach.why}")
                     break
-                life.facts.append(_offset_fact(group, message, reach, len(home) > 1))
-        if not groups:
+                life.facts.append(
+                    _offset_fact(group, message, reach, len(home) > 1, came_back[group])
+                )
+            last = retries.get(group)
+            dead = any(g == group and m.topic.startswith(DLQ_PREFIX) for g, m in back)
+            if last is not None and not dead and reaches[-1].queue is not None:
+                life.facts.append(_retry_fact(group, last, reaches[-1].queue))
+        if home and not groups:
             life.unknown.append("who consumed it: no group has offsets in its topic")
 
     async def _reach(self, group: str, home: list[ReceivedMessage]) -> list[_Reach]:
@@ -185,7 +209,28 @@ class GroupLives(Part):
         return [_Reach(at.get((m.broker_name, m.queue_id)), online, why) for m in home]
 
 
-def _offset_fact(group: str, message: ReceivedMessage, reach: _Reach, several: bool) -> Fact:
+def _retry_fact(group: str, last: ReceivedMessage, queue: QueueProgress) -> Fact:
+    """What became of the last retry."""
+    beyond = queue.consumer_offset > last.queue_offset
+    which = f"retry {last.reconsume_times}" if last.reconsume_times else "what was resent to it"
+    text = f"group {group} " + (
+        f"is beyond {which} (consumed or skipped), and it did not come back since"
+        if beyond
+        else f"has not reached {which}"
+    )
+    detail = {
+        "group": group,
+        "retry": last.reconsume_times,
+        "offset": queue.consumer_offset,
+        "beyond": beyond,
+    }
+    source = f"offsets of group {group} in {last.topic}"
+    return Fact(What.OFFSET, 0, text, source, detail)
+
+
+def _offset_fact(
+    group: str, message: ReceivedMessage, reach: _Reach, several: bool, came_back: int
+) -> Fact:
     queue = reach.queue
     assert queue is not None
     beyond = queue.consumer_offset > message.queue_offset
@@ -195,6 +240,8 @@ def _offset_fact(group: str, message: ReceivedMessage, reach: _Reach, several: b
             wanted = bool(subscribed.tags & {"*", message.tags})
     if beyond:
         became = "consumed or skipped" if wanted else "filtered out by its tag"
+        if came_back:
+            became = "it came back once" if came_back == 1 else f"it came back {came_back} times"
         text = f"group {group} is beyond it ({became}): it continues at {queue.consumer_offset}"
     else:
         before = message.queue_offset - queue.consumer_offset
@@ -212,6 +259,7 @@ def _offset_fact(group: str, message: ReceivedMessage, reach: _Reach, several: b
         "offset": queue.consumer_offset,
         "beyond": beyond,
         "wanted": wanted,
+        "cameBack": came_back,
         "members": members,
     }
     return Fact(What.OFFSET, 0, text, f"offsets of group {group}", detail)

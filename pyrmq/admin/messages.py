@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
@@ -129,20 +129,42 @@ class Messages(MessageTracks, QueueIndex):
         """Messages of a topic with a key, by store time. Times are ms since 1970; `limit` counts
         for each broker. Raises NotFoundError if there are none, or the error of a broker that did
         not answer if the others have none."""
-        found = await self._query(topic, key, begin, end, limit, cluster, unique=False)
-
-        def wanted(m: ReceivedMessage) -> bool:
-            return m.topic == topic and key in m.keys and begin <= m.store_timestamp <= end
-
-        return _some(found, wanted, f"the key {key}")
+        found = await self._keyed(topic, key, begin, end, limit, cluster)
+        return _some(found, f"the key {key}")
 
     async def by_unique_key(
         self, topic: str, key: str, *, begin: int = 0, cluster: str | None = None
     ) -> Partial[ReceivedMessage]:
         """Messages with a unique id, by store time; more than one if it was sent again. Raises as
         `by_key`."""
+        return _some(await self._unique(topic, key, begin, cluster), f"the id {key}")
+
+    async def indexed(
+        self, topic: str, key: str, *, unique: bool = True, limit: int = 64
+    ) -> Partial[ReceivedMessage]:
+        """As `by_unique_key`, or `by_key`, but to find nothing is no error, also if some brokers
+        did not answer. Raises TopicNotExistError, and the error of a broker if none answered."""
+        if unique:
+            return await self._unique(topic, key, 0, None)
+        return await self._keyed(topic, key, 0, MAX_NUMBER, limit, None)
+
+    async def _unique(
+        self, topic: str, key: str, begin: int, cluster: str | None
+    ) -> Partial[ReceivedMessage]:
         found = await self._query(topic, key, begin, MAX_NUMBER, UNIQUE_COUNT, cluster, unique=True)
-        return _some(found, lambda m: m.properties.get(UNIQ_KEY) == key, f"the id {key}")
+        own = [m for m in found if m.properties.get(UNIQ_KEY) == key]
+        return Partial(own, found.failed)
+
+    async def _keyed(
+        self, topic: str, key: str, begin: int, end: int, limit: int, cluster: str | None
+    ) -> Partial[ReceivedMessage]:
+        found = await self._query(topic, key, begin, end, limit, cluster, unique=False)
+        own = [
+            m
+            for m in found
+            if m.topic == topic and key in m.keys and begin <= m.store_timestamp <= end
+        ]
+        return Partial(own, found.failed)
 
     async def _query(
         self,
@@ -354,13 +376,10 @@ def _name(brokers: list[Replica], address: str) -> str:
     return next(b.broker_name for b in brokers if b.address == address)
 
 
-def _some(
-    found: Partial[ReceivedMessage], wanted: Callable[[ReceivedMessage], bool], what: str
-) -> Partial[ReceivedMessage]:
-    some = Partial([m for m in found if wanted(m)], found.failed)
-    if some:
-        return some
-    error = some.failed[0].error if some.failed else None
+def _some(found: Partial[ReceivedMessage], what: str) -> Partial[ReceivedMessage]:
+    if found:
+        return found
+    error = found.failed[0].error if found.failed else None
     if error is None:
         raise NotFoundError(f"no message has {what}")
     error.hint = f"no message has {what} where brokers answered"

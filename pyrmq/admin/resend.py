@@ -8,7 +8,7 @@ the letter. The dead letter stays where it is.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import Enum
@@ -32,7 +32,6 @@ from pyrmq.admin.outcome import Outcome
 from pyrmq.admin.sending import producer_of
 from pyrmq.errors import (
     ClientError,
-    NotFoundError,
     ProtocolError,
     PyrmqError,
     TopicNotExistError,
@@ -157,8 +156,8 @@ class DeadLetters(DeadLetterReads):
             if not topic:
                 continue
             try:
-                copies = await self._messages.by_unique_key(topic, key)
-            except (NotFoundError, TopicNotExistError):
+                copies = await self._messages.indexed(topic, key)
+            except TopicNotExistError:
                 continue
             mine = [m for m in copies if m.properties.get(RESENT_FROM) == letter.id]
             if not mine and copies.failed:
@@ -274,7 +273,9 @@ class DeadLetters(DeadLetterReads):
         except PyrmqError as e:
             return 0 if is_offline(e) or isinstance(e, TopicNotExistError) else None
 
-    async def resend(self, plan: ResendPlan, *, again: bool = False) -> AsyncIterator[Resent]:
+    async def resend(
+        self, plan: ResendPlan, *, again: bool = False
+    ) -> AsyncGenerator[Resent, None]:
         """Resends the letters of a plan, queue by queue in their order, and says of each what
         became of it. A letter that cannot be sent does not stop the others. Letters that were
         resent before are skipped, unless `again`. Each is sent once, without retries: a

@@ -174,6 +174,7 @@ class Messages(Part):
     by_unique_key = awaited(TrioMessages.by_unique_key)
     consume_directly = awaited(TrioMessages.consume_directly)
     get = awaited(TrioMessages.get)
+    indexed = awaited(TrioMessages.indexed)
     queue_entries = awaited(TrioMessages.queue_entries)
     queues = awaited(TrioMessages.queues)
     read = streamed(TrioMessages.read)

@@ -174,6 +174,7 @@ class Messages(Part):
     by_unique_key = blocking(TrioMessages.by_unique_key)
     consume_directly = blocking(TrioMessages.consume_directly)
     get = blocking(TrioMessages.get)
+    indexed = blocking(TrioMessages.indexed)
     queue_entries = blocking(TrioMessages.queue_entries)
     queues = blocking(TrioMessages.queues)
     read = streamed(TrioMessages.read)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyrmq.cli.admin.dlq_changes import export, resend
-from pyrmq.cli.admin.dlq_letters import selecting
+from pyrmq.cli.admin.dlq_letters import GroupName, selecting
 from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import Session, printing, session
 
@@ -27,7 +27,7 @@ def dlq() -> None:
 
 @dlq.command("list")
 @session(watch=True)
-@click.argument("group", required=False)
+@click.argument("group", type=GroupName(), required=False)
 @click.option(
     "--sample",
     type=click.IntRange(1, 100_000),
@@ -42,7 +42,7 @@ def list_(session: Session, group: str | None, sample: int) -> None:
         from contextlib import aclosing
 
         rows: list[DeadLetterGroup] = []
-        async with aclosing(admin.dead_letters.groups(group, sample=sample)) as found:  # type: ignore[type-var]
+        async with aclosing(admin.dead_letters.groups(group, sample=sample)) as found:
             async for row in found:
                 rows.append(row)
         return _groups(rows, group)
@@ -93,7 +93,7 @@ def _topics(row: DeadLetterGroup) -> str:
 
 @dlq.command()
 @session()
-@click.argument("group")
+@click.argument("group", type=GroupName())
 @selecting
 @click.option("--limit", type=click.IntRange(1, 10_000), default=10, show_default=True,
               help="Most letters.")  # fmt: skip

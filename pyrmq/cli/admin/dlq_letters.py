@@ -28,6 +28,17 @@ _OPTIONS = (
 )
 
 
+class GroupName(click.ParamType[str]):
+    """A group, or the name of its topic of dead letters."""
+
+    name = "group"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from pyrmq.model.names import DLQ_PREFIX
+
+        return str(value).removeprefix(DLQ_PREFIX)
+
+
 def selecting(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options that select letters; the command gets a Selection as `selection`."""
 

@@ -79,7 +79,7 @@ def _view(lives: list[Life], data: Any) -> View:
     columns = [
         Column("TIME", lambda r: moment(r[1].time)),
         Column("WHAT", lambda r: r[1].what.value),
-        Column("", lambda r: r[1].text),
+        Column("DETAIL", lambda r: r[1].text),
         Column("FROM", lambda r: r[1].source),
     ]
     if len(lives) > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,9 +18,13 @@ import click
 from pyrmq.escape import escape, json_line
 
 FORMS = (
-    "now, ISO text such as 2026-01-31T12:00 (local without a zone), milliseconds since 1970, or "
-    "YYYY-MM-DD#HH:MM:SS:mmm"
+    "now, so long ago (90s, 30m, 2h, 1d), ISO text such as 2026-01-31T12:00 (local without a "
+    "zone), milliseconds since 1970, or YYYY-MM-DD#HH:MM:SS:mmm"
 )
+
+
+_AGO = re.compile(r"([0-9]{1,6})([smhd])", re.ASCII)
+_UNITS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def time_of(option: str, text: str | None) -> int | None:
@@ -28,6 +33,8 @@ def time_of(option: str, text: str | None) -> int | None:
         return None
     if text == "now":
         return time.time_ns() // 1_000_000
+    if ago := _AGO.fullmatch(text):
+        return time.time_ns() // 1_000_000 - int(ago[1]) * _UNITS[ago[2]]
     if text.isascii() and text.isdecimal() and 11 < len(text) < 15:
         return int(text)
     try:

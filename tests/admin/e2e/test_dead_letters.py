@@ -72,7 +72,7 @@ async def test_listed_and_looked_at(embedded: Running) -> None:
     listed = await admin(embedded.namesrv, "dlq", "list")
     assert listed.lines[1].split()[:2] == [GROUP, "3"]
     assert f"{TOPIC} 2, {OTHER} 1" in listed.lines[1]
-    only = await admin(embedded.namesrv, "dlq", "list", GROUP, "-o", "json")
+    only = await admin(embedded.namesrv, "dlq", "list", f"%DLQ%{GROUP}", "-o", "json")
     (shown,) = json.loads(only.out)
     assert (shown["letters"], shown["sampled"], shown["brokers"]) == (3, 3, ["broker-a"])
     looked = await admin(embedded.namesrv, "dlq", "look", GROUP, "--key", "o-1")

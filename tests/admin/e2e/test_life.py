@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from pyrmq import ReconsumeLater
 from pyrmq.admin import Admin
 from pyrmq.admin.dead_letters import Selection
 from pyrmq.admin.life_facts import Fact, What
@@ -16,6 +18,7 @@ from pyrmq.client import ConsumeFrom, Producer, PushConsumer, TransactionalProdu
 from pyrmq.errors import NotFoundError
 from pyrmq.model.message import Message, SendResult
 from pyrmq.model.names import retry_topic
+from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import TransactionState
 from pyrmq.server import Running
 from tests.admin.e2e.test_groups import broker
@@ -125,6 +128,53 @@ async def test_retries_and_dead_letters(embedded: Running) -> None:
     assert shown.code == 0, shown.err
     assert any(line.startswith("not known: its producer group") for line in shown.lines)
     assert "dead letter" in shown.out
+
+
+async def test_a_retry_waits_and_is_consumed(embedded: Running) -> None:
+    """A group fails on a message once: it comes back after a second."""
+
+    async def fail_once(message: ReceivedMessage) -> None:
+        if not message.reconsume_times:
+            raise ReconsumeLater(delay_level=level)
+
+    async with Admin(embedded.namesrv) as tools:
+        level = 18
+        (slow,) = await send_all(embedded.namesrv, Message("Slow", b"x"))
+        (quick,) = await send_all(embedded.namesrv, Message(TOPIC, b"x"))
+
+        async def life(sent: SendResult, wanted: Callable[[Life], bool]) -> Life:
+            async def look() -> Life | None:
+                found = await living(tools, sent.msg_id)
+                return found if wanted(found) else None
+
+            found = await until(look, f"{sent.msg_id} is as it should be")
+            assert found is not None
+            return found
+
+        async with PushConsumer(
+            GROUP, {"Slow": "*"}, namesrv=embedded.namesrv, listener=fail_once,
+            consume_from=ConsumeFrom.FIRST_OFFSET,
+        ):  # fmt: skip
+            found = await life(slow, lambda one: What.WAITS in whats(one))
+            (waits,) = of(found, What.WAITS)
+            assert waits.detail["target"] == retry_topic(GROUP)
+            assert waits.detail["due"] == waits.time + 2 * 3_600_000
+            assert "due at" in waits.text
+        level = 1
+        async with PushConsumer(
+            "Again", {TOPIC: "*"}, namesrv=embedded.namesrv, listener=fail_once,
+            consume_from=ConsumeFrom.FIRST_OFFSET,
+        ):  # fmt: skip
+            found = await life(
+                quick, lambda one: any(f.detail.get("retry") and f.detail["beyond"]
+                                       for f in of(one, What.OFFSET)),
+            )  # fmt: skip
+        (retry,) = of(found, What.RETRY)
+        assert (retry.detail["group"], retry.detail["reconsumeTimes"]) == ("Again", 1)
+        assert not of(found, What.WAITS)
+        texts = [f.text for f in of(found, What.OFFSET) if f.detail["group"] == "Again"]
+        assert any("it came back once" in text for text in texts)
+        assert any("is beyond retry 1" in text for text in texts)
 
 
 async def test_a_delayed_message_waits(embedded: Running) -> None:

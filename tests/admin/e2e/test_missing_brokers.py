@@ -22,6 +22,7 @@ from pyrmq.net.address import format_address
 from pyrmq.net.client.protocol import Ext
 from pyrmq.server import Running
 from pyrmq.testing import TestBroker
+from tests.support.dead_letters import die
 from tests.support.fixtures import Serve
 from tests.support.mqadmin import admin, mqadmin
 
@@ -36,7 +37,8 @@ class Pair:
         self.first = first
         self.namesrv = first.namesrv
         self.both = f"{first.namesrv};{second.namesrv}"
-        self.label = f"broker-b (was {format_address(second.broker_address)})"
+        self.addresses = [format_address(one.broker_address) for one in (first, second)]
+        self.label = f"broker-b (was {self.addresses[1]})"
         self._server: TestBroker | None = server
 
     async def stop(self) -> None:
@@ -178,6 +180,38 @@ async def test_transactions_of_all_brokers(pair: Pair) -> None:
     assert "broker-c is missing: it is expected" in ran.stderr.decode()
     assert "take it from the expect list" in ran.stderr.decode()
     assert "cluster forget" not in ran.stderr.decode()
+
+
+async def test_dead_letters_and_lives_of_half_a_cluster(pair: Pair, tmp_path: Path) -> None:
+    async with Admin(pair.namesrv) as asked:
+        sent = [
+            await asked.messages.send(Message("T", b"x"), broker_name=name)
+            for name in ("broker-a", "broker-b")
+        ]
+        for result, address in zip(sent, pair.addresses, strict=True):
+            await die(asked, "g", address, result)
+    await admin(pair.namesrv, "cluster", "list")
+    await pair.stop()
+    life = ("message", "life", "-t", "T")
+    for words, code in (
+        (("dlq", "list"), 3),
+        (("dlq", "look", "g"), 3),
+        (("dlq", "export", "g"), 3),
+        (("dlq", "export", "g", "-f", str(tmp_path / "letters")), 2),
+        (("dlq", "resend", "g", "--to", "topic", "--all", "--dry-run"), 3),
+        (("dlq", "resend", "g", "--to", "topic", "--all", "-y"), 2),
+        (("dlq", "resend", "g", "--to", "topic", "--all", "--again", "-y"), 3),
+        (("offset", "reset", "g", "T", "--to", "latest", "--dry-run"), 3),
+        (("offset", "reset", "g", "T", "--to", "latest", "-y"), 3),
+        ((*life, sent[0].msg_id), 3),
+        (("message", "life", sent[0].msg_id), 3),
+        ((*life, sent[1].msg_id), 2),
+        (("txn", "list"), 3),
+    ):
+        ran = await admin(pair.namesrv, *words)
+        assert ran.code == code, (words, ran)
+        assert ran.err.count(f"Error: {pair.label} {MISSING}") == 1, (words, ran)
+    assert os.listdir(tmp_path) == ["state.json"]
 
 
 async def test_forgetting(pair: Pair) -> None:
