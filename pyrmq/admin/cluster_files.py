@@ -231,7 +231,7 @@ def _taken(step: Step, state: BrokerState | None) -> bool:
     if state is None:
         return True
     if step.kind == CONFIG:
-        return state.config.get(step.name) == step.fields[0].new
+        return same(state.config.get(step.name), step.fields[0].new)
     rows = state.topics if step.kind == TOPIC else state.groups
     if step.change == DELETE:
         return step.name not in rows
