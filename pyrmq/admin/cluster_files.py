@@ -225,7 +225,10 @@ class ClusterFiles(Part):
                 step.address, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": step.name}
             )
         else:
-            (await Groups(self._link).delete(step.name, broker=step.address)).check_all()
+            # RocketMQ's broker makes the group again if its offsets are to stay.
+            groups = Groups(self._link)
+            outcomes = await groups.delete(step.name, remove_offsets=True, broker=step.address)
+            outcomes.check_all()
 
     async def _verified(self, found: list[Done]) -> list[Done]:
         """Steps that brokers have not taken although they answered with success."""
