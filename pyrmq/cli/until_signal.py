@@ -8,6 +8,7 @@ process at once.
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import signal
 import sys
@@ -84,6 +85,7 @@ class _Runner:
         self._served: Served | None = None
         self._scope = trio.CancelScope()
         self._draining: trio.CancelScope | None = None
+        self._watched = False
         self._term = trio.Event()
         """Set by the SIGTERM after which the server drains."""
 
@@ -95,11 +97,10 @@ class _Runner:
             async with trio.open_nursery() as nursery:
                 self._scope = nursery.cancel_scope
                 nursery.start_soon(self._heed, signals)
-                nursery.start_soon(keep_watch, self._notifier, self._problems)
                 nursery.start_soon(self._starting)
                 while True:
                     async with self._serving() as served:
-                        await self._serve(served)
+                        await self._serve(served, nursery)
 
     def _problems(self) -> Sequence[Problem]:
         return [] if self._served is None else self._served.problems()
@@ -111,11 +112,15 @@ class _Runner:
             self._notifier.extend(2 * STARTING, "starting: opens and recovers the store")
             await trio.sleep(STARTING)
 
-    async def _serve(self, served: Served) -> None:
+    async def _serve(self, served: Served, tasks: trio.Nursery) -> None:
         """Until the server is to be entered again; cancels itself to stop."""
         self._served = served
+        _settle()
         say(served.ready)
         self._notifier.ready(served.ready)
+        if not self._watched:
+            self._watched = True
+            tasks.start_soon(keep_watch, self._notifier, self._problems)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._drain_first, served)
             await served.restart.wait()
@@ -158,6 +163,14 @@ class _Runner:
             signal.signal(signum, signal.SIG_DFL if self._second is None else self._second)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._scope.cancel()
+
+
+def _settle() -> None:
+    """From now on garbage collections leave out what the server has loaded: with many topics and
+    groups a full one would hold the event loop for tens of ms."""
+    gc.unfreeze()  # of an earlier role
+    gc.collect()
+    gc.freeze()
 
 
 def say(line: str) -> None:

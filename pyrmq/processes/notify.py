@@ -28,6 +28,9 @@ MAX_STATUS = 256
 SEND_BUFFER = 1 << 20
 """Bytes; enough that a message waits for nobody."""
 MOST_USEC = 1 << 53
+PATIENCE = 1.0
+"""Seconds that a message about a start or a stop waits for a manager that does not read. The others
+are repeated anyway, and wait for nobody."""
 
 
 class Notifier:
@@ -69,11 +72,11 @@ class Notifier:
 
     def ready(self, status: str = "") -> None:
         """The server serves."""
-        self._send("READY=1", *_status(status))
+        self._send("READY=1", *_status(status), wait=PATIENCE)
 
     def stopping(self, status: str) -> None:
         """The server has begun to stop."""
-        self._send("STOPPING=1", *_status(status))
+        self._send("STOPPING=1", *_status(status), wait=PATIENCE)
 
     def status(self, text: str) -> None:
         """What the server does now, for who looks at the service."""
@@ -92,13 +95,14 @@ class Notifier:
             self._socket.close()
             self._socket = None
 
-    def _send(self, *lines: str) -> None:
+    def _send(self, *lines: str, wait: float = 0.0) -> None:
         if self._socket is None or self.address is None or not lines:
             return
         name = self.address
         # An abstract name begins with a zero byte, which systemd writes as "@".
         to = b"\0" + os.fsencode(name[1:]) if name[0] == "@" else os.fsencode(name)
         try:
+            self._socket.settimeout(wait)
             self._socket.sendto("\n".join(lines).encode(errors="replace"), to)
         except OSError as e:
             if not self._failed:
@@ -106,7 +110,7 @@ class Notifier:
                     "the service manager at %s is not told %s: %s; this is logged once",
                     escape(name),
                     escape(lines[0]),
-                    e.strerror,
+                    e.strerror or "it does not read",
                 )
             self._failed = True
 

@@ -174,9 +174,9 @@ class BrokerStats:
         if dead:
             self._dead.add(f"{topic}@{group}", 1)
 
-    def got(self, topic: str, group: str) -> tuple[int, ...]:
-        """Messages, bytes and pulls that a group has got of a topic, up to now."""
-        return self._groups.totals(f"{topic}@{group}")
+    def got(self, topic: str, group: str) -> tuple[int, int]:
+        """Messages and bytes that a group has got of a topic, up to now."""
+        return self._groups.first_two(f"{topic}@{group}")
 
     def pairs(self) -> list[str]:
         """`topic@group` of all that `got` knows."""
