@@ -19,6 +19,7 @@ from pyrmq.admin.cluster_plan import (
     BrokerState,
     Plan,
     Step,
+    batches,
     changed_attributes,
     described,
     group_members,
@@ -31,6 +32,7 @@ from pyrmq.admin.desired import Desired
 from pyrmq.admin.export_diff import same
 from pyrmq.admin.groups import Groups
 from pyrmq.admin.link import AT_ONCE, Part, Replica
+from pyrmq.admin.long_lists import LIST_TIMEOUT
 from pyrmq.admin.outcome import Outcome, Outcomes
 from pyrmq.admin.shrinking import Hidden, hidden_by, refuse_hidden
 from pyrmq.admin.topics import Topics
@@ -38,6 +40,7 @@ from pyrmq.config.files import format_properties
 from pyrmq.errors import ClientError, ConfigError, ProtocolError, PyrmqError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.topic import TopicConfig
+from pyrmq.net import fastjson
 
 NOT_TAKEN = "the broker answered with success, and has not changed it"
 
@@ -106,8 +109,12 @@ class ClusterFiles(Part):
 
         async def one(steps: Sequence[Step]) -> None:
             async with limit:
-                for step in steps:
-                    done[id(step)] = await self._carry_out(step, plan)
+                for batch in batches(steps):
+                    if len(batch) > 1 and await self._put_list(batch):
+                        done.update((id(step), Done(step)) for step in batch)
+                    else:
+                        for step in batch:
+                            done[id(step)] = await self._carry_out(step, plan)
                     self._link.progress("changes", len(done), total)
 
         async with trio.open_nursery() as nursery:
@@ -150,6 +157,27 @@ class ClusterFiles(Part):
             return found
 
         refuse_hidden(await self._link.on_each(list(by_broker), one))
+
+    async def _put_list(self, steps: Sequence[Step]) -> bool:
+        """Makes or changes topics, or groups, by one request. False if the broker does not know it,
+        or refuses one of them: then they are sent one by one, to see which."""
+        if steps[0].kind == TOPIC:
+            code, name = RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, "topicConfigList"
+            rows = [
+                {**topic_of(step).to_json(), "attributes": changed_attributes(step)}
+                for step in steps
+            ]
+        else:
+            code, name = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, "groupConfigList"
+            rows = [group_of(step).to_json() for step in steps]
+        try:
+            await self._link.ask(
+                steps[0].address, code, body=fastjson.dumps({name: rows}),
+                timeout=self._link.patience(LIST_TIMEOUT),
+            )  # fmt: skip
+        except PyrmqError:
+            return False
+        return True
 
     async def _carry_out(self, step: Step, plan: Plan) -> Done:
         try:
@@ -197,7 +225,10 @@ class ClusterFiles(Part):
                 step.address, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": step.name}
             )
         else:
-            (await Groups(self._link).delete(step.name, broker=step.address)).check_all()
+            # RocketMQ's broker makes the group again if its offsets are to stay.
+            groups = Groups(self._link)
+            outcomes = await groups.delete(step.name, remove_offsets=True, broker=step.address)
+            outcomes.check_all()
 
     async def _verified(self, found: list[Done]) -> list[Done]:
         """Steps that brokers have not taken although they answered with success."""
@@ -231,7 +262,7 @@ def _taken(step: Step, state: BrokerState | None) -> bool:
     if state is None:
         return True
     if step.kind == CONFIG:
-        return bool(state.config.get(step.name) == step.fields[0].new)
+        return same(state.config.get(step.name), step.fields[0].new)
     rows = state.topics if step.kind == TOPIC else state.groups
     if step.change == DELETE:
         return step.name not in rows

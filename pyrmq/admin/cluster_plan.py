@@ -16,6 +16,8 @@ from pyrmq.model.topic import TopicConfig
 TOPIC, GROUP, CONFIG = "topic", "group", "config"
 CREATE, CHANGE, KEEP, DELETE = "create", "change", "keep", "delete"
 ATTRIBUTES = "attributes"
+MOST_AT_ONCE = 100
+"""Topics, or groups, that one request makes or changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,23 @@ def _differences(before: Members, row: Members) -> Iterator[FieldChange]:
                     yield FieldChange(f"{ATTRIBUTES}.{name}", old.get(name), new.get(name))
         elif not same(have, value):
             yield FieldChange(key, have, value)
+
+
+def batches(steps: Sequence[Step]) -> Iterator[list[Step]]:
+    """Steps of one broker, in their order: topics that are made or changed together, groups too,
+    everything else alone."""
+    batch: list[Step] = []
+    for step in steps:
+        joins = step.kind != CONFIG and step.change in (CREATE, CHANGE)
+        if batch and not (joins and batch[0].kind == step.kind and len(batch) < MOST_AT_ONCE):
+            yield batch
+            batch = []
+        batch.append(step)
+        if not joins:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 def changed_attributes(step: Step) -> dict[str, str]:

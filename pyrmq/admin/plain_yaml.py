@@ -57,7 +57,10 @@ class Lines(dict[str, Any]):
     """A mapping that is written with a line for each member."""
 
 
-class _Dumper(yaml.SafeDumper):
+_DUMPER: Any = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper
+
+
+class _Dumper(_DUMPER):  # type: ignore[misc]
     def ignore_aliases(self, data: Any) -> bool:
         return True
 

@@ -35,7 +35,8 @@ def disk_of(folder: Folder, mountinfo: str) -> Disk:
         folder,
         exists=folder.path.exists(),
         writable=writable,
-        total=found.f_blocks * found.f_frsize,
+        # As the engine counts: without what is reserved for root.
+        total=(found.f_blocks - found.f_bfree + found.f_bavail) * found.f_frsize,
         free=found.f_bavail * found.f_frsize,
         inodes=found.f_files,
         inodes_free=found.f_favail,

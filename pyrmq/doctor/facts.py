@@ -91,6 +91,7 @@ class Disk:
     exists: bool = True
     writable: bool = True
     total: int = 0
+    """Bytes in use, and those that this account may use."""
     free: int = 0
     """Bytes that this account may use."""
     inodes: int = 0

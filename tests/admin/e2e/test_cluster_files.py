@@ -221,3 +221,16 @@ async def test_the_python_interface(serve: Serve) -> None:
         assert (await asked.clusters.plan(wanted)).equal
         with pytest.raises(ClientError, match="no cluster"):
             await asked.clusters.describe("Nowhere")
+
+
+async def test_a_topic_that_is_refused_does_not_hold_up_the_others(serve: Serve) -> None:
+    """They are sent together; after a refusal one by one."""
+    async with serve() as running, Admin(running.namesrv) as asked:
+        topics = "{t1: {}, t2: {attributes: {message.type: MIXED}}, t3: {}}"
+        wanted = parse((HEAD + f"topics: {topics}").encode())
+        done = await asked.clusters.apply(await asked.clusters.plan(wanted))
+        assert [(d.step.name, d.error is None) for d in done] == [
+            ("t1", True), ("t2", False), ("t3", True),
+        ]  # fmt: skip
+        left = await asked.clusters.plan(wanted)
+        assert [step.name for step in left.changes] == ["t2"]

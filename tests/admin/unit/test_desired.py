@@ -288,3 +288,16 @@ def test_ten_thousand_topics_are_read_and_compared() -> None:
     assert again.topics is not None
     assert len(again.topics) == 10_000
     assert list(steps_of(again, have, prune=False)) == []
+
+
+def test_steps_that_go_together() -> None:
+    have = state(topics={"old": {}}, groups={})
+    names = ", ".join(f"t{n:03}: {{}}" for n in range(150))
+    text = f"config: {{a: 1, b: 2}}\ntopics: {{{names}}}\ngroups: {{g: , h: }}"
+    found = list(cluster_plan.batches(list(steps_of(of(text), have, prune=True))))
+    assert [(b[0].kind, b[0].change, len(b)) for b in found] == [
+        ("config", "change", 1), ("config", "change", 1),
+        ("topic", "delete", 1), ("topic", "create", 100), ("topic", "create", 50),
+        ("group", "create", 2),
+    ]  # fmt: skip
+    assert list(cluster_plan.batches([])) == []

@@ -93,6 +93,19 @@ def test_the_disk_of_a_folder_that_is_not_there(tmp_path: Path) -> None:
     assert disk_of(Folder(file / "below", "k"), MOUNTS).exists is False
 
 
+def test_a_disk_is_as_full_as_the_engine_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks that are reserved for root count neither as used nor as free."""
+    block = 4096
+    fields = (block, block, 1000, 500, 100, 90, 80, 80, 0, 255)
+    monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result(fields))
+    found = disk_of(Folder(tmp_path, "k"), MOUNTS)
+    assert (found.total, found.free) == (600 * block, 100 * block)
+    assert found.used_percent == pytest.approx(100 * 500 / 600)
+    assert (found.inodes, found.inodes_free) == (90, 80)
+
+
 def test_the_lock_of_a_store(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     assert is_locked(lock) is False
