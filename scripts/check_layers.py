@@ -26,6 +26,8 @@ PYTHON_LAYERS = [
     {"config"},
     {"segments"},
     {"net"},
+    {"http"},
+    {"metrics"},
     {"auth"},
     {"txn"},
     {"broker", "namesrv", "client"},

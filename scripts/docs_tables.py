@@ -34,6 +34,7 @@ def _beside(name: str) -> ModuleType:
 
 access = _beside("access_tables")
 limits = _beside("limits")
+metrics = _beside("metrics_table")
 requests = _beside("request_tables")
 _PLACES = {
     "files": (Query.BATCH, Query.STREAM),
@@ -106,6 +107,11 @@ TABLES = {
     "limits.md": {
         f"limits of {name}": lambda name=name: limits.table(limits.limits()[name])
         for name in limits.SECTIONS
+    },
+    "metrics.md": {
+        "metrics of the broker": metrics.of_broker,
+        "metrics of the name server": metrics.of_name_server,
+        "metrics of every server": metrics.of_both,
     },
     "requests.md": {
         "requests of the broker": requests.of_broker,

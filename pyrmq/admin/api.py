@@ -11,6 +11,7 @@ from pyrmq.admin.brokers import Brokers
 from pyrmq.admin.clusters import Clusters
 from pyrmq.admin.connections import Producers
 from pyrmq.admin.controllers import Controllers
+from pyrmq.admin.draining import Draining
 from pyrmq.admin.expected import Expected
 from pyrmq.admin.exports import Exports
 from pyrmq.admin.groups import Groups
@@ -77,6 +78,7 @@ class Admin:
         self.brokers = Brokers(self.link)
         self.clusters = Clusters(self.link)
         self.controllers = Controllers(self.link)
+        self.draining = Draining(self.link)
         self.exports = Exports(self.link)
         self.groups = Groups(self.link)
         self.namesrv = Namesrv(self.link)

@@ -18,7 +18,10 @@ from pyrmq.broker.access_control import AccessControl, open_access_control
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.config.updates import ConfigUpdates
 from pyrmq.broker.delay import DelayOffsets, DelayService
+from pyrmq.broker.draining import Draining
+from pyrmq.broker.health import BrokerHealth
 from pyrmq.broker.housekeeping import Housekeeping, PageCache
+from pyrmq.broker.metrics.service import open_metrics
 from pyrmq.broker.opening import open_store
 from pyrmq.broker.pop.handover import Handover
 from pyrmq.broker.pop.parts import PopParts, open_pop, pop_engine
@@ -53,6 +56,7 @@ from pyrmq.broker.tables.topic_removal import TopicDeletion
 from pyrmq.broker.timer import TimerCounts, TimerService
 from pyrmq.config.log_keys import follow_levels
 from pyrmq.engine import Listener, Pops, PullGrants, Store, Transactions
+from pyrmq.metrics.service import MetricsService
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.address import Address, message_id
 from pyrmq.net.client.server_access import channels_of
@@ -76,6 +80,8 @@ class Start:
     """Keys that UPDATE_BROKER_CONFIG may not change, and what sets them."""
     sockets: list[socket.socket]
     ha_sockets: list[socket.socket]
+    metrics_sockets: list[socket.socket]
+    """Of metrics and health; none: they are not served."""
     restart: Callable[[], None]
     """Has the broker left and served again: its role has changed."""
     shared: Access | None = None
@@ -110,6 +116,9 @@ class Parts:
     """By request code."""
     server: RemotingServer
     access_control: AccessControl
+    draining: Draining
+    health: BrokerHealth
+    metrics: MetricsService | None
 
 
 def assemble(start: Start) -> Parts:
@@ -247,6 +256,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         start.restart,
         lambda: int(store.stats()["maxPhyOffset"]),
     )
+    waiting: dict[str, Callable[[], int]] = {}
     by_code = processors(
         live=live,
         updates=updates,
@@ -269,6 +279,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         questions=questions,
         server=server,
         access=access,
+        waiting=waiting,
     )
     by_code = access.guarded(store, by_code)
     server.add(by_code)
@@ -283,6 +294,37 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
             topics.table.set_auto_create(now.auto_create_topic_enable)
 
     live.watch(configured)
+
+    def pause() -> None:
+        """The broker delivers nothing by itself any more."""
+        for service in (delays, timers, pop.revive):
+            service.stop()
+
+    draining = Draining(
+        live,
+        store,
+        clients,
+        registration,
+        None if replicating.server is None else replicating.server.master,
+        topics.table.is_system,
+        pause,
+    )
+    health = BrokerHealth(live, store, registration, replicating, lambda: draining.why)
+    metrics = open_metrics(
+        start.metrics_sockets,
+        live,
+        health,
+        store,
+        tables,
+        stats,
+        server,
+        transactions,
+        delays,
+        timers,
+        pop,
+        replicating,
+        waiting,
+    )
     return Parts(
         address=address,
         store=store,
@@ -309,6 +351,9 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         processors=by_code,
         server=server,
         access_control=access,
+        draining=draining,
+        health=health,
+        metrics=metrics,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import MappingProxyType
@@ -23,7 +23,9 @@ from pyrmq.config.table import values_of
 from pyrmq.engine import Store
 from pyrmq.escape import escape
 from pyrmq.logs.about import about
+from pyrmq.metrics.service import metrics_listeners
 from pyrmq.net.address import Address, format_address
+from pyrmq.net.health import Health
 from pyrmq.net.server.listen import open_listeners, vip_listeners
 from pyrmq.net.tasks import Tasks
 from pyrmq.txn import TransactionService
@@ -53,6 +55,11 @@ class Broker:
         return self.parts.live
 
     @property
+    def metrics_address(self) -> Address | None:
+        """Where metrics and health are served; None if they are not."""
+        return None if self.parts.metrics is None else self.parts.metrics.address
+
+    @property
     def store(self) -> Store:
         return self.parts.store
 
@@ -63,6 +70,16 @@ class Broker:
     @property
     def registration(self) -> Registration:
         return self.parts.registration
+
+    @property
+    def health(self) -> Health:
+        """Whether it lives, and is ready."""
+        return self.parts.health
+
+    async def leave_routes(self, say: Callable[[str], None] = lambda text: None) -> None:
+        """The part of a stop that comes first: clients move to other brokers. The broker serves
+        meanwhile. `say` is told what is waited for. Leave the broker afterwards."""
+        await self.parts.draining.before_stop(say)
 
     @classmethod
     @asynccontextmanager
@@ -84,16 +101,27 @@ class Broker:
         sockets = open_listeners(config.bind_address, config.listen_port)
         sockets += vip_listeners(config.bind_address, config.listen_port)
         ha_sockets: list[socket.socket] = []
+        metrics_sockets: list[socket.socket] = []
         try:
+            metrics_sockets = metrics_listeners(config)
             if not config.is_slave:
                 ha_sockets = ha_listeners(
                     config.bind_address, config.listen_port, config.ha_listen_port
                 )
             _warn_of_access(config, sockets, ha_sockets)
-            start = Start(own, configured, pinned, sockets, ha_sockets, restart.set, shared)
+            start = Start(
+                own,
+                configured,
+                pinned,
+                sockets,
+                ha_sockets,
+                metrics_sockets,
+                restart.set,
+                shared,
+            )
             parts = await trio.to_thread.run_sync(assemble, start)
         except BaseException:
-            for sock in sockets + ha_sockets:
+            for sock in sockets + ha_sockets + metrics_sockets:
                 sock.close()
             raise
         broker = cls(parts, restart)
@@ -117,11 +145,14 @@ class Broker:
         """Starts the parts in order: a master serves before it looks for another one, and is
         registered last."""
         parts, config = self.parts, self.live.now
+        if parts.metrics is not None:
+            await tasks.start(parts.metrics.run)
         await tasks.start(parts.server.run)
         tasks.start_soon(parts.saving.run)
         tasks.start_soon(parts.housekeeping.run)
         tasks.start_soon(parts.pop.run)
         tasks.start_soon(parts.routes.run)
+        tasks.start_soon(parts.draining.run)
         if not config.is_slave:
             tasks.start_soon(parts.deleted_unread.run)
             tasks.start_soon(parts.handover.run)

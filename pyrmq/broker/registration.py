@@ -12,6 +12,7 @@ from functools import partial
 import trio
 
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
+from pyrmq.broker.config.drain_keys import DRAIN_ALL, DRAIN_WRITE
 from pyrmq.broker.replication.slave import KnownMaster, Master
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Command
@@ -91,7 +92,8 @@ class Registration:
         the slave is connected to it."""
         self._config = config
         self._topics = topics
-        self._permission = config.now.broker_permission
+        self._withdrawn = False
+        self._permission = self._routed_permission(config.now)
         self._encoded: dict[str, int] = {}
         """By topic, the number of its row among those that were encoded; the latest come last."""
         self._rows_encoded = 0
@@ -120,12 +122,28 @@ class Registration:
             ):
                 await self._news.wait()
 
-    def _configured(self, before: BrokerConfig, now: BrokerConfig) -> None:
-        if now.broker_permission != before.broker_permission:
+    def _routed_permission(self, config: BrokerConfig) -> int:
+        """What clients may do here, as routes say: less than the broker allows while it drains."""
+        if config.broker_drain == DRAIN_ALL:
+            return 0
+        leaves = self._withdrawn or config.broker_drain == DRAIN_WRITE
+        return config.broker_permission & (~PERM_WRITE if leaves else -1)
+
+    def withdraw(self) -> None:
+        """From now on no route has a queue of this broker to send to: it is about to stop."""
+        self._withdrawn = True
+        self._change_permission()
+
+    def _change_permission(self) -> None:
+        permission = self._routed_permission(self._config.now)
+        if permission != self._permission:
             for topic in self._topics.topics:
                 self._rows.change(topic)
-            self._permission = now.broker_permission
+            self._permission = permission
             self._topics.announce()
+
+    def _configured(self, before: BrokerConfig, now: BrokerConfig) -> None:
+        self._change_permission()
         if now.register_name_server_period != before.register_name_server_period:
             for server in self._servers:
                 server.changed.set()
@@ -263,6 +281,16 @@ class Registration:
             self._failed(server, f"{e}{USER if isinstance(e, NoPermissionError) else ''}")
             return False
         return True
+
+    @property
+    def left(self) -> bool:
+        """Whether it registers no more."""
+        return self._leaving
+
+    @property
+    def name_servers(self) -> int:
+        """How many name servers are configured."""
+        return len(self._servers)
 
     @property
     def unregistered(self) -> list[str]:

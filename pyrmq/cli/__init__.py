@@ -69,6 +69,7 @@ def _add_commands() -> None:
     from pyrmq.cli import bench, config, messages, pipeline, serve, store, tls
     from pyrmq.cli.admin import admin
     from pyrmq.cli.completion import completion
+    from pyrmq.cli.health import health
     from pyrmq.cli.mqadmin_command import mqadmin
 
     for command in (
@@ -82,6 +83,7 @@ def _add_commands() -> None:
         bench.bench,
         config.config,
         completion,
+        health,
         admin,
         mqadmin,
         pipeline.pipeline,

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pyrmq.cli.until_signal import ready_line, run
-
 if TYPE_CHECKING:
-    from pyrmq.broker import BrokerConfig
+    from pyrmq.broker import Broker, BrokerConfig
     from pyrmq.cli.settings import Settings
+    from pyrmq.cli.until_signal import Served
     from pyrmq.logs.setup import Logs, LogSettings
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -132,6 +131,7 @@ def server(
     from pyrmq.config.log_keys import LogKeys
     from pyrmq.config.table import keys_of
     from pyrmq.errors import ConfigError
+    from pyrmq.metrics.settings import metrics_beside
     from pyrmq.namesrv.config import NamesrvConfig
     from pyrmq.net.address import format_address
     from pyrmq.server import serving
@@ -162,6 +162,8 @@ def server(
         if key in values:
             names.values.setdefault(key, values[key])
     names.values.setdefault("bindAddress", address)
+    for key, value in metrics_beside(broker_config).items():
+        names.values.setdefault(key, value)
     folder = broker_config.store_path_root_dir / "config"
     names.values.setdefault("kvConfigPath", str(folder / "kvConfig.json"))
     names.set_option("bindAddress", host, "--host")
@@ -175,8 +177,10 @@ def server(
         serve_beside(members, config, kept, log_options.words(), namesrv_config, broker_config)
         return
 
+    from pyrmq.cli.until_signal import ready_line, run
+
     @asynccontextmanager
-    async def serve() -> AsyncIterator[tuple[str, Any]]:
+    async def serve() -> AsyncIterator[Served]:
         async with serving(broker_config, namesrv_config, settings.pinned) as running:
             ready = ready_line(
                 running.broker,
@@ -185,9 +189,21 @@ def server(
                 store=broker_config.store_path_root_dir,
             )
             logs.writer.flush()
-            yield ready, running.broker.restart
+            yield _served(ready, running.broker)
 
     run(serve)
+
+
+def _served(ready: str, broker: Broker) -> Served:
+    from pyrmq.cli.until_signal import Served
+
+    return Served(
+        ready,
+        broker.restart,
+        broker.health.live,
+        broker.leave_routes,
+        broker.live.now.drain_timeout_millis / 1000,
+    )
 
 
 @click.command()
@@ -200,6 +216,7 @@ def namesrv(config: Path | None, print_config: bool, log_options: LogOptions) ->
     import trio
 
     from pyrmq.cli.settings import Settings
+    from pyrmq.cli.until_signal import Served, ready_line, run
     from pyrmq.namesrv import NameServer
     from pyrmq.namesrv.config import NamesrvConfig
     from pyrmq.net.address import format_address
@@ -213,12 +230,16 @@ def namesrv(config: Path | None, print_config: bool, log_options: LogOptions) ->
     logs.open(namesrv_config.log_settings, is_namesrv=True)
 
     @asynccontextmanager
-    async def serve() -> AsyncIterator[tuple[str, Any]]:
+    async def serve() -> AsyncIterator[Served]:
         name_server = NameServer(namesrv_config)
         async with trio.open_nursery() as nursery:
             await nursery.start(name_server.run)
+            facts = {"namesrv": format_address(name_server.address)}
+            if name_server.metrics_address is not None:
+                facts["metrics"] = format_address(name_server.metrics_address)
+            ready = ready_line(**facts)
             logs.writer.flush()
-            yield ready_line(namesrv=format_address(name_server.address)), trio.Event()
+            yield Served(ready, problems=name_server.health.live)
             nursery.cancel_scope.cancel()
 
     run(serve)
@@ -256,7 +277,7 @@ def broker(
     if own:
         from pyrmq.processes import lifeline
 
-        lifeline.hold()
+        line = lifeline.hold()
     logs = _early_log()
     import os
     import signal
@@ -265,6 +286,7 @@ def broker(
     from pyrmq.broker import Broker, BrokerConfig
     from pyrmq.cli.serve_many import configs, planned, serve_alone, started_by
     from pyrmq.cli.settings import Settings
+    from pyrmq.cli.until_signal import ready_line, run
     from pyrmq.net.address import format_address
 
     settings = Settings.usable(config)
@@ -275,6 +297,7 @@ def broker(
     broker_config = BrokerConfig.from_properties(settings.values)
     if own:
         broker_config = started_by(os.environ, broker_config)
+        line.grace += broker_config.drain_timeout_millis / 1000
     if print_config:
         for one in configs(broker_config, processes):
             if one.broker_name != broker_config.broker_name:
@@ -291,11 +314,12 @@ def broker(
 
     if len(members) > 1:
         options = {"namesrvAddr": namesrv_addr} if namesrv_addr is not None else {}
-        serve_alone(members, config, options, log_options.words())
+        drain = broker_config.drain_timeout_millis / 1000
+        serve_alone(members, config, options, log_options.words(), drain)
         return
 
     @asynccontextmanager
-    async def serve() -> AsyncIterator[tuple[str, Any]]:
+    async def serve() -> AsyncIterator[Served]:
         nonlocal broker_config
         async with Broker.serving(broker_config, settings.pinned) as running:
             # Where it is served again it listens where it did.
@@ -306,7 +330,7 @@ def broker(
                 store=broker_config.store_path_root_dir,
             )
             logs.writer.flush()
-            yield ready, running.restart
+            yield _served(ready, running)
 
     # Whoever started it may kill it; what comes from others twice (systemd) forces nothing.
     run(serve, signal.SIG_IGN if own else None)

@@ -12,15 +12,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
-
-import trio
 
 from pyrmq.auth.followed import FollowedAccess
 from pyrmq.broker import BrokerConfig
 from pyrmq.broker.access_control import access_files
 from pyrmq.broker.config.broker_config import OTHER_KEYS
-from pyrmq.cli.until_signal import ready_line, run, say
+from pyrmq.cli.until_signal import Served, ready_line, run, say
 from pyrmq.config.table import parsed
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
@@ -32,8 +29,10 @@ from pyrmq.net.client.server_access import OwnNameServer
 from pyrmq.net.client.tls import Tls
 from pyrmq.net.tasks import Tasks
 from pyrmq.processes.plan import Member, check_all_served, check_ports, how_many, plan
-from pyrmq.processes.supervisor import Supervisor
+from pyrmq.processes.supervisor import GRACE, Supervisor
 
+DRAIN_IN_GRACE = 10.0
+"""Seconds of a drain that the supervisor's grace has room for already."""
 OWN_NAME_SERVER = "PYRMQ_OWN_NAME_SERVER"
 """The variable by which a supervisor tells its brokers about its name server."""
 
@@ -66,14 +65,18 @@ def serve_beside(
 ) -> None:
     """Until a signal: a name server in this process, and the brokers. `options`: keys that the
     brokers have in common, besides those of the file; `broker_config`: that of the first one."""
-    check_ports(members, {namesrv_config.listen_port})
+    others = {namesrv_config.listen_port}
+    if namesrv_config.serves_metrics:
+        others.add(namesrv_config.metrics_prom_exporter_port)
+    check_ports(members, others)
     supervisor = Supervisor([], lambda _: (), _announce)
     both = broker_config.has_users and namesrv_config.has_users
     files, owner = access_files(broker_config), f"broker {members[0].name}"
     users = partial(FollowedAccess, *files, owner) if both else None
+    drain = broker_config.drain_timeout_millis / 1000
 
     @asynccontextmanager
-    async def serve() -> AsyncIterator[tuple[str, Any]]:
+    async def serve() -> AsyncIterator[Served]:
         nonlocal supervisor
         name_server = NameServer(namesrv_config, users)
         async with Tasks() as tasks:
@@ -82,9 +85,10 @@ def serve_beside(
             others = broker_config.namesrv_addr
             keys = {**options, "namesrvAddr": ";".join(a for a in (own, others) if a)}
             told = name_server.for_own_broker(broker_config)
-            supervisor = _supervisor(members, file, keys, log_words, _told(told))
+            supervisor = _supervisor(members, file, keys, log_words, drain, _told(told))
             async with supervisor.running():
-                yield ready_line(namesrv=own, brokers=len(members)), trio.Event()
+                ready = ready_line(namesrv=own, brokers=len(members))
+                yield _served(ready, supervisor, drain)
 
     run(serve, lambda signum, _: _force(supervisor, signum))
     _check(supervisor)
@@ -95,14 +99,16 @@ def serve_alone(
     file: Path | None,
     options: Mapping[str, str],
     log_words: Sequence[str],
+    drain: float,
 ) -> None:
-    """Until a signal: the brokers; the name servers are others."""
-    supervisor = _supervisor(members, file, options, log_words)
+    """Until a signal: the brokers; the name servers are others. `drain`: seconds that the drain of
+    a broker may take."""
+    supervisor = _supervisor(members, file, options, log_words, drain)
 
     @asynccontextmanager
-    async def serve() -> AsyncIterator[tuple[str, Any]]:
+    async def serve() -> AsyncIterator[Served]:
         async with supervisor.running():
-            yield ready_line(brokers=len(members)), trio.Event()
+            yield _served(ready_line(brokers=len(members)), supervisor, drain)
 
     run(serve, lambda signum, _: _force(supervisor, signum))
     _check(supervisor)
@@ -113,7 +119,8 @@ def _supervisor(
     file: Path | None,
     options: Mapping[str, str],
     log_words: Sequence[str],
-    environment: Mapping[str, str] = MappingProxyType({}),
+    drain: float,
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> Supervisor:
     def command(member: Member) -> list[str]:
         words = [sys.executable, "-m", "pyrmq", "broker", *log_words]
@@ -122,7 +129,17 @@ def _supervisor(
             words += ["--member", f"{key}={value}"]
         return words
 
-    return Supervisor(members, command, _announce, environment=environment)
+    grace = GRACE + max(0.0, drain - DRAIN_IN_GRACE)
+    return Supervisor(members, command, _announce, grace=grace, variables=variables)
+
+
+def _served(ready: str, supervisor: Supervisor, drain: float) -> Served:
+    """The brokers drain by themselves: they get the signal that ends the supervisor."""
+
+    def stops(signum: int) -> None:
+        supervisor.signal = signal.SIGTERM if signum == signal.SIGTERM else signal.SIGINT
+
+    return Served(ready, stops=stops, drain_seconds=drain)
 
 
 def _told(own: OwnNameServer) -> dict[str, str]:

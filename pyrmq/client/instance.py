@@ -52,12 +52,13 @@ RequestHandler = Callable[[Command], Awaitable[Response | None]]
 
 
 class Incoming:
-    """`on_ids_changed` is called when the members of a group change, `on_check` (by producer
-    group) when a broker asks for the outcome of a transaction, `on_request` (by code) for other
-    requests."""
+    """`on_ids_changed` is called when the members of a group change, `on_leaves` when a broker says
+    that its routes have changed, `on_check` (by producer group) when a broker asks for the outcome
+    of a transaction, `on_request` (by code) for other requests."""
 
     def __init__(self) -> None:
         self.on_ids_changed: list[Callable[[], None]] = []
+        self.on_leaves: list[Callable[[str], None]] = []
         self.on_check: dict[str, CheckHandler] = {}
         self.on_request: dict[int, RequestHandler] = {}
         self.unreadable_checks = 0
@@ -67,6 +68,10 @@ class Incoming:
         if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
             for notify in self.on_ids_changed:
                 notify()
+            return None
+        if command.code == RequestCode.NOTIFY_BROKER_LEAVES:
+            for leaves in self.on_leaves:
+                leaves(command.ext.get("brokerName", ""))
             return None
         if command.code == RequestCode.CHECK_TRANSACTION_STATE:
             self._check(channel, command)
@@ -176,6 +181,7 @@ class ClientInstance:
         self._tasks = Tasks()
         self.routes = TopicRoutes(self._servers, self._channels, self._tasks)
         self.routes.recent.forgotten.append(self._forget)
+        self.incoming.on_leaves.append(self.routes.broker_leaves)
         self._masters: dict[str, tuple[TopicRoute, dict[str, Address]]] = {}
         """Addresses of masters by topic and broker name, with the route that they are from."""
 
@@ -280,20 +286,35 @@ class ClientInstance:
             if not channel.greeted:
                 await self.register(channel)
 
+    def greet_soon(self, channel: Channel) -> None:
+        """As `greet`, in the background: a broker that stops tells the clients that it knows."""
+        if not channel.greeted and not channel.greeting.locked() and self._tasks.running:
+            self._tasks.start_soon(self._greet_quietly, channel)
+
+    async def _greet_quietly(self, channel: Channel) -> None:
+        try:
+            await self.version_of(channel)
+        except PyrmqError as e:
+            where = format_address(channel.address)
+            log.info("broker %s does not know this client yet: %s", escape(where), escape(e))
+
     async def version_of(self, channel: Channel) -> int:
         """The MQVersion of a broker; 0 if it states none, -1 if it refuses heartbeats, which is
         asked once. Raises ConnectError and RequestTimeoutError."""
-        if not channel.version:
-            try:
-                await self.greet(channel)
-            except ResponseError as e:
-                channel.version = -1
-                log.info(
-                    "version of broker %s: %s",
-                    escape(channel.address),
-                    escape(e),
-                    extra=about(broker=channel.address),
-                )
+        if channel.version:
+            return channel.version
+        async with channel.greeting:
+            if not channel.version and not channel.greeted:
+                try:
+                    await self.register(channel)
+                except ResponseError as e:
+                    channel.version = -1
+                    log.info(
+                        "version of broker %s: %s",
+                        escape(channel.address),
+                        escape(e),
+                        extra=about(broker=channel.address),
+                    )
         return channel.version
 
     def is_greeted(self, address: str) -> bool:

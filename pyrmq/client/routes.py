@@ -4,6 +4,7 @@ Where no broker has registered yet, whoever asks waits for the first one."""
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -32,6 +33,10 @@ MOST = 4096
 """Topics of a generation, because each costs a request whenever routes are refreshed."""
 LOOK_PAUSE, LONGEST_LOOK_PAUSE = 0.5, 10.0
 """Seconds from one look at a topic's route to the next, as long as nothing has changed."""
+SPREAD = 0.2
+"""Seconds over which clients spread their requests that were told of changed routes at once."""
+LEAVES_PAUSE = 0.5
+"""Seconds between two fetches of routes because brokers leave."""
 FIRST_BROKER_PAUSE, LONGEST_FIRST_BROKER_PAUSE = 0.05, 0.5
 """Seconds until name servers that know no broker are asked again."""
 T = TypeVar("T")
@@ -141,6 +146,9 @@ class TopicRoutes:
         self._new: dict[str, tuple[float, TopicRoute]] = {}
         """Routes for topics that do not exist yet, and until when they are used."""
         self._looks: dict[str, _Looks] = {}
+        self._left: set[str] = set()
+        """Names of brokers that have said that their routes changed, which are not fetched yet."""
+        self._fetches_left = False
 
     def __iter__(self) -> Iterator[TopicRoute]:
         """Those that are known of topics that exist."""
@@ -257,6 +265,32 @@ class TopicRoutes:
         looks.due = now + looks.backoff.next()
         self._looks[topic] = looks
         self._tasks.start_soon(self._look, topic)
+
+    def broker_leaves(self, broker_name: str) -> None:
+        """Has the routes with this broker fetched in the background: it has changed them at the
+        name servers, to leave its clients or to come back."""
+        self._left.add(broker_name)
+        if not self._fetches_left and self._tasks.running:
+            self._fetches_left = True
+            self._tasks.start_soon(self._fetch_left)
+
+    async def _fetch_left(self) -> None:
+        try:
+            while self._left:
+                await trio.sleep(random.uniform(0, SPREAD))
+                names, self._left = self._left, set()
+                for route_topic in list(self._refreshed):
+                    known = self._table.known.get(route_topic)
+                    if known is None or not any(q.broker_name in names for q in known.queues):
+                        continue
+                    try:
+                        await self._fetch(route_topic)
+                    except PyrmqError as e:
+                        log.info("routes not refreshed: %s", escape(e))
+                        break  # they are fetched every ROUTE_INTERVAL anyway
+                await trio.sleep(LEAVES_PAUSE)
+        finally:
+            self._fetches_left = False
 
     async def _look(self, topic: str) -> None:
         before = self._table.known.get(topic)

@@ -144,6 +144,8 @@ class RequestCode(IntEnum):
     POLLING_INFO = 200055
     POP_ROLLBACK = 200056
     BATCH_ACK_MESSAGE = 200151
+    NOTIFY_BROKER_LEAVES = 270001
+    """Not RocketMQ's: a broker tells clients of pyrmq that its routes have changed (one-way)."""
 
 
 def request_text(code: int) -> str:

@@ -53,12 +53,18 @@ class RouteProcessor:
         """Brokers may register from now on."""
         self._started = trio.current_time()
 
+    def waits(self) -> float:
+        """Seconds for which routes are refused; 0: they are given."""
+        config = self._config.now
+        if not config.need_wait_for_service:
+            return 0.0
+        return max(config.wait_seconds_for_service - (trio.current_time() - self._started), 0.0)
+
     def route(self, connection: Connection, command: Command) -> Response | InTurns:
         """GET_ROUTEINFO_BY_TOPIC."""
         topic = fields.text(command, "topic")
         config = self._config.now
-        waited = trio.current_time() - self._started
-        if config.need_wait_for_service and waited < config.wait_seconds_for_service:
+        if self.waits() > 0:
             raise ResponseError("name server not ready", ResponseCode.SYSTEM_ERROR)
         route = views.route_of(self._routes, topic, acting_masters=config.support_acting_master)
         if route is None:

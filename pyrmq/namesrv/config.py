@@ -16,6 +16,7 @@ from pyrmq.config.table import (
     from_properties,
     key,
 )
+from pyrmq.metrics.settings import MetricsKeys
 from pyrmq.net.server.admin_access import parse_networks
 
 _THREADS = "there are no thread pools here: trio runs everything"
@@ -134,9 +135,13 @@ class NamesrvKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class NamesrvConfig(AccessKeys, LogKeys, NamesrvKeys):
-    """Field names are RocketMQ's keys in snake_case. RocketMQ's name server has no access control:
-    its keys are those of brokers."""
+class NamesrvConfig(AccessKeys, LogKeys, MetricsKeys, NamesrvKeys):
+    """Field names are RocketMQ's keys in snake_case. RocketMQ's name server has no access control
+    and no metrics: these keys are those of brokers."""
+
+    metrics_prom_exporter_port: int = key(
+        5558, "Port at which metrics are served; 0: any free one.", high=65535
+    )
 
     def __post_init__(self) -> None:
         check_fields(self)

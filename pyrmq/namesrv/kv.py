@@ -220,6 +220,10 @@ class KvConfig:
     def get(self, namespace: str, key: str) -> str | None:
         return self._tables.get(namespace, {}).get(key)
 
+    def sizes(self) -> tuple[int, int]:
+        """How many namespaces there are, and how many values in all."""
+        return len(self._tables), sum(map(len, self._tables.values()))
+
     def table(self, namespace: str) -> bytes | None:
         """All of a namespace as a KVTable; None if there is nothing in it."""
         rows = self._rows.get(namespace)

@@ -21,12 +21,16 @@ from pyrmq.config.table import keys_of, values_of
 from pyrmq.engine import Command, Listener
 from pyrmq.errors import ConfigError, InvalidParameterError, NoPermissionError
 from pyrmq.escape import escape
+from pyrmq.http.health import health_routes
 from pyrmq.logs.about import about
+from pyrmq.metrics.service import MetricsService, metrics_listeners
 from pyrmq.model.codes import RequestCode
 from pyrmq.namesrv.brokers import BrokerProcessor, MinimumNotifier
 from pyrmq.namesrv.clients import RouteProcessor
 from pyrmq.namesrv.config import OTHER_KEYS, NamesrvConfig, RunningConfig
+from pyrmq.namesrv.health import NamesrvHealth
 from pyrmq.namesrv.kv import KvConfig, KvLock, KvProcessor
+from pyrmq.namesrv.metrics import NamesrvFigures, RequestCounts
 from pyrmq.namesrv.routes import Routes
 from pyrmq.net.address import Address, format_address, parse_address
 from pyrmq.net.client.server_access import ConnectingKeys, OwnNameServer, own_tls
@@ -150,12 +154,21 @@ class NameServer:
             self.config, self.routes, kv, of_brokers, self._notifier, check
         )
         self._clients = RouteProcessor(self.config, self.routes, kv, turns)
-        self.processors = self._processors(kv) | access_requests(
-            access, guard, config.admin_address_allow_list
+        self.health = NamesrvHealth("name server", self._clients.waits)
+        """Whether it lives, and is ready."""
+        counts = RequestCounts()
+        self.processors = counts.counted(
+            self._processors(kv) | access_requests(access, guard, config.admin_address_allow_list)
         )
         """By request code."""
         tls = ServerTls("name server", config.tls_settings())
         sockets: list[socket.socket] = open_listeners(config.bind_address, config.listen_port)
+        try:
+            metrics_sockets = metrics_listeners(config)
+        except ConfigError:
+            for sock in sockets:
+                sock.close()
+            raise
         port = sockets[0].getsockname()[1]
         warn_of_access("the name server", values_of(config), {port: "listenPort"})
         self._server = RemotingServer(
@@ -168,6 +181,18 @@ class NameServer:
             guard=guard,
             tls=tls,
         )
+        self._metrics = self._metrics_service(kv, counts, metrics_sockets)
+
+    def _metrics_service(
+        self, kv: KvConfig, counts: RequestCounts, sockets: list[socket.socket]
+    ) -> MetricsService | None:
+        if not sockets:
+            return None
+        server = self._server
+        figures = NamesrvFigures(self.routes, kv, counts, lambda: len(server.connections))
+        node = {"node_type": "nameserver", "node_id": format_address(server.address)}
+        routes = health_routes(self.health)
+        return MetricsService("name server", sockets, self.config.now, node, [figures], routes)
 
     def _processors(self, kv: KvConfig) -> dict[int, Processor]:
         brokers, clients = self._brokers, self._clients
@@ -204,6 +229,11 @@ class NameServer:
         return self._server.address
 
     @property
+    def metrics_address(self) -> Address | None:
+        """Where metrics and health are served; None if they are not."""
+        return None if self._metrics is None else self._metrics.address
+
+    @property
     def reachable(self) -> str:
         """`host:port` at which processes on this machine reach it."""
         host, port = self.address
@@ -222,6 +252,8 @@ class NameServer:
         where = format_address(self.address)
         try:
             async with trio.open_nursery() as nursery:
+                if self._metrics is not None:
+                    await nursery.start(self._metrics.run)
                 await nursery.start(self._server.run)
                 self._clients.start()
                 nursery.start_soon(self._expire)

@@ -12,18 +12,27 @@ import threading
 from contextlib import suppress
 
 GRACE = 30.0
-"""Seconds that the stop may take then."""
+"""Seconds that the stop may take then, besides a drain."""
 
 
-def hold() -> None:
+class Lifeline:
+    """`grace`: seconds from SIGTERM to SIGKILL."""
+
+    def __init__(self) -> None:
+        self.grace = GRACE
+
+    def watch(self) -> None:
+        """Blocks until stdin has ended and the process with it."""
+        with suppress(OSError):  # no stdin is its end as well
+            while os.read(0, 64):
+                pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        threading.Event().wait(self.grace)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hold() -> Lifeline:
     """From now on this process gets SIGTERM when stdin ends, later SIGKILL if it is still there."""
-    threading.Thread(target=_watch, name="lifeline", daemon=True).start()
-
-
-def _watch() -> None:
-    with suppress(OSError):  # no stdin is its end as well
-        while os.read(0, 64):
-            pass
-    os.kill(os.getpid(), signal.SIGTERM)
-    threading.Event().wait(GRACE)
-    os.kill(os.getpid(), signal.SIGKILL)
+    line = Lifeline()
+    threading.Thread(target=line.watch, name="lifeline", daemon=True).start()
+    return line

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.errors import ConfigError
+from pyrmq.metrics.settings import PORT_KEY
 from pyrmq.net.server.listen import VIP
 from pyrmq.processes.cores import usable_cores
 from pyrmq.segments.beside import FOLDER, stores_beside
@@ -32,6 +33,8 @@ class Member:
     listen_port: int
     ha_listen_port: int
     store: Path
+    metrics_port: int | None = None
+    """None: it serves no metrics."""
 
     @property
     def keys(self) -> dict[str, str]:
@@ -41,15 +44,17 @@ class Member:
             "listenPort": str(self.listen_port),
             "haListenPort": str(self.ha_listen_port),
             "storePathRootDir": str(self.store),
+            **({} if self.metrics_port is None else {PORT_KEY: str(self.metrics_port)}),
         }
 
     @property
     def ports(self) -> set[int]:
         """All that it listens on, as far as the configuration says."""
+        metrics = {self.metrics_port or 0} - {0}
         if self.listen_port == 0:
-            return {self.ha_listen_port} - {0}
+            return metrics | ({self.ha_listen_port} - {0})
         vip = {self.listen_port - VIP} if self.listen_port > VIP else set()
-        return {self.listen_port, self.ha_listen_port or self.listen_port + 1} | vip
+        return {self.listen_port, self.ha_listen_port or self.listen_port + 1} | vip | metrics
 
 
 def names(first: str, many: int) -> list[str]:
@@ -93,9 +98,15 @@ def plan(config: BrokerConfig, many: int) -> list[Member]:
             config.listen_port and config.listen_port + n * STEP,
             config.ha_listen_port and config.ha_listen_port + n * STEP,
             root / FOLDER / name if n else root,
+            _metrics_port(config, n),
         )
         for n, name in enumerate(names(config.broker_name, many))
     ]
+
+
+def _metrics_port(config: BrokerConfig, n: int) -> int | None:
+    port = config.metrics_prom_exporter_port
+    return (port and port + n * STEP) if config.serves_metrics else None
 
 
 def check_ports(members: Sequence[Member], others: Collection[int] = ()) -> None:
@@ -107,14 +118,15 @@ def check_ports(members: Sequence[Member], others: Collection[int] = ()) -> None
             if port > 65535:
                 raise ConfigError(
                     f"broker {member.name} would listen on port {port}, above 65535: choose a "
-                    "lower listenPort or haListenPort"
+                    f"lower listenPort, haListenPort or {PORT_KEY}"
                 )
             if port in taken:
                 raise ConfigError(
                     f"broker {member.name} and {taken[port]} would both listen on port {port}: "
-                    f"choose another listenPort or haListenPort. Each broker takes listenPort, "
-                    f"listenPort - {VIP} and haListenPort (else listenPort + 1); the next broker "
-                    f"has ports that are {STEP} higher"
+                    f"choose another listenPort, haListenPort or {PORT_KEY}. Each broker takes "
+                    f"listenPort, listenPort - {VIP}, haListenPort (else listenPort + 1) and, if "
+                    f"it serves metrics, {PORT_KEY}; the next broker has ports that are {STEP} "
+                    "higher"
                 )
             taken[port] = f"broker {member.name}"
 

@@ -1,4 +1,8 @@
-"""Keeps broker processes running: starts them, starts those again that die, stops all of them."""
+"""Keeps broker processes running: starts them, starts those again that die or hang, stops all.
+
+A broker that serves says now and then that it lives (`watch`). One that is silent for too long is
+killed, and started again as one that died.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,7 @@ from pyrmq.escape import escape
 from pyrmq.logs.about import about
 from pyrmq.net.backoff import Backoff
 from pyrmq.processes.plan import Member
+from pyrmq.processes.watch import SILENCE, Ears, environment
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +37,10 @@ RARELY = 600.0
 """Seconds before a broker that was given up is tried again."""
 GRACE = 25.0
 """Seconds that the brokers have to stop in; containers are given 30."""
+LOOK = 1.0
+"""Seconds between two looks at who is silent."""
+DUMP = 2.0
+"""Seconds that a process that hangs has to say where (SIGABRT), before it is killed."""
 READY = "ready"
 """How the line of a broker begins that says that it serves."""
 MAX_LINE = 64 << 10
@@ -52,6 +61,13 @@ class _Kept:
     """Whether the process serves."""
     given_up: bool = False
     refusals: int = 0
+    silent: float | None = None
+    """Seconds since it said that it lives; None: it is not watched, as it does not serve yet, or
+    stops."""
+    status: str = ""
+    """What it said last that it does."""
+    hung: bool = False
+    """Whether the process is being killed because it was silent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +84,8 @@ class Supervisor:
     `command` is how a broker is started; it has to hold on to `lifeline` and to print a ready line.
     `announce` gets each broker with the line, whenever it serves. `first` and `longest`: pauses
     before a broker is started again, `rarely`: the pause of one that was given up, `grace`: how
-    long a stop may take; seconds. `environment`: variables of the brokers, besides those of this
-    process.
+    long a stop may take, `silence`: after how long without a word a broker is taken for hung;
+    seconds. `variables`: of the environment of the brokers, besides those of this process.
     """
 
     def __init__(
@@ -82,15 +98,20 @@ class Supervisor:
         longest: float = LONGEST_PAUSE,
         rarely: float = RARELY,
         grace: float = GRACE,
-        environment: Mapping[str, str] = MappingProxyType({}),
+        silence: float = SILENCE,
+        variables: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self._environment = environment
+        self._environment = variables
         self._kept = [_Kept(member, Backoff(first, longest)) for member in members]
         self._all_serve = trio.Event()
         self._rarely = rarely
         self._grace = grace
         self._command = command
         self._announce = announce
+        self._silence = silence
+        self._ears = Ears(self._told)
+        self.signal = signal.SIGTERM
+        """What the brokers are stopped with."""
         self.killed: list[str] = []
         """Names of brokers that did not stop in time."""
 
@@ -106,6 +127,12 @@ class Supervisor:
         for them."""
         try:
             async with trio.open_nursery() as nursery:
+                self._environment = {
+                    **self._environment,
+                    **environment(self._ears.open(), self._silence),
+                }
+                nursery.start_soon(self._ears.run)
+                nursery.start_soon(self._watch)
                 for kept in self._kept:
                     nursery.start_soon(self._keep, kept)
                 await self._all_serve.wait()
@@ -114,6 +141,7 @@ class Supervisor:
         finally:
             with trio.CancelScope(shield=True):
                 await self._stop()
+            self._ears.close()
 
     def kill(self) -> None:
         """Kills all at once. Can be called by a signal handler."""
@@ -128,6 +156,7 @@ class Supervisor:
             started = trio.current_time()
             end = await self._once(kept)
             served, kept.ready = kept.ready, False
+            kept.silent, kept.hung, kept.status = None, False, ""
             if end.refused and not self._all_serve.is_set():
                 raise _cannot_start(kept, end.how)
             kept.refusals = 0 if served else kept.refusals + 1
@@ -159,7 +188,51 @@ class Supervisor:
         code = await process.wait()
         await _close(process)
         kept.process = None
+        if kept.hung:
+            return _End(f"was silent for {self._silence:g} s and was killed", refused=False)
         return _End(_how(code), refused=code > 0)
+
+    def _told(self, pid: int, said: Mapping[str, str]) -> None:
+        """What a process said of itself."""
+        for kept in self._kept:
+            if kept.process is not None and kept.process.pid == pid:
+                kept.status = said.get("STATUS", kept.status)
+                if "STOPPING" in said:
+                    kept.silent = None
+                elif "READY" in said or ("WATCHDOG" in said and kept.silent is not None):
+                    kept.silent = 0.0
+
+    async def _watch(self) -> None:
+        """Kills who is silent. Silence is counted in looks: what was suspended, with this process
+        or alone with the machine, is not taken for hung at once."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                await trio.sleep(min(LOOK, self._silence / 4))
+                for kept in self._kept:
+                    if kept.silent is None:
+                        continue
+                    kept.silent += min(LOOK, self._silence / 4)
+                    if kept.silent >= self._silence and kept.process is not None:
+                        kept.silent, kept.hung = None, True
+                        nursery.start_soon(self._end_hung, kept, kept.process)
+
+    async def _end_hung(self, kept: _Kept, process: trio.Process) -> None:
+        """SIGABRT has Python write where each thread stands; SIGKILL ends also what is stopped."""
+        log.error(
+            "broker %s (pid %d) has not said for %g s that it lives%s: it hangs, or is not "
+            "healthy. It is killed and started again",
+            escape(kept.member.name),
+            process.pid,
+            self._silence,
+            f" (its last status: {escape(kept.status)})" if kept.status else "",
+        )
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGABRT)
+        with trio.move_on_after(DUMP):
+            await process.wait()
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
 
     def _heard(self, kept: _Kept, line: str) -> None:
         """A line of its stdout."""
@@ -221,7 +294,7 @@ class Supervisor:
 
     async def _stop_one(self, name: str, process: trio.Process) -> None:
         with suppress(ProcessLookupError):
-            process.terminate()
+            process.send_signal(self.signal)
         with trio.move_on_after(self._grace):
             await process.wait()
         if process.returncode is None:

@@ -14,6 +14,7 @@ from pyrmq.admin.brokers import Brokers as TrioBrokers
 from pyrmq.admin.clusters import Clusters as TrioClusters
 from pyrmq.admin.connections import Producers as TrioProducers
 from pyrmq.admin.controllers import Controllers as TrioControllers
+from pyrmq.admin.draining import Draining as TrioDraining
 from pyrmq.admin.expected import Expected
 from pyrmq.admin.exports import Exports as TrioExports
 from pyrmq.admin.groups import Groups as TrioGroups
@@ -100,6 +101,15 @@ class Controllers(Part):
     metadata = blocking(TrioControllers.metadata)
     sync_states = blocking(TrioControllers.sync_states)
     update_config = blocking(TrioControllers.update_config)
+
+
+class Draining(Part):
+    __doc__ = TrioDraining.__doc__
+
+    bring_back = blocking(TrioDraining.bring_back)
+    drain = blocking(TrioDraining.drain)
+    state = blocking(TrioDraining.state)
+    wait = blocking(TrioDraining.wait)
 
 
 class Exports(Part):
@@ -254,6 +264,7 @@ class Admin(Client[TrioAdmin]):
         self.brokers = Brokers(self, client.brokers)
         self.clusters = Clusters(self, client.clusters)
         self.controllers = Controllers(self, client.controllers)
+        self.draining = Draining(self, client.draining)
         self.exports = Exports(self, client.exports)
         self.groups = Groups(self, client.groups)
         self.messages = Messages(self, client.messages)

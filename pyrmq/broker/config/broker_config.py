@@ -30,6 +30,7 @@ from pyrmq.config.table import (
     key,
 )
 from pyrmq.errors import ConfigError
+from pyrmq.metrics.settings import OTHER_METRICS_KEYS, MetricsKeys
 
 _DAY = 86_400_000
 """Milliseconds."""
@@ -248,7 +249,7 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey | RenamedKey, ...] = (
         "fetchNameSrvAddrByDnsLookup", ("false",), "addresses of name servers come from namesrvAddr"
     ),
     FixedKey("coldDataFlowControlEnable", ("false",), "there is no cold data flow control"),
-    FixedKey("metricsExporterType", ("DISABLE",), "figures come from GET_BROKER_RUNTIME_INFO"),
+    *OTHER_METRICS_KEYS,
     UnusedKey("destroyMapedFileIntervalForcibly", _DELETING),
     UnusedKey("redeleteHangedFileInterval", _DELETING),
     UnusedKey("messageIndexSafe", "the index is always completed from the log"),
@@ -351,7 +352,7 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey | RenamedKey, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerConfig(AccessKeys, LogKeys, StoreConfig):
+class BrokerConfig(AccessKeys, LogKeys, MetricsKeys, StoreConfig):
     """Field names are RocketMQ's keys in snake_case; times are ms, sizes bytes.
 
     A running broker has it in a `LiveConfig`, as keys with `live` may change. Such a key must take

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyrmq.broker.config.service import ServiceConfig
+from pyrmq.broker.config.drain_keys import DrainConfig
 from pyrmq.config.table import FixedKey, UnusedKey, key
 
 PRECISIONS = (100, 200, 500, 1000)
@@ -22,7 +22,7 @@ def _precision(ms: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class TimerConfig(ServiceConfig):
+class TimerConfig(DrainConfig):
     """The part of BrokerConfig about timer messages."""
 
     timer_wheel_enable: bool = key(

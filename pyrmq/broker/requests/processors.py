@@ -7,6 +7,8 @@ its log, or into tables that are its master's. [AdminBrokerProcessor]
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyrmq.broker.access_control import AccessControl
 from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.config.updates import ConfigUpdates
@@ -147,9 +149,11 @@ def processors(
     questions: Questions,
     server: RemotingServer,
     access: AccessControl,
+    waiting: dict[str, Callable[[], int]],
 ) -> dict[int, Processor]:
     """By request code. `change_role` changes the broker's role; `access` answers requests about
-    users, access lists and accounts, if the broker has them."""
+    users, access lists and accounts, if the broker has them. `waiting` is filled: by processor how
+    many requests wait now."""
     locks = QueueLocks()
     topics, groups = tables.topics.table, tables.groups
     clients, offsets = tables.clients, tables.offsets
@@ -205,6 +209,11 @@ def processors(
             **pop.revive.figures(),
         },
     )
+    waiting |= {
+        "send": lambda: len(server.line),
+        "pull": lambda: len(pull.line),
+        "query_message": lambda: query.line.waiting,
+    }
     timer = TimerProcessor(timers)
     group_admin = GroupProcessor(groups, offsets, clients)
     resets = ResetOffsetProcessor(

@@ -85,8 +85,7 @@ class RuntimeInfo:
         self._stats = stats
         self._waiting = waiting
         self._boot = now_ms()
-        self._earliest: tuple[int, int] | None = None
-        """The log's first offset, and the store time of the message there."""
+        self._earliest = EarliestTime(store)
         self._requests = Bounded("requests for runtime info", ASKED, ASKED_WAITING)
 
     def __call__(self, connection: Connection, command: Command) -> Elsewhere:
@@ -146,31 +145,40 @@ class RuntimeInfo:
     def _disk(self) -> dict[str, object]:
         """Figures that are asked of the disk, in a thread."""
         root, logs = self._config.store_path_root_dir, self._config.commit_log_dirs
-        ratios = {path: _used(path) for path in logs}
+        ratios = {path: used_part(path) for path in logs}
         table: dict[str, object] = {f"commitLogDiskRatio_{p}": r for p, r in ratios.items()}
         table["commitLogDiskRatio"] = min(ratios.values())
-        table["consumeQueueDiskRatio"] = _used(root)
+        table["consumeQueueDiskRatio"] = used_part(root)
         with suppress(OSError):
             fs = os.statvfs(root)
             every, free = fs.f_blocks * fs.f_frsize, fs.f_bfree * fs.f_frsize
             table["commitLogDirCapacity"] = f"Total : {_size(every)}, Free : {_size(free)}."
         with suppress(OSError):
-            earliest = self._earliest_time()
+            earliest = self._earliest()
             if earliest is not None:
                 table["earliestMessageTimeStamp"] = earliest
         return table
 
-    def _earliest_time(self) -> int | None:
-        """Store time of the first message of the log; None if there is none."""
+
+class EarliestTime:
+    """Store time of the first message of a log, ms. May wait for the disk."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: tuple[int, int] | None = None
+        """The log's first offset, and the store time of the message there."""
+
+    def __call__(self) -> int | None:
+        """None if there is no message. OSError."""
         first = self._store.stats()["minPhyOffset"]
-        known = self._earliest
+        known = self._known
         if known is None or known[0] != first:
             record = self._store.record_at(first)
             if record is None:
                 return None
             flags = int.from_bytes(record[_SYS_FLAG : _SYS_FLAG + 4], "big")
             at = _STORE_TIME_V6 if flags & _BORN_HOST_V6 else _STORE_TIME
-            known = self._earliest = (first, int.from_bytes(record[at : at + 8], "big"))
+            known = self._known = (first, int.from_bytes(record[at : at + 8], "big"))
         return known[1]
 
 
@@ -183,7 +191,7 @@ def why_it_refuses(config: BrokerConfig, store: Store) -> str:
     return why or ""
 
 
-def _used(path: Path) -> float:
+def used_part(path: Path) -> float:
     """The part of a path's disk that is in use, in whole percent rounded up, as retention counts
     it; -1 if the system does not say. [UtilAll]"""
     try:

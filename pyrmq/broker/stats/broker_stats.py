@@ -174,6 +174,18 @@ class BrokerStats:
         if dead:
             self._dead.add(f"{topic}@{group}", 1)
 
+    def got(self, topic: str, group: str) -> tuple[int, ...]:
+        """Messages, bytes and pulls that a group has got of a topic, up to now."""
+        return self._groups.totals(f"{topic}@{group}")
+
+    def pairs(self) -> list[str]:
+        """`topic@group` of all that `got` knows."""
+        return self._groups.keys()
+
+    def dead_letters(self) -> list[tuple[str, int]]:
+        """Of `topic@group` how many messages became dead letters."""
+        return [(key, self._dead.total(key, 0)) for key in self._dead.keys()]  # noqa: SIM118
+
     def has(self, name: str, key: str) -> bool:
         """Whether there is a statistic of this name and key."""
         return name in self._statistics and key in self._statistics[name][0]

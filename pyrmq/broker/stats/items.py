@@ -143,6 +143,13 @@ class StatsItemSet:
         place = self._places.get(key)
         return 0 if place is None else self._counters[counter][place]
 
+    def totals(self, key: str) -> tuple[int, ...]:
+        """All counters of an item; zeros if there is none."""
+        place = self._places.get(key)
+        if place is None:
+            return (0,) * len(self._counters)
+        return tuple([counter[place] for counter in self._counters])
+
     def figures(self, key: str, window: Window, counter: int, times: int | None) -> Figures:
         """A counter over a window. `times`: the counter that it is divided by for the average; None
         where RocketMQ has no average."""

@@ -195,6 +195,11 @@ class OffsetTable(PersistentTable):
         self.take_granted()
         return self._pulled.get((topic, group, queue_id), 0)
 
+    @property
+    def expected(self) -> Mapping[QueueOfGroup, int]:
+        """Where the next pull of each group is expected, as of the last `take_granted`."""
+        return self._pulled
+
     def _remove(self, topic: str, group: str) -> None:
         self._offset_rows.remove((topic, group))
         self._as_loaded.difference_update((topic, group, q) for q in self.offsets[topic, group])

@@ -16,6 +16,7 @@ from pyrmq.cli.admin.broker_changes import (
     promote,
     read_ahead,
 )
+from pyrmq.cli.admin.broker_drain import bring_back, drain, drain_status
 from pyrmq.cli.admin.lazy import Group
 from pyrmq.cli.admin.session import Session, session, where
 
@@ -229,5 +230,7 @@ def cold_get(session: Session, broker: str | None, cluster: str | None) -> None:
 
 
 broker.add_command(status, "stats")
+for _command in (drain, bring_back, drain_status):
+    broker.add_command(_command)
 for _command in (config, clean, cold_data, container, flush_offset, promote, read_ahead):
     broker.add_command(_command)

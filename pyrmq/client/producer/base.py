@@ -185,4 +185,6 @@ class ProducerBase:
         await self._client.routes.first_broker.once_there(
             partial(self._client.routes.publish, topic)
         )
-        return await self._client.master(topic, queue.broker_name)
+        channel = await self._client.master(topic, queue.broker_name)
+        self._client.greet_soon(channel)
+        return channel

@@ -33,13 +33,13 @@ _LINE = re.compile(
 class Cluster:
     """A supervisor that serves; what it printed is in a file."""
 
-    def __init__(self, folder: Path, *args: str) -> None:
+    def __init__(self, folder: Path, *args: str, **env: str) -> None:
         self.folder = folder
         self.out, self.err = folder / "out", folder / "err"
         with self.out.open("wb") as out, self.err.open("wb") as err:
             self.process = forked.popen(
                 [*PYRMQ, *args], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                env=environment(**SMALL),
+                env=environment(**SMALL, **env),
             )  # fmt: skip
         try:
             eventually(lambda: self.ready or self.process.poll() is not None, "it serves", 120)

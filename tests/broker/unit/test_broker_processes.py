@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -96,7 +98,13 @@ class Programs:
     """What the brokers of a test are: a line of Python for each start, the last one for all
     others."""
 
-    def __init__(self, *programs: Sequence[str], rarely: float = 600, grace: float = 60) -> None:
+    def __init__(
+        self,
+        *programs: Sequence[str],
+        rarely: float = 600,
+        grace: float = 60,
+        silence: float = 60,
+    ) -> None:
         self.members = [Member(f"b{n}", 0, 0, Path(f"/b{n}")) for n in range(len(programs))]
         self.starts = [0] * len(programs)
         self._programs = programs
@@ -109,6 +117,7 @@ class Programs:
             longest=0.002,
             rarely=rarely,
             grace=grace,
+            silence=silence,
         )
 
     def _command(self, member: Member) -> list[str]:
@@ -255,3 +264,72 @@ async def test_one_that_does_not_stop_is_killed() -> None:
     async with programs.supervisor.running():
         pass
     assert programs.supervisor.killed == ["b1"]
+
+
+SAYS = (
+    "import os, socket, sys, time\n"
+    "s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+    "say = lambda text: s.sendto(text, b'\\0' + os.environ['NOTIFY_SOCKET'][1:].encode())\n"
+    "print('ready', flush=True)\n"
+)
+LIVES = SAYS + "say(b'READY=1')\nwhile True: say(b'WATCHDOG=1'); time.sleep(0.02)\n"
+HANGS = SAYS + "say(b'READY=1\\nSTATUS=counts sheep'); time.sleep(600)\n"
+STOPPED = SAYS + "import signal; say(b'READY=1'); os.kill(os.getpid(), signal.SIGSTOP)\n"
+
+
+@pytest.mark.parametrize("program", [HANGS, STOPPED], ids=["hangs", "is stopped"])
+async def test_one_that_hangs_is_started_again(
+    program: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    programs = Programs([LIVES], [program, LIVES], silence=2)
+    async with programs.supervisor.running():
+        await eventually_trio(lambda: programs.ready.count("b1 ready"), "it serves again",
+                              until=lambda n: n == 2)  # fmt: skip
+        assert programs.starts == [1, 2], "the one that says that it lives is left alone"
+    assert "broker b1 was silent for 2 s and was killed" in caplog.text
+    assert ("counts sheep" in caplog.text) is (program is HANGS)
+
+
+async def test_one_that_never_says_anything_is_not_watched() -> None:
+    """It starts, or it is a program of an earlier version."""
+    programs = Programs([SERVES], [LIVES], silence=0.1)
+    async with programs.supervisor.running():
+        await trio.sleep(0.5)
+        assert programs.starts == [1, 1]
+
+
+async def test_one_that_stops_may_be_silent() -> None:
+    stops = SAYS + "say(b'READY=1'); say(b'STOPPING=1'); sys.stdin.read()\n"
+    programs = Programs([stops], [LIVES], silence=0.1)
+    async with programs.supervisor.running():
+        await trio.sleep(0.5)
+        assert programs.starts == [1, 1]
+
+
+async def test_what_others_send_counts_for_nobody() -> None:
+    """The address is there for everybody on the machine."""
+    programs = Programs([HANGS, LIVES], silence=2)
+    async with programs.supervisor.running():
+        address = programs.supervisor._environment["NOTIFY_SOCKET"]
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stranger:
+            while programs.starts == [1]:
+                stranger.sendto(b"WATCHDOG=1", "\0" + address[1:])
+                await trio.sleep(0.02)
+    assert programs.starts == [2]
+
+
+async def test_brokers_are_stopped_with_the_signal_that_came() -> None:
+    """SIGTERM drains, SIGINT does not."""
+    tells = (
+        "import signal, sys\n"
+        "def end(number, frame): raise SystemExit(3 if number == signal.SIGINT else 0)\n"
+        "for one in (signal.SIGINT, signal.SIGTERM): signal.signal(one, end)\n"
+        "print('ready', flush=True); signal.pause()\n"
+    )
+    for signum, code in ((signal.SIGINT, 3), (signal.SIGTERM, 0)):
+        programs = Programs([tells])
+        async with programs.supervisor.running():
+            programs.supervisor.signal = signum
+            process = programs.supervisor._kept[0].process
+        assert process is not None
+        assert process.returncode == code

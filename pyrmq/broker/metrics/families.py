@@ -1,0 +1,205 @@
+"""The metrics of a broker. Those that begin with rocketmq_ have RocketMQ's names and labels; ours
+begin with pyrmq_. [BrokerMetricsConstant, PopMetricsConstant, DefaultStoreMetricsConstant]
+"""
+
+from __future__ import annotations
+
+from pyrmq.metrics.families import Family, counter, gauge
+
+# The broker itself
+PERMISSION = gauge("rocketmq_broker_permission", "brokerPermission: 2 write, 4 read, 6 both.")
+TOPICS = gauge("rocketmq_topic_number", "Topics, those of the system among them.")
+GROUPS = gauge("rocketmq_consumer_group_number", "Consumer groups.")
+WATERMARK = gauge(
+    "rocketmq_processor_watermark",
+    "Requests that wait: sends until their topic is made, pulls for the disk, queries by key.",
+    "processor",
+)
+CONNECTIONS = gauge("pyrmq_connections", "Open connections of clients.")
+REFUSES = gauge("pyrmq_broker_refuses_messages", "1 while messages of producers are refused.")
+
+# What comes in, by topic
+_IN = ("topic", "message_type", "is_system")
+MESSAGES_IN = counter("rocketmq_messages_in_total", "Messages that a topic has stored.", *_IN)
+BYTES_IN = counter(
+    "rocketmq_throughput_in_total", "Bytes of records that a topic has stored.", *_IN
+)
+
+# What goes out, by group and topic
+_PAIR = ("consumer_group", "topic", "is_retry", "is_system")
+MESSAGES_OUT = counter(
+    "rocketmq_messages_out_total", "Messages that a group has got of a topic.", *_PAIR
+)
+BYTES_OUT = counter(
+    "rocketmq_throughput_out_total", "Bytes of records that a group has got of a topic.", *_PAIR
+)
+LAG = gauge(
+    "rocketmq_consumer_lag_messages",
+    "Messages of a topic that a group has not committed.",
+    *_PAIR,
+)
+LAG_LATENCY = gauge(
+    "rocketmq_consumer_lag_latency",
+    "ms since the first message was stored that the group has not committed; 0 if there is none.",
+    *_PAIR,
+)
+INFLIGHT = gauge(
+    "rocketmq_consumer_inflight_messages",
+    "Messages that members of a group have got and not committed.",
+    *_PAIR,
+)
+QUEUEING = gauge(
+    "rocketmq_consumer_queueing_latency",
+    "ms since the first message was stored that no member of the group has got; 0 if there is "
+    "none.",
+    *_PAIR,
+)
+READY = gauge(
+    "rocketmq_consumer_ready_messages",
+    "Messages of a topic that no member of a group has got.",
+    *_PAIR,
+)
+DEAD = counter(
+    "rocketmq_send_to_dlq_messages_total",
+    "Messages of a topic that a group failed on so often that they became dead letters.",
+    "consumer_group",
+    "topic",
+    "is_system",
+)
+FOLDED_TOPICS = gauge(
+    "pyrmq_metrics_folded_topics",
+    "Topics without rows of their own: they share the one whose topic is (others).",
+)
+FOLDED_PAIRS = gauge(
+    "pyrmq_metrics_folded_groups",
+    "Pairs of group and topic without rows of their own: they share the one of (others).",
+)
+
+# Clients
+PRODUCERS = gauge(
+    "rocketmq_producer_connections",
+    "Connections of producers.",
+    "language",
+    "version",
+    "protocol_type",
+)
+CONSUMERS = gauge(
+    "rocketmq_consumer_connections",
+    "Connections of the members of a group.",
+    "consumer_group",
+    "language",
+    "version",
+    "consume_mode",
+    "protocol_type",
+    "is_system",
+)
+
+# Transactions
+HALVES = gauge("rocketmq_half_messages", "Halves that wait, by the topic they are for.", "topic")
+COMMITS = counter("rocketmq_commit_messages_total", "Halves that were committed.")
+ROLLBACKS = counter("rocketmq_rollback_messages_total", "Halves that were rolled back.")
+HALVES_TAKEN = counter("pyrmq_transaction_halves_total", "Halves that were stored.")
+CHECKS = counter("pyrmq_transaction_checks_total", "Questions to producers about halves.")
+DISCARDED = counter(
+    "pyrmq_transaction_discarded_total", "Halves moved to TRANS_CHECK_MAX_TIME_TOPIC."
+)
+OLDEST_HALF = gauge(
+    "pyrmq_transaction_oldest_pending_seconds", "Age of the oldest half that waits; 0: none does."
+)
+UNREACHABLE = gauge(
+    "pyrmq_transaction_unreachable",
+    "Halves that the last pass could ask no producer about: none of their group is connected.",
+)
+
+# The store
+_STORE = ("storage_type", "storage_medium")
+SIZE = gauge("rocketmq_storage_size", "Bytes of the files of log, queues and index.", *_STORE)
+FLUSH_BEHIND = gauge(
+    "rocketmq_storage_flush_behind_bytes", "Bytes of the log that are not on disk.", *_STORE
+)
+DISPATCH_BEHIND = gauge(
+    "rocketmq_storage_dispatch_behind_bytes", "Bytes of the log that are not indexed.", *_STORE
+)
+RESERVED = gauge(
+    "rocketmq_storage_message_reserve_time",
+    "ms since the first message that is still there was stored.",
+    *_STORE,
+)
+LOG_END = gauge("pyrmq_store_log_end_offset", "Physical offset behind the last record.")
+LOG_START = gauge("pyrmq_store_log_start_offset", "Physical offset of the first record.")
+CONFIRMED = gauge("pyrmq_store_confirmed_offset", "Physical offset below which all is confirmed.")
+FAILED = gauge("pyrmq_store_failed", "1 after a write or flush failed: nothing is confirmed.")
+STALL = gauge(
+    "pyrmq_store_stall_seconds", "How long a write of the log takes so far; 0: none is waited for."
+)
+QUEUES = gauge("pyrmq_store_queues", "Message queues.")
+DISK_USED = gauge(
+    "pyrmq_disk_used_ratio", "Part of a folder's disk that is in use, as retention counts.", "path"
+)
+DISK_FREE = gauge("pyrmq_disk_free_bytes", "Bytes of a folder's disk that are free.", "path")
+
+# Delays and timers
+DELAY_BEHIND = gauge(
+    "pyrmq_delay_waiting_messages", "Messages with a delay level that are not delivered.", "level"
+)
+ENQUEUE_LAG = gauge(
+    "rocketmq_timer_enqueue_lag", "Timer messages that are not in the wheel.", *_STORE
+)
+ENQUEUE_LATENCY = gauge(
+    "rocketmq_timer_enqueue_latency",
+    "ms between the last timer message that was stored and the last one in the wheel.",
+    *_STORE,
+)
+DEQUEUE_LATENCY = gauge(
+    "rocketmq_timer_dequeue_latency", "ms that the wheel is behind the clock.", *_STORE
+)
+TIMERS_IN = counter("rocketmq_timer_enqueue_total", "Timer messages put into the wheel.")
+TIMERS_OUT = counter("rocketmq_timer_dequeue_total", "Timer messages delivered.")
+TIMERS_LOST = counter("pyrmq_timer_lost_total", "Timer messages whose record is not there.")
+TIMING = gauge("rocketmq_timing_messages", "Timer messages that wait, by topic.", "topic")
+
+# POP
+POP_CHECK_POINTS = gauge(
+    "rocketmq_pop_checkpoint_buffer_size", "Check points of pops that are kept in memory."
+)
+REVIVE_LAG = gauge(
+    "rocketmq_pop_revive_lag", "Records of a revive queue that are not dealt with.", "queue_id"
+)
+REVIVE_LATENCY = gauge(
+    "rocketmq_pop_revive_latency",
+    "ms for which the first message of a revive queue has been visible.",
+    "queue_id",
+)
+REVIVED = counter(
+    "rocketmq_pop_revive_retry_messages_total", "Popped messages that came again, unacknowledged."
+)
+JUDGED = counter("pyrmq_pop_check_points_total", "Check points of pops that were dealt with.")
+
+# Replication
+ROLE = gauge("pyrmq_ha_role", "1 for the role that the broker has.", "role")
+SLAVES = gauge("pyrmq_ha_slaves", "Slaves that are connected to this master.")
+IN_SYNC = gauge("pyrmq_ha_in_sync_slaves", "Slaves of this master that are in sync.")
+SLAVE_LAG = gauge(
+    "pyrmq_ha_slave_lag_bytes", "Bytes of the log that a slave has not reported.", "slave"
+)
+SLAVE_BEHIND = gauge(
+    "pyrmq_ha_slave_lag_seconds", "How long ago a slave had all of the log.", "slave"
+)
+FOLLOWING = gauge("pyrmq_ha_following", "1 while this slave is connected to its master.")
+MASTER_LAG = gauge("pyrmq_ha_master_lag_bytes", "Bytes that this slave is behind its master.")
+HA_RATE = gauge("pyrmq_ha_received_bytes_per_second", "Bytes of the log that this slave receives.")
+
+FAMILIES: tuple[Family, ...] = (
+    PERMISSION, TOPICS, GROUPS, WATERMARK, CONNECTIONS, REFUSES,
+    MESSAGES_IN, BYTES_IN, FOLDED_TOPICS,
+    MESSAGES_OUT, BYTES_OUT, LAG, LAG_LATENCY, INFLIGHT, QUEUEING, READY, DEAD, FOLDED_PAIRS,
+    PRODUCERS, CONSUMERS,
+    HALVES, COMMITS, ROLLBACKS, HALVES_TAKEN, CHECKS, DISCARDED, OLDEST_HALF, UNREACHABLE,
+    SIZE, FLUSH_BEHIND, DISPATCH_BEHIND, RESERVED, LOG_END, LOG_START, CONFIRMED, FAILED, STALL,
+    QUEUES, DISK_USED, DISK_FREE,
+    DELAY_BEHIND, ENQUEUE_LAG, ENQUEUE_LATENCY, DEQUEUE_LATENCY, TIMERS_IN, TIMERS_OUT, TIMERS_LOST,
+    TIMING,
+    POP_CHECK_POINTS, REVIVE_LAG, REVIVE_LATENCY, REVIVED, JUDGED,
+    ROLE, SLAVES, IN_SYNC, SLAVE_LAG, SLAVE_BEHIND, FOLLOWING, MASTER_LAG, HA_RATE,
+)  # fmt: skip
+"""All of them, in the order of the page."""

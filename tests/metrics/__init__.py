@@ -1,0 +1,1 @@
+"""Metrics: families, folding, pages, what the servers show."""

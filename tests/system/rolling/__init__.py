@@ -1,0 +1,1 @@
+"""Rolling restarts of brokers under load."""
