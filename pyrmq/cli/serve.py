@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from pyrmq.broker import Broker
-    from pyrmq.cli.until_signal import Served
-
-if TYPE_CHECKING:
-    from pyrmq.broker import BrokerConfig
+    from pyrmq.broker import Broker, BrokerConfig
     from pyrmq.cli.settings import Settings
+    from pyrmq.cli.until_signal import Served
     from pyrmq.logs.setup import Logs, LogSettings
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -212,7 +212,7 @@ class ClientInstance:
             try:
                 await work()
             except PyrmqError as e:
-                log.warning("%s", escape(e))
+                log.warning("the regular work of the client failed, it goes on: %s", escape(e))
 
     def _closed(self, channel: Channel) -> None:
         self.away |= {a for a in self.brokers() if _is_of(a, channel)}

@@ -293,7 +293,7 @@ class KvConfig:
             try:
                 self._lock.hold()
             except ConfigError as e:
-                log.error("%s", escape(e))
+                log.error("the KV configuration is held by another: %s", escape(e))
                 raise ServiceNotAvailableError(
                     "KV configuration cannot be saved: another name server, which has started with "
                     f"the same {self._path.name}, has it. Nothing is changed"

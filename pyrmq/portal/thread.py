@@ -318,11 +318,16 @@ class Shared:
             if error is not None:
                 log.error("%s could not be left: %s", escape(opened.what), escape(error))
             if count := opened.unsent:
+                log.error(
+                    "%s was not closed when the program ended: %d messages of send_soon were not "
+                    "sent, or nobody knows; use `with`, close() or flush()",
+                    escape(opened.what),
+                    count,
+                )
                 text = (
                     f"{opened.what} was not closed when the program ended: {count} messages of "
                     "send_soon were not sent, or nobody knows; use `with`, close() or flush()"
                 )
-                log.error("%s", escape(text))
                 warnings.warn(text, RuntimeWarning, stacklevel=1)  # where nobody reads logs
 
 

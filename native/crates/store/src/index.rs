@@ -337,7 +337,7 @@ fn names(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
 /// Removes a file that is useless but does no harm either.
 fn delete(path: &Path) {
     if let Err(e) = remove_if_there(path) {
-        log::warn!("{e}");
+        log::warn!("a useless file of the index cannot be deleted: {e}");
     }
 }
 

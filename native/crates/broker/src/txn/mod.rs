@@ -309,7 +309,7 @@ impl Transactions {
         self.settled(state, offset);
         self.count(|c| &c.lost);
         let text = format!("the half message at queue offset {offset} is gone from the log");
-        log::error!("{text}");
+        log::error!("the half message at queue offset {offset} is gone from the log");
         StoreError::Illegal(text)
     }
 
