@@ -176,7 +176,12 @@ class Usages(Part):
         """Who used a broker. kind: client, producer, consumer or topic. [GET_BROKER_USE]"""
         head, sep, end = sort.partition("-")
         named = head + end.capitalize() if sep else sort
-        ext: dict[str, str | int | bool] = {"kind": kind, "seconds": seconds, "sort": named, "limit": limit}
+        ext: dict[str, str | int | bool] = {
+            "kind": kind,
+            "seconds": seconds,
+            "sort": named,
+            "limit": limit,
+        }
         return BrokerUsage.from_json(
             kind, await self._ask(address, RequestCode.GET_BROKER_USE, ext)
         )
