@@ -7,7 +7,7 @@ use super::header::Header;
 use crate::rpc_figures::{Kind, Place, RpcFigures, Slow};
 use pyrmq_format::host::Host;
 use pyrmq_format::parse_i64;
-use pyrmq_store::Store;
+use pyrmq_store::{Span, Store};
 
 /// A request, as far as its answer needs it. Times are in µs, of the caller's monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,29 +176,17 @@ impl<'s> Book<'s> {
     #[cold]
     fn slow(&self, answer: &Leaving<'_>) -> Slow {
         let asked = answer.asked;
-        let store = self.store;
-        let figures = store.figures();
-        let policy = store.barrier().policy();
-        // Each part ends at its mark, or where the one before did.
-        let mut at = asked.fed;
-        let mut part = |end: Option<i64>| {
-            let end = end.unwrap_or(at).clamp(at, self.now.max(at));
-            (end - std::mem::replace(&mut at, end)) as u64
+        let figures = self.store.figures();
+        let written = match answer.log_end {
+            0 => None,
+            end => figures.written_at(end),
         };
-        let span = (answer.log_end > 0).then(|| figures.written_at(answer.log_end));
-        let span = span.flatten();
-        let flush = span.and_then(|_| figures.flushed_at(answer.log_end));
-        let flush = flush.filter(|_| policy.flushed);
-        let processed = match span {
-            Some(span) => part(Some(span.begun)),
-            None => part(Some(self.now)),
+        let flushed = match self.store.barrier().policy().flushed {
+            true => Some(figures.flushed_at(answer.log_end).map(|span| span.ended)),
+            false => None,
         };
-        let written = part(span.map(|span| span.ended));
-        let flushed = match policy.flushed && span.is_some() && flush.is_none() {
-            true => part(Some(self.now)), // it waits for a flush still
-            false => part(flush.map(|flush| flush.ended)),
-        };
-        let replicated = part(Some(self.now));
+        let [processed, written, flushed, replicated] =
+            parts(asked.fed, written, flushed, self.now);
         Slow {
             code: asked.code,
             response: answer.response,
@@ -214,6 +202,25 @@ impl<'s> Book<'s> {
             place: place(answer.bytes),
         }
     }
+}
+
+/// The time from `fed` to `now` in parts: until its write began, the write, until its flush ended, and what
+/// came behind that. `flushed`: None if it waits for no flush; Some(None): for one that has not ended.
+fn parts(fed: i64, written: Option<Span>, flushed: Option<Option<i64>>, now: i64) -> [u64; 4] {
+    let mut at = fed;
+    let mut part = |end: i64| {
+        let end = end.clamp(at, now.max(at));
+        (end - std::mem::replace(&mut at, end)) as u64
+    };
+    let Some(written) = written else {
+        return [part(now), 0, 0, 0];
+    };
+    [
+        part(written.begun),
+        part(written.ended),
+        part(flushed.map_or(written.ended, |end| end.unwrap_or(now))),
+        part(now),
+    ]
 }
 
 impl Drop for Book<'_> {
@@ -246,3 +253,7 @@ fn place(answer: &[u8]) -> Option<Place> {
         physical_offset: u64::from_str_radix(offset, 16).ok()?,
     })
 }
+
+#[cfg(test)]
+#[path = "book_tests.rs"]
+mod tests;
