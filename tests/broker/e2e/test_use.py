@@ -151,6 +151,10 @@ def test_what_is_sent_and_pulled_by_client_group_and_topic(sampled: Sampled) -> 
     topics = sampled.rows("topic", seconds=10)
     assert topics["A"] == (8, bytes_a, 32, 4 * bytes_a, 4)
     assert topics["B"] == (5, bytes_b, 5, bytes_b, 1)
+    point = json.loads(sampled.admin.call(HISTORY, seconds=10).body)["points"][-1]
+    assert [point[kind] for kind in ("sends", "pulls", "acks", "ends")] == [11, 5, 0, 0]
+    assert (point["messagesIn"], point["messagesOut"]) == (13, 37)
+    assert point["bytesOut"] == 4 * bytes_a + bytes_b
     whole = sampled.use("client", seconds=10)
     assert whole["total"]["messagesIn"] == 13
     assert (whole["seconds"], whole["others"]["folded"]) == (10.0, 0)
