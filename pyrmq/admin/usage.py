@@ -176,12 +176,7 @@ class Usages(Part):
         """Who used a broker. kind: client, producer, consumer or topic. [GET_BROKER_USE]"""
         head, sep, end = sort.partition("-")
         named = head + end.capitalize() if sep else sort
-        ext: dict[str, str | int | bool] = {
-            "kind": kind,
-            "seconds": seconds,
-            "sort": named,
-            "limit": limit,
-        }
+        ext: Ext = {"kind": kind, "seconds": seconds, "sort": named, "limit": limit}
         return BrokerUsage.from_json(
             kind, await self._ask(address, RequestCode.GET_BROKER_USE, ext)
         )
@@ -245,9 +240,9 @@ class Usages(Part):
         """How much of their logs the topics of brokers use, and what retention frees next. topic:
         that one, with its queues. files: how many of the next files to delete are looked into; by
         default those that are due within a day, one at least. [GET_DISK_USE]"""
-        ext: dict[str, Any] = {"limit": limit, "files": files or 0}
+        ext: Ext = {"limit": limit, "files": files or 0}
         if topic is not None:
-            ext["topic"] = topic
+            ext = {**ext, "topic": topic}
 
         async def one(address: str) -> DiskUsage:
             answer = await self._ask(

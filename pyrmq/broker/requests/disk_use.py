@@ -144,9 +144,13 @@ class DiskUseProcessor:
         for at, (topic, group, messages) in enumerate(self._unread(freed)):
             if at % LOOK == 0:
                 yield
-            if messages:
+            if messages and asked.topic in (None, topic):
                 lost[group, topic] = lost.get((group, topic), 0) + messages
-        by_topic = {topic: _sum(queues) for topic, queues in freed.topics.items()}
+        by_topic = {
+            topic: _sum(queues)
+            for topic, queues in freed.topics.items()
+            if asked.topic in (None, topic)
+        }
         yield
         names = sorted(by_topic, key=lambda topic: (-by_topic[topic]["bytes"], topic))
         yield

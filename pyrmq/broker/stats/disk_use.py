@@ -26,7 +26,9 @@ ALL_SECONDS = 10.0
 """After so long, topics are not measured any more."""
 HOUR_MS = 3_600_000
 
-Size = Callable[[str, int, int, int], list[tuple[int, int, int, int, int, bool]]]
+Row = tuple[int, int, int, int, int, bool]
+"""As OfQueue."""
+Size = Callable[[str, int, int, int], list[Row]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def measure(
             found.unmeasured += 1
             continue
         most = MAX_ENTRIES if spent <= EXACT_SECONDS else SAMPLED
-        rows: list[tuple[int, int, int, int, int, bool]] | None
+        rows: list[Row] | None
         try:
             rows = size(topic, begin, end, most)
         except FileNotFoundError:  # retention has deleted a file of a queue: its log has gone on
@@ -93,9 +95,7 @@ def measure(
     return found
 
 
-def _again(
-    size: Size, topic: str, begin: int, end: int, most: int
-) -> list[tuple[int, int, int, int, int, bool]] | None:
+def _again(size: Size, topic: str, begin: int, end: int, most: int) -> list[Row] | None:
     try:
         return size(topic, begin, end, most)
     except OSError:
@@ -103,9 +103,7 @@ def _again(
 
 
 def size_of(store: Store) -> Size:
-    def size(
-        topic: str, begin: int, end: int, most: int
-    ) -> list[tuple[int, int, int, int, int, bool]]:
+    def size(topic: str, begin: int, end: int, most: int) -> list[Row]:
         return topic_sizes(store.native, topic, begin, end, most)
 
     return size

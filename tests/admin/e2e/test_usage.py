@@ -127,6 +127,7 @@ async def test_the_disk_and_what_retention_frees(tmp_path: Path) -> None:
     assert lost.messages == first["A"].messages - first["A"].queues
     (topic,) = single.topics
     assert (topic.topic, topic.messages) == ("A", 40)
+    assert [t.topic for t in single.next.topics] == ["A"]
     assert sum(queue.bytes for queue in topic.by_queue) == topic.bytes
     assert disk.files[0].changed == 0
     assert disk.files[-1].why == "it is the last one"

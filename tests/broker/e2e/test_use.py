@@ -26,7 +26,7 @@ from tests.support.client import (
 )
 from tests.support.operators import create_topic
 from tests.support.transactions import send_half
-from tests.support.wire import Command
+from tests.support.wire import BINARY, Command
 
 USE, HISTORY = 27001, 27002
 WAITS = PULL_SUBSCRIPTION | PULL_SUSPEND
@@ -151,6 +151,10 @@ def test_what_is_sent_and_pulled_by_client_group_and_topic(sampled: Sampled) -> 
     topics = sampled.rows("topic", seconds=10)
     assert topics["A"] == (8, bytes_a, 32, 4 * bytes_a, 4)
     assert topics["B"] == (5, bytes_b, 5, bytes_b, 1)
+    point = json.loads(sampled.admin.call(HISTORY, seconds=10).body)["points"][-1]
+    assert [point[kind] for kind in ("sends", "pulls", "acks", "ends")] == [11, 5, 0, 0]
+    assert (point["messagesIn"], point["messagesOut"]) == (13, 37)
+    assert point["bytesOut"] == 4 * bytes_a + bytes_b
     whole = sampled.use("client", seconds=10)
     assert whole["total"]["messagesIn"] == 13
     assert (whole["seconds"], whole["others"]["folded"]) == (10.0, 0)
@@ -225,7 +229,8 @@ def test_hostile_names_and_many_groups(sampled: Sampled) -> None:
     heartbeat(client, 'evil"\n\0id', "p")
     sampled.step()
     bad = '\n"\x1b[31m\0&'
-    send(client, "A", bad)
+    send(client, "A", bad, serialize=BINARY)
+    send(client, "A", "escaped\n")  # in JSON: no group has such a name, and it has no row
     send(client, "A", "x" * 5000)
     for n in range(40):
         send(client, "A", f"g{n}")
@@ -233,7 +238,8 @@ def test_hostile_names_and_many_groups(sampled: Sampled) -> None:
     producers = sampled.rows("producer", seconds=10)
     assert bad in producers
     assert len(producers) == 8
-    assert sampled.rows("client", seconds=10)['evil"\n\0id'][0] == 42
+    assert not any(name.startswith("escaped") for name in producers)
+    assert sampled.rows("client", seconds=10)['evil"\n\0id'][0] == 43
     (row,) = [r for r in sampled.use("client", seconds=10)["rows"] if r["messagesIn"]]
     assert row["host"] == "127.0.0.1"
     client.close()

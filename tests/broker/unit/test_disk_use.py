@@ -178,5 +178,12 @@ def test_a_store_and_its_files(tmp_path: Path, config: BrokerConfig) -> None:
         assert {t: q[0].nbytes for t, q in found.freed.topics.items()} == freed
         more = disk_use.report(config, with_files, now, files=2)
         assert (more.next_files, more.freed.end) == (2, 2 * FILE)
+        # Retention does what was said, when it was said.
+        due = found.files[0].due
+        assert due is not None
+        assert with_files.clean(NOON)["commitLog"] == (due <= NOON)
+        with_files.clean(due)
+        assert with_files.stats()["minPhyOffset"] == FILE
+        assert disk_use.report(config, with_files, due).files[0].begin == FILE
     finally:
         with_files.close()

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 #[derive(Clone, Copy)]
 pub struct SendRequest<'a> {
     pub topic: &'a [u8],
-    /// The producer group, as the sender wrote it: for counting only.
+    /// The producer group, for counting only; empty if its name is escaped.
     pub group: &'a [u8],
     /// Negative: the broker chooses.
     pub queue_id: i32,

@@ -130,7 +130,6 @@ fn index_of(name: &[u8]) -> Option<usize> {
 /// Memory for texts that have to be unescaped, used by one request after the other.
 #[derive(Default)]
 pub struct Texts {
-    group: Vec<u8>,
     topic: Vec<u8>,
     properties: Vec<u8>,
 }
@@ -155,7 +154,11 @@ pub fn send_request<'a>(
     };
     Ok(SendRequest {
         topic,
-        group: plain(f.group, frame, &mut texts.group).unwrap_or_default(),
+        // Only what counts messages reads it: it does not unescape names that no group has.
+        group: match f.group.escaped {
+            true => b"",
+            false => f.group.bytes(frame),
+        },
         queue_id: f.queue_id,
         sys_flag: f.sys_flag,
         born_timestamp: f.born_timestamp,

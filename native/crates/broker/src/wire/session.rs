@@ -18,7 +18,7 @@ use super::reply::{self, SendAnswer, To};
 use super::send_fields::{SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2, Texts, send_request};
 use super::shape::Shapes;
 use super::unconfirmed::Unconfirmed;
-use super::used::Used;
+use super::used::{POP_MESSAGE, Used};
 use crate::rpc_figures::RpcFigures;
 use crate::{Appender, Broker, Decision, Ended, Keyring, Refusal, Scratch, Sent, codes};
 use pyrmq_format::host::Host;
@@ -244,20 +244,41 @@ impl Session {
             self.flush_acks(feed, ACK_MESSAGE);
         }
         let header = &feed.memory.header;
-        if !header.is_response() {
-            self.used.request(header.code);
-        }
+        let requests = &mut self.used.requests;
         let handled = match header.code {
             _ if header.is_response() => false,
             SEND_MESSAGE | SEND_MESSAGE_V2 | SEND_BATCH_MESSAGE => {
+                requests.sends += 1;
                 self.send(feed, frame, parts, None)
             }
-            END_TRANSACTION => self.end_transaction(feed, frame, parts),
-            PULL_MESSAGE | LITE_PULL_MESSAGE => self.pull(feed, frame, parts),
-            ACK_MESSAGE => self.ack(feed, frame, parts),
-            BATCH_ACK_MESSAGE => self.batch_ack(feed, frame, parts),
-            CHANGE_INVISIBLE_TIME => self.change(feed, frame, parts),
-            _ => false,
+            END_TRANSACTION => {
+                requests.ends += 1;
+                self.end_transaction(feed, frame, parts)
+            }
+            PULL_MESSAGE | LITE_PULL_MESSAGE => {
+                requests.pulls += 1;
+                self.pull(feed, frame, parts)
+            }
+            ACK_MESSAGE => {
+                requests.acks += 1;
+                self.ack(feed, frame, parts)
+            }
+            BATCH_ACK_MESSAGE => {
+                requests.acks += 1;
+                self.batch_ack(feed, frame, parts)
+            }
+            CHANGE_INVISIBLE_TIME => {
+                requests.acks += 1;
+                self.change(feed, frame, parts)
+            }
+            POP_MESSAGE => {
+                requests.pulls += 1;
+                false
+            }
+            _ => {
+                requests.others += 1;
+                false
+            }
         };
         if !handled {
             self.commands.push_back(Command {
