@@ -11,12 +11,24 @@ from tests.admin.e2e.bad_servers.commands import Behind
 from tests.system.interop.table.case import Who
 from tests.system.interop.table.state import prepared, servers
 
+WANTED = """\
+format: pyrmq-cluster/1
+cluster: DefaultCluster
+config: {maxAutoCreatedTopics: 20001}
+topics:
+  Wanted: {readQueueNums: 4, attributes: {message.type: NORMAL}}
+groups:
+  Wanted-group: {retryMaxTimes: 3}
+"""
+
 
 @pytest.fixture(scope="module")
 def _behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behind]:
     folder = tmp_path_factory.mktemp("bad")
     files = folder / "files"
     files.mkdir()
+    wanted = files / "wanted.yaml"
+    wanted.write_text(WANTED)
     with servers(Who.OURS, folder) as (namesrv, broker):
         host, _, port = namesrv.rpartition(":")
         names = host, int(port)
@@ -25,7 +37,8 @@ def _behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behind]:
             Between(names, broker) as door,
         ):
             through = {"namesrv": door.address_of(names), "broker": door.address_of(broker)}
-            yield Behind(door, names, broker, {**places, **through}, files)
+            own = {"wanted": str(wanted)}
+            yield Behind(door, names, broker, {**places, **through, **own}, files)
 
 
 @pytest.fixture
