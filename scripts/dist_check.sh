@@ -81,6 +81,11 @@ for version in $versions; do
     "$work/use$version/bin/pip" install --quiet --disable-pip-version-check "$wheel"
     (cd "$work" && "$work/use$version/bin/python" -m pyrmq.demo --messages 40 >"$work/log" 2>&1) ||
         { cat "$work/log"; exit 1; }
+    for kind in systemd docker compose kubernetes; do
+        "$work/use$version/bin/pyrmq" deploy "$kind" --out "$work/deploy$version/$kind" >/dev/null
+        diff -r --exclude='__pycache__' "pyrmq/deploy/$kind" "$work/deploy$version/$kind" ||
+            { echo "dist-check: the wheel lacks files of pyrmq deploy $kind"; exit 1; }
+    done
     (cd "$work" && "$work/use$version/bin/python" -c "
 import importlib.util, $(tr ' ' ',' <<<"$spark_packages")
 from pyrmq.engine import RELEASE_BUILD

@@ -10,6 +10,7 @@ import click
 
 from pyrmq.cli.access import Access, access_options
 from pyrmq.cli.admin.lazy import Command
+from pyrmq.cli.serve import Many
 
 if TYPE_CHECKING:
     from pyrmq.cli.admin.view import View
@@ -28,6 +29,13 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="HOST:PORT;…",
     help="Name servers to ask.  [default: namesrvAddr of the configuration]",
 )
+@click.option(
+    "--processes",
+    type=Many(),
+    default="1",
+    metavar="N|auto",
+    help="For so many brokers, as `pyrmq broker --processes` runs them.",
+)
 @click.option("-a", "--all", "every", is_flag=True, help="Show what is in order, too.")
 @click.option(
     "-o",
@@ -42,6 +50,7 @@ def doctor(
     config: Path | None,
     of_namesrv: bool,
     namesrv_addr: str | None,
+    processes: str,
     every: bool,
     output: str,
     access: Callable[[], Access],
@@ -61,26 +70,32 @@ def doctor(
     from pyrmq.doctor.table import examine, verdict
     from pyrmq.errors import ConfigError
 
+    if of_namesrv and processes != "1":
+        raise click.UsageError("--processes is for brokers")
     try:
-        server = _server(config, of_namesrv, namesrv_addr)
-        facts = trio.run(_facts, server, access())
+        servers = _servers(config, of_namesrv, namesrv_addr, processes)
+        facts = trio.run(_facts, servers, access())
     except ConfigError as e:
         from pyrmq.escape import escape
 
         raise click.ClickException(escape(e)) from None
-    rows = examine(facts)
+    # What is of the machine is the same for each of several brokers.
+    rows = list(dict.fromkeys(row for one in facts for row in examine(one)))
     found = verdict(rows)
     with printing():
         if output == "text":
             _print(rows, every=every)
         else:
-            views.show(_view(rows, found.value, server), output)
+            views.show(_view(rows, found.value, servers[0]), output)
     code = {Level.ERROR: 2, Level.WARNING: 3}.get(found, 0)
     if code:
         raise click.exceptions.Exit(code)
 
 
-def _server(config: Path | None, of_namesrv: bool, namesrv: str | None) -> Server:
+def _servers(
+    config: Path | None, of_namesrv: bool, namesrv: str | None, processes: str
+) -> list[Server]:
+    from pyrmq.cli.serve_many import configs
     from pyrmq.cli.settings import Settings
     from pyrmq.doctor.server import check_name_servers, of_broker, of_name_server
 
@@ -88,21 +103,22 @@ def _server(config: Path | None, of_namesrv: bool, namesrv: str | None) -> Serve
     built = settings.build()
     asked = check_name_servers(namesrv)
     if of_namesrv:
-        return of_name_server(built, settings.values, config, asked)
-    built = settings.with_updates(built).config
-    return of_broker(built, settings.values, config, asked)
+        return [of_name_server(built, settings.values, config, asked)]
+    return [
+        of_broker(settings.with_updates(one).config, settings.values, config, asked)
+        for one in configs(built, processes)
+    ]
 
 
-async def _facts(server: Server, access: Access) -> Facts:
+async def _facts(servers: list[Server], access: Access) -> list[Facts]:
     from pyrmq.admin.api import Admin
     from pyrmq.doctor.gather import gather
 
-    if not server.name_servers:
-        return await gather(server, None)
-    async with Admin(
-        ";".join(server.name_servers), credentials=access.credentials, tls=access.tls
-    ) as admin:
-        return await gather(server, admin)
+    addresses = servers[0].name_servers
+    if not addresses:
+        return [await gather(server, None) for server in servers]
+    async with Admin(";".join(addresses), credentials=access.credentials, tls=access.tls) as admin:
+        return [await gather(server, admin) for server in servers]
 
 
 def _view(rows: list[Row], state: str, server: Server) -> View:

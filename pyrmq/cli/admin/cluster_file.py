@@ -127,6 +127,7 @@ def apply(session: Session, file: str, dry_run: bool, prune: bool, force: bool) 
     change that fails does not end the others; a second run does what is left.
     """
     from pyrmq.admin.desired import read
+    from pyrmq.errors import ClientError
 
     async def look(admin: Admin) -> Plan:
         return await admin.clusters.plan(await read(file), prune=prune)
@@ -148,6 +149,10 @@ def apply(session: Session, file: str, dry_run: bool, prune: bool, force: bool) 
     session.confirm(_question(plan))
 
     async def work(admin: Admin) -> list[Done]:
+        now = await admin.clusters.plan(await read(file), prune=prune)
+        if now.steps != plan.steps:
+            raise ClientError("the cluster or the file has changed meanwhile: nothing is done; "
+                              "look at the changes again")  # fmt: skip
         return await admin.clusters.apply(plan, force=force)
 
     done = session.run(work)

@@ -36,6 +36,13 @@ class Command(click.Command):
             setattr(e, "exit_code", 1)  # noqa: B010 (click says ClassVar, and reads the instance)
             raise
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as e:
+            setattr(e, "exit_code", 1)  # noqa: B010
+            raise
+
 
 class LazyGroup(Group):
     """`branches`: by name the module that has the branch, and its help in a line."""

@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+import pyrmq.sync
 import pyrmq.testing
 from pyrmq.admin.api import Admin
 from pyrmq.admin.desired import parse, read
 from pyrmq.admin.shrinking import UnreadQueuesError
+from pyrmq.cli.admin.session import Session
 from pyrmq.errors import ClientError
+from pyrmq.model.topic import TopicConfig
 from pyrmq.net.address import format_address
 from tests.support.fixtures import Serve
 from tests.support.mqadmin import admin
@@ -234,3 +237,22 @@ async def test_a_topic_that_is_refused_does_not_hold_up_the_others(serve: Serve)
         ]  # fmt: skip
         left = await asked.clusters.plan(wanted)
         assert [step.name for step in left.changes] == ["t2"]
+
+
+async def test_what_changes_while_somebody_is_asked_is_not_overwritten(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serve() as running:
+        file = _file(tmp_path, "topics: {t: {perm: 4}}\n")
+
+        def confirm(session: Session, text: str) -> None:
+            with pyrmq.sync.Admin(running.namesrv) as other:
+                config = TopicConfig("t", 3, 3)
+                other.topics.update(config, cluster="DefaultCluster").check_all()
+
+        monkeypatch.setattr(Session, "confirm", confirm)
+        ran = await admin(running.namesrv, "cluster", "apply", file)
+        assert ran.code == 2
+        assert "changed meanwhile: nothing is done" in ran.err
+        (change,) = await _changes(running.namesrv, file)
+        assert (change["field"], change["from"], change["to"]) == ("perm", 6, 4)

@@ -127,3 +127,18 @@ async def test_hostile_names_are_escaped(tmp_path: Path) -> None:
     ran = await doctor("-c", conf, "-a")
     assert "\x1b" not in ran.out
     assert "a\\x1b[31mb" in ran.out
+
+
+async def test_several_brokers_of_one_machine(tmp_path: Path) -> None:
+    conf = _conf(tmp_path, listenPort=12_001, storePathRootDir=tmp_path / "store")
+    ran = await doctor("-c", conf, "--processes", "2", "-o", "json")
+    found = _by_check(ran)
+    folders = {r["what"].split(" (")[0] for r in found["folders"]}
+    assert len(folders) == 2
+    assert all(path.startswith(str(tmp_path / "store")) for path in folders)
+    ports = " ".join(r["what"] for r in found["ports"])
+    assert "12001" in ports
+    assert "12011" in ports
+    assert len(found["kernel"]) == 1
+    both = await doctor("--namesrv", "--processes", "2")
+    assert both.code == 1

@@ -13,6 +13,15 @@ from tests.system.interop.table.case import Who
 from tests.system.interop.table.state import prepared, servers
 
 CONSUMER_SEND_MSG_BACK = 36
+WANTED = """\
+format: pyrmq-cluster/1
+cluster: DefaultCluster
+config: {maxAutoCreatedTopics: 20001}
+topics:
+  Wanted: {readQueueNums: 4, attributes: {message.type: NORMAL}}
+groups:
+  Wanted-group: {retryMaxTimes: 3}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +29,8 @@ def _behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behind]:
     folder = tmp_path_factory.mktemp("bad")
     files = folder / "files"
     files.mkdir()
+    wanted = files / "wanted.yaml"
+    wanted.write_text(WANTED)
     with servers(Who.OURS, folder) as (namesrv, broker):
         host, _, port = namesrv.rpartition(":")
         names = host, int(port)
@@ -29,7 +40,8 @@ def _behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behind]:
         ):
             _dead_letter(broker, places["offset-id-3"])
             through = {"namesrv": door.address_of(names), "broker": door.address_of(broker)}
-            yield Behind(door, names, broker, {**places, **through}, files)
+            own = {"wanted": str(wanted)}
+            yield Behind(door, names, broker, {**places, **through, **own}, files)
 
 
 def _dead_letter(broker: Address, offset_id: str) -> None:

@@ -105,4 +105,7 @@ user get x -b {broker}
 user list -b {broker}
 user update x -b {broker} --status disable
 monitor run --once
+export cluster -c DefaultCluster --folder {dir}/w
+cluster diff {wanted}
+cluster apply {wanted} --yes
 """.strip().splitlines()
