@@ -33,9 +33,9 @@ class Watched:
         self.late: list[float] = []
 
     def run(self, call: Callable[[], Awaitable[object]]) -> None:
-        trio.run(self._run, call)
+        trio.run(self.watch, call)
 
-    async def _run(self, call: Callable[[], Awaitable[object]]) -> None:
+    async def watch(self, call: Callable[[], Awaitable[object]]) -> None:
         late = [0.0]
         last = time.perf_counter()
 

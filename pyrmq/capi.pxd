@@ -33,6 +33,7 @@ cdef extern from "pyrmq_capi.h":
         uint32_t n_ext
         uint8_t has_remark
         pyrmq_bytes remark, body, frame, subject
+        int64_t since_us
 
     ctypedef struct pyrmq_chunk:
         const void *segment
@@ -86,9 +87,9 @@ cdef extern from "pyrmq_capi.h":
         int32_t (*session_receive)(void *, int32_t, uint8_t *, size_t, int64_t, int32_t,
                                    pyrmq_received *) nogil
         int32_t (*session_resend)(void *, const uint8_t *, size_t, const uint8_t *, size_t, int32_t,
-                                  int64_t, pyrmq_bytes *) nogil
-        int32_t (*session_answer)(void *, const uint8_t *, size_t, int32_t, int32_t, uint64_t,
-                                  int64_t, pyrmq_bytes *) nogil
+                                  int64_t, int64_t, pyrmq_bytes *) nogil
+        int32_t (*session_answer)(void *, const uint8_t *, size_t, int32_t, int32_t, int32_t,
+                                  int32_t, uint64_t, int64_t, int64_t, pyrmq_bytes *) nogil
         int32_t (*session_release)(void *, int64_t, int64_t, pyrmq_bytes *) nogil
         int32_t (*session_send_released)(void *, int32_t, int64_t, int64_t, pyrmq_sent *) nogil
         int32_t (*session_send)(void *, int32_t, const pyrmq_piece *, size_t, pyrmq_sent *) nogil

@@ -494,6 +494,41 @@ class SendRows:
     def group(self, queues: Sequence[int]) -> None: ...
     def next_request(self) -> SendRequest | None: ...
 
+RPC_BOUNDS_US: tuple[int, ...]
+"""Upper bounds of the buckets of `RpcFigures.rows`, µs; one bucket more is above all."""
+TIME_BOUNDS_US: tuple[int, ...]
+"""The same of `Store.figures`, µs."""
+SIZE_BOUNDS: tuple[int, ...]
+"""The same of `Store.message_sizes`, bytes."""
+
+@final
+class RpcFigures:
+    """How long the requests of a server took. A `Listener` enters what its sessions answer,
+    `record` what Python answers. `slow_ms`: requests that take longer are kept for `take_slow`; 0:
+    none."""
+
+    def __new__(cls, slow_ms: int = 0) -> Self: ...
+    def record(
+        self, code: int, response_code: int, long_polling: bool, result: str, micros: int
+    ) -> None:
+        """A request was answered within so many µs. `result` is success, oneway, cancelled,
+        process_request_failed or write_channel_failed."""
+
+    def rows(self) -> list[tuple[int, int, bool, str, list[int]]]:
+        """[(code, response code, long polling, result, [count, sum, max, bucket, …])], times in µs.
+        A bucket has the values above the bound before it, up to its own: they are not cumulative.
+        With long polling the time that a request was parked is included. The row of code -1 is for
+        request codes that are too many to have rows."""
+
+    def set_slow_ms(self, ms: int) -> None: ...
+    def take_slow(self) -> tuple[list[SlowRow], int]:
+        """The slow requests that the engine answered since the last call, and how many more there
+        were."""
+
+SlowRow = tuple[int, int, str, list[int], tuple[int, int, int] | None]
+"""Code and response code, peer, µs (queued, processed, written, flushed, replicated), and where its
+record is: queue, queue offset, physical offset."""
+
 @final
 class PullGrants:
     def revoke(self) -> None: ...
@@ -548,6 +583,7 @@ class Listener:
         pops: object | None = ...,
         keyring: Keyring | None = ...,
         tls: TlsContext | None = ...,
+        figures: RpcFigures | None = ...,
         region: str = ...,
         cluster: str = ...,
         trace_on: bool = ...,
@@ -1031,6 +1067,29 @@ class NativeStore:
     def drain_arrivals(self) -> list[tuple[str, int]]: ...
     def queues(self) -> list[tuple[str, int, int, int]]: ...
     def stats(self) -> dict[str, int]: ...
+    def figures(self) -> dict[str, int | list[int]]:
+        """Figures since the store was opened. A list is a histogram: [count, sum, max, bucket, …],
+        in µs by TIME_BOUNDS_US, not cumulative.
+
+        - putLatency: writes into the log, one for all that a round stored.
+        - flushLatency: flushes (fdatasync) of a file of the log.
+        - commitLatency: group commits, from the first write that one carries to the end of its
+          flush.
+        - lockWait: waits for the put lock; one that is free is not waited for.
+        - barrierWait: how long answers waited to be confirmed, once their records were written.
+        - sendLatency: from sends to their answers.
+        - flushedBytes, writeStalls (writes above 100 ms), busyRefusals (SYSTEM_BUSY): counters.
+        - flushLagBytes, confirmLagBytes, dispatchLagBytes: bytes of the log that are written, and
+          not flushed, confirmed or indexed.
+        - writeUnderWayMs: how long the write that is under way has taken; 0: none is.
+        - recoveryUs, recoveredRecords, recoveredBytes: opening the store, and the part of the log
+          that it read.
+        """
+
+    def message_sizes(self) -> dict[str, list[int]]:
+        """Sizes of the messages that clients sent, by type (NORMAL, FIFO, DELAY, TRANSACTION, …):
+        [count, sum, max, bucket, …] in bytes of records by SIZE_BOUNDS. A batch counts once, with
+        the average of its messages."""
 
 class Store(NativeStore):
     """Not derived from NativeStore, but it has all of its attributes (`__getattr__`)."""
@@ -1085,6 +1144,8 @@ class Command:
     body: bytes
     frame: bytes | None
     size: int
+    since_us: int
+    taken_us: int
     subject: str | None
     def drop_body(self) -> None: ...
     @property
@@ -1171,10 +1232,18 @@ class Session:
     def send_released(self, fd: int, now_ms: int, timeout_ms: int) -> bytes | None: ...
     def feed_bytes(self, data: bytes, now_ms: int, defer_write: bool = False) -> bytes | None: ...
     def resend(
-        self, frame: bytes, now_ms: int, topic: str = "", dead: bool = False
+        self, frame: bytes, now_ms: int, topic: str = "", dead: bool = False, since_us: int = 0
     ) -> bytes | None: ...
     def answer(
-        self, answer: bytes, codec: int, opaque: int, log_end: int, now_ms: int
+        self,
+        answer: bytes,
+        codec: int,
+        opaque: int,
+        log_end: int,
+        now_ms: int,
+        code: int = 0,
+        long_polling: bool = False,
+        since_us: int = 0,
     ) -> bytes | None: ...
     def release(self, now_ms: int, timeout_ms: int) -> bytes | None: ...
     def grant_pull(

@@ -12,6 +12,7 @@ from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
 from libc.errno cimport EIO
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from pyrmq.capi cimport (
     PYRMQ_ABI_VERSION, PYRMQ_CAPI_NAME, PYRMQ_CLOSE, PYRMQ_COLD, PYRMQ_FAILED, PYRMQ_N_ALIKE, PYRMQ_NONE,
@@ -43,6 +44,7 @@ Listener = _native.Listener
 TlsClient = _native.TlsClient
 TlsContext = _native.TlsContext
 PullGrants = _native.PullGrants
+RpcFigures = _native.RpcFigures
 Keyring = _native.Keyring
 BenchFloor = _native.BenchFloor
 BenchRun = _native.BenchRun
@@ -96,6 +98,9 @@ ACCESS_SEND = _native.ACCESS_SEND
 ACCESS_END = _native.ACCESS_END
 ACCESS_ACK = _native.ACCESS_ACK
 ALIKE = _native.PULL_ALIKE
+RPC_BOUNDS_US = _native.RPC_BOUNDS_US
+TIME_BOUNDS_US = _native.TIME_BOUNDS_US
+SIZE_BOUNDS = _native.SIZE_BOUNDS
 # Whether the engine was built as wheels are; False: for development (scripts/dev_engine.sh).
 RELEASE_BUILD = _native.RELEASE_BUILD
 
@@ -430,6 +435,8 @@ cdef class Command:
     cdef readonly str remark, subject
     cdef readonly bytes body, frame
     cdef readonly Py_ssize_t size
+    cdef readonly long long since_us, taken_us
+    """When it was ready to be received, and when it was taken from its session: µs of the monotonic clock."""
 
     def drop_body(self):
         """Forgets the body: a request of this code has none."""

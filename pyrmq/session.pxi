@@ -4,6 +4,12 @@ cdef inline bint is_send(int code):
     return code == 10 or code == 310 or code == 320
 
 
+cdef inline long long monotonic_us() noexcept:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return <long long>now.tv_sec * 1000000 + now.tv_nsec // 1000
+
+
 cdef class Space:
     """A writable place inside of a session, until `Session.filled` is called."""
 
@@ -218,8 +224,9 @@ cdef class Session:
             rc = C.session_feed(self.native, p, n, now_ms, defer_write, &out)
         return self.ended(rc, &out)
 
-    def resend(self, bytes frame, long long now_ms, str topic="", bint dead=False):
+    def resend(self, bytes frame, long long now_ms, str topic="", bint dead=False, long long since_us=0):
         """Handles a send again after a decision; refuses it if its topic is still unknown.
+        `since_us`: of its command.
 
         `topic`: the message goes back to a consumer group, to this retry topic or (`dead`) to this
         dead-letter topic. Empty: it is stored as it was asked for.
@@ -233,20 +240,22 @@ cdef class Session:
         self.begin()
         with nogil:
             rc = C.session_resend(self.native, p, n, <const uint8_t *>topic_ptr, topic_len, dead,
-                                  now_ms, &out)
+                                  since_us, now_ms, &out)
         return self.ended(rc, &out)
 
     def answer(self, bytes answer, int codec, int opaque, unsigned long long log_end,
-               long long now_ms):
+               long long now_ms, int code=0, bint long_polling=False, long long since_us=0):
         """Takes an encoded answer of code 0 that counts once the log is confirmed up to `log_end`: it is
-        kept until `release`. Returned at once if that is so already."""
+        kept until `release`. Returned at once if that is so already. `code` and `since_us`: of the
+        request, for `RpcFigures`; `long_polling`: it has waited for messages."""
         cdef const uint8_t *p = <const uint8_t *><const char *>answer
         cdef Py_ssize_t n = len(answer)
         cdef pyrmq_bytes out
         cdef int32_t rc
         self.begin()
         with nogil:
-            rc = C.session_answer(self.native, p, n, codec, opaque, log_end, now_ms, &out)
+            rc = C.session_answer(self.native, p, n, codec, opaque, code, long_polling, log_end,
+                                  since_us, now_ms, &out)
         return self.ended(rc, &out)
 
     def release(self, long long now_ms, long long timeout_ms):
@@ -385,6 +394,8 @@ cdef class Session:
         out.body = as_bytes(&c.body)
         out.size = c.frame.len
         out.subject = as_text(&c.subject) if c.subject.ptr != NULL else None
+        out.since_us = c.since_us
+        out.taken_us = monotonic_us()
         if is_send(c.code) and not c.flag & 1:
             out.frame = as_bytes(&c.frame)
         return out

@@ -94,6 +94,8 @@ def limits() -> dict[str, list[Limit]]:
 
 
 NO_LIMITS = {
+    "pyrmq.metrics.settings:MAX_LABELS": "of metricsLabel: the operator's own key",
+    "pyrmq.metrics.settings:MAX_VALUE": "of metricsLabel: the operator's own key",
     "pyrmq.broker.tables.order_batch:MAX_MESSAGES": "bits of a number of RocketMQ's file",
     "pyrmq.broker.tables.order_batch:MAX_COUNT": "a count that stays there",
     "pyrmq.broker.replication.slave_sync:MAX_CHECK_POINT": "what a slave believes of its master",

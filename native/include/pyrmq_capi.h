@@ -42,7 +42,7 @@
 /**
  * Changes whenever what stands in this header does.
  */
-#define PYRMQ_ABI_VERSION 9
+#define PYRMQ_ABI_VERSION 10
 
 /**
  * Ext fields by which pulls are told apart: `ALIKE` in wire/pull.rs.
@@ -167,6 +167,10 @@ typedef struct {
    * Who has signed it; a null pointer: nobody, as far as the session could verify that.
    */
   pyrmq_bytes subject;
+  /**
+   * When it was ready to be received, us of the monotonic clock.
+   */
+  int64_t since_us;
 } pyrmq_command;
 
 /**
@@ -360,7 +364,7 @@ typedef struct {
                              pyrmq_received *out);
   /**
    * A send again after a decision. `topic` (may be empty) and `dead`: it goes back to a group, to
-   * this retry topic or dead-letter topic.
+   * this retry topic or dead-letter topic. `since_us`: of its command.
    */
   int32_t (*session_resend)(void *session,
                             const uint8_t *frame,
@@ -368,17 +372,22 @@ typedef struct {
                             const uint8_t *topic,
                             size_t topic_len,
                             int32_t dead,
+                            int64_t since_us,
                             int64_t now_ms,
                             pyrmq_bytes *out);
   /**
-   * An encoded answer of code 0 that counts once the log is confirmed up to `log_end`.
+   * An encoded answer of code 0 that counts once the log is confirmed up to `log_end`. `code` and
+   * `since_us`: of the request, 0 for now; `long_polling`: it has waited for messages.
    */
   int32_t (*session_answer)(void *session,
                             const uint8_t *answer,
                             size_t len,
                             int32_t codec,
                             int32_t opaque,
+                            int32_t code,
+                            int32_t long_polling,
                             uint64_t log_end,
+                            int64_t since_us,
                             int64_t now_ms,
                             pyrmq_bytes *out);
   /**
@@ -542,7 +551,7 @@ _Static_assert(sizeof(pyrmq_sent) == 32, "pyrmq_sent");
 _Static_assert(offsetof(pyrmq_sent, rest) == 0, "pyrmq_sent.rest");
 _Static_assert(offsetof(pyrmq_sent, taken) == 16, "pyrmq_sent.taken");
 _Static_assert(offsetof(pyrmq_sent, failed) == 24, "pyrmq_sent.failed");
-_Static_assert(sizeof(pyrmq_command) == 96, "pyrmq_command");
+_Static_assert(sizeof(pyrmq_command) == 104, "pyrmq_command");
 _Static_assert(offsetof(pyrmq_command, code) == 0, "pyrmq_command.code");
 _Static_assert(offsetof(pyrmq_command, opaque) == 4, "pyrmq_command.opaque");
 _Static_assert(offsetof(pyrmq_command, flag) == 8, "pyrmq_command.flag");
@@ -555,6 +564,7 @@ _Static_assert(offsetof(pyrmq_command, remark) == 32, "pyrmq_command.remark");
 _Static_assert(offsetof(pyrmq_command, body) == 48, "pyrmq_command.body");
 _Static_assert(offsetof(pyrmq_command, frame) == 64, "pyrmq_command.frame");
 _Static_assert(offsetof(pyrmq_command, subject) == 80, "pyrmq_command.subject");
+_Static_assert(offsetof(pyrmq_command, since_us) == 96, "pyrmq_command.since_us");
 _Static_assert(sizeof(pyrmq_ready) == 8, "pyrmq_ready");
 _Static_assert(offsetof(pyrmq_ready, fd) == 0, "pyrmq_ready.fd");
 _Static_assert(offsetof(pyrmq_ready, events) == 4, "pyrmq_ready.events");

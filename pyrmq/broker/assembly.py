@@ -44,6 +44,7 @@ from pyrmq.broker.requests.transactions import (
     open_transactions,
     rules,
 )
+from pyrmq.broker.slow_requests import complete
 from pyrmq.broker.stats.broker_stats import BrokerStats
 from pyrmq.broker.tables.clients import ClientTable, Notices
 from pyrmq.broker.tables.consumer_filters import ConsumerFilters
@@ -55,7 +56,7 @@ from pyrmq.broker.tables.topic_creation import open_topics
 from pyrmq.broker.tables.topic_removal import TopicDeletion
 from pyrmq.broker.timer import TimerCounts, TimerService
 from pyrmq.config.log_keys import follow_levels
-from pyrmq.engine import Listener, Pops, PullGrants, Store, Transactions
+from pyrmq.engine import Listener, Pops, PullGrants, RpcFigures, Store, Transactions
 from pyrmq.metrics.service import MetricsService
 from pyrmq.model.subscription import Subscription
 from pyrmq.net.address import Address, message_id
@@ -203,6 +204,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
     server = _server(
         config, start.sockets, store, grants, engine, timers, pops, questions, access, tls
     )
+    complete(server, clients, store)
     pop = open_pop(folder, live, store, pops, tables, stats, server, timers.delivered)
     handover = Handover(
         store, pops, tables, pop.popping.busy, request_modes.pulling, server.wake_parked
@@ -289,6 +291,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         grants.revoke()
         transactions.rules = rules(now)
         server.idle_seconds = now.server_channel_max_idle_time_seconds
+        server.slow_requests.set_limit(now.slow_log_ms)
         topics.table.configure(now)
         if now.auto_create_topic_enable != before.auto_create_topic_enable:
             topics.table.set_auto_create(now.auto_create_topic_enable)
@@ -377,6 +380,7 @@ def _server(
 ) -> RemotingServer:
     """The server, without processors: most of them need it."""
     name = f"broker {config.broker_name}"
+    figures = RpcFigures(config.slow_log_ms)
     return RemotingServer(
         name,
         sockets,
@@ -389,6 +393,7 @@ def _server(
             pops=pops.native if config.timer_wheel_enable and not config.is_slave else None,
             keyring=access.keyring,
             tls=tls.context,
+            figures=figures,
             region=config.region_id,
             cluster=config.broker_cluster_name,
             trace_on=config.trace_on,
@@ -404,6 +409,8 @@ def _server(
         admins=AdminAccess(config.admin_address_allow_list),
         guard=access.guard,
         tls=tls,
+        figures=figures,
+        slow_log_ms=config.slow_log_ms,
     )
 
 

@@ -18,6 +18,7 @@ from pyrmq.auth.plain.rules import Rules, load_rules
 from pyrmq.config.files import load_file
 from pyrmq.config.secret_file import is_open
 from pyrmq.errors import ConfigError
+from pyrmq.metrics.settings import DISABLED, PROMETHEUS, TYPES
 from pyrmq.net.address import is_loopback
 
 Values = Mapping[str, str]
@@ -78,6 +79,7 @@ def findings(values: Values, written: Values, file: Path | None, *, namesrv: boo
     found = [*_of_secrets(written), *_of_files(values, written, file, namesrv)]
     if not namesrv and _is(values, "aclEnable"):
         found += _of_accounts(load_rules(Folder(Path(values["rocketmqHome"]))))
+    found += _of_metrics(values)
     bind = values.get("bindAddress", "")
     if not is_loopback(bind):
         found += _of_access(values, bind)
@@ -124,6 +126,18 @@ def _of_access(values: Values, bind: str) -> Iterator[Finding]:
                 key, values[key], "nothing, unless a client needs it",
                 "these requests are taken from everybody",
             )  # fmt: skip
+
+
+def _of_metrics(values: Values) -> Iterator[Finding]:
+    served = TYPES.get(values.get("metricsExporterType", DISABLED)) == PROMETHEUS
+    host = values.get("metricsPromExporterHost", "")
+    if served and not is_loopback(host):
+        yield _advice(
+            "metricsPromExporterHost", host,
+            "127.0.0.1, or a firewall that lets only Prometheus to metricsPromExporterPort",
+            "metrics have no access control: whoever reaches the port learns names of topics and "
+            "groups",
+        )  # fmt: skip
 
 
 def _of_tls(values: Values) -> Iterator[Finding]:

@@ -48,11 +48,16 @@ class Folding(Generic[K]):
         self._items: dict[K, Item] = {}
         self._kept = 0
         self._round = 0
+        self._seen = 0
+        """Keys seen since `begin`."""
         self.shared = [0] * counters
         """The counters of the shared row."""
 
     def __len__(self) -> int:
         return len(self._items)
+
+    def __getitem__(self, key: K) -> Item:
+        return self._items[key]
 
     @property
     def folded(self) -> int:
@@ -67,6 +72,7 @@ class Folding(Generic[K]):
     def begin(self) -> None:
         """A new look at all keys begins; `end` forgets those that were not seen in it."""
         self._round += 1
+        self._seen = 0
 
     def see(self, key: K, totals: tuple[int, ...]) -> Item:
         """A key and its totals. Totals that went back are those of a key made anew."""
@@ -76,7 +82,9 @@ class Folding(Generic[K]):
             if self._kept < self._most:
                 item.kept = True
                 self._kept += 1
-        item.round = self._round
+        if item.round != self._round:
+            item.round = self._round
+            self._seen += 1
         before = item.before
         if totals[0] != before[0] or totals[-1] != before[-1]:
             item.before = list(totals)
@@ -90,13 +98,15 @@ class Folding(Generic[K]):
 
     async def end(self) -> None:
         """Forgets the keys that were not seen."""
+        if self._seen == len(self._items):
+            return
         gone: list[K] = []
 
-        def look(row: tuple[K, Item]) -> None:
-            if row[1].round != self._round:
-                gone.append(row[0])
+        def look(key: K) -> None:
+            if self._items[key].round != self._round:
+                gone.append(key)
 
-        await in_turns(list(self._items.items()), look, LOOK)
+        await in_turns(list(self._items), look, LOOK)
         for key in gone:
             self._kept -= self._items.pop(key).kept
 

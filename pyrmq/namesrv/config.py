@@ -69,6 +69,11 @@ class NamesrvKeys:
     server_channel_max_idle_time_seconds: int = key(
         120, "Seconds after which an idle connection is closed.", low=1, high=86_400
     )
+    slow_log_ms: int = key(
+        1000,
+        "ms after which a request is slow, and has a line in the log; 0: none is. Not RocketMQ's.",
+        high=3_600_000,
+    )
     delete_topic_with_broker_registration: bool = key(
         False,
         "Whether a registration deletes the topics that it lacks. "

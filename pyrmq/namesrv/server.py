@@ -177,6 +177,7 @@ class NameServer:
             self.processors,
             Listener(tls=tls.context),
             idle_seconds=config.server_channel_max_idle_time_seconds,
+            slow_log_ms=config.slow_log_ms,
             admins=AdminAccess(config.admin_address_allow_list),
             guard=guard,
             tls=tls,

@@ -15,6 +15,7 @@ from pyrmq.engine import Command, Slice
 from pyrmq.errors import ProtocolError, ResponseError
 from pyrmq.model.codes import LANGUAGE_PYTHON, VERSION, ResponseCode
 from pyrmq.model.request_kinds import MAX_FRAME
+from pyrmq.net.about import NOTHING, About, about
 
 JSON = 0
 ROCKETMQ = 1
@@ -35,6 +36,8 @@ class Response:
     remark: str | None = None
     ext: Mapping[str, str | int | bool] = field(default_factory=dict)
     body: bytes | Sequence[bytes | Slice] = b""
+    failed: bool = field(default=False, compare=False)
+    """It says that something went wrong which is no refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +48,30 @@ class ReplyTo:
     codec: int
     opaque: int
     flag: int
+    since_us: int = 0
+    """When the request was ready to be received, of `monotonic_us`."""
+    taken_us: int = 0
+    """When it was processed."""
+    size: int = 0
+    about: About = NOTHING
+    long_polling: bool = False
+    """It waits for messages."""
 
 
 def reply_to(command: Command | ReplyTo) -> ReplyTo:
     """Without ext fields, body and frame, which may have 16 MiB."""
     if isinstance(command, ReplyTo):
         return command
-    return ReplyTo(command.code, command.codec, command.opaque, command.flag)
+    return ReplyTo(
+        command.code,
+        command.codec,
+        command.opaque,
+        command.flag,
+        command.since_us,
+        command.taken_us,
+        command.size,
+        about(command.code, command.ext),
+    )
 
 
 def ext_text(value: str | int | bool) -> str:

@@ -1,5 +1,6 @@
 //! What all sessions of one listener share.
 
+use super::figures::RpcFigures;
 use super::keyring::Keyring;
 use super::pops::Pops;
 use super::pulls::PullGrants;
@@ -19,7 +20,7 @@ const PARTIAL_LIMIT: usize = 512 << 20;
 /// command (name server, client); without transactions every half message and END_TRANSACTION, without
 /// pops what consumers say of popped messages. With a keyring signatures are verified, and a session answers only what was granted to who signed it. Without
 /// TLS every connection is plain, without `timer_precision_ms` (a slot of the wheel) timer messages are
-/// refused.
+/// refused. `figures` has how long requests took.
 #[pyclass(frozen, module = "pyrmq._native")]
 pub struct Listener {
     shared: Box<pyrmq_capi::Listener>,
@@ -30,7 +31,7 @@ impl Listener {
     #[new]
     #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (store=None, *, transactions=None, timers=None, pulls=None, pops=None,
-                         keyring=None, tls=None,
+                         keyring=None, tls=None, figures=None,
                         region="DefaultRegion", cluster="DefaultCluster", trace_on=true,
                         broker_name="", timer_precision_ms=None, timer_max_delay_ms=0,
                         timer_congested=i32::MAX as u32, partial_limit=PARTIAL_LIMIT))]
@@ -42,6 +43,7 @@ impl Listener {
         pops: Option<PyRef<'_, Pops>>,
         keyring: Option<PyRef<'_, Keyring>>,
         tls: Option<PyRef<'_, TlsContext>>,
+        figures: Option<PyRef<'_, RpcFigures>>,
         region: &str,
         cluster: &str,
         trace_on: bool,
@@ -74,7 +76,11 @@ impl Listener {
                     Box::new(move |out_ms| timers.slot_count(out_ms).max(0) as u64)
                 }),
             });
-            Arc::new(Context::new(broker, region, trace_on))
+            let context = Context::new(broker, region, trace_on);
+            Arc::new(match figures {
+                Some(figures) => context.with_figures(figures.inner().clone()),
+                None => context,
+            })
         });
         Listener {
             shared: Box::new(pyrmq_capi::Listener {

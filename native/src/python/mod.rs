@@ -6,6 +6,7 @@ mod bench;
 mod delays;
 mod encode;
 mod error;
+mod figures;
 mod ha;
 mod json;
 mod keyring;
@@ -59,6 +60,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<revivers::Revived>()?;
     m.add_function(wrap_pyfunction!(revivers::popped_to, m)?)?;
     m.add_class::<pulls::PullGrants>()?;
+    figures::add(m)?;
     m.add_class::<tls::TlsClient>()?;
     m.add_class::<tls::TlsContext>()?;
     m.add_class::<bench::BenchFloor>()?;

@@ -1,6 +1,7 @@
 //! `Store`: the rare operations. Reading and sending go through the C table.
 
 use super::error::to_py;
+use super::figures;
 use super::options::address;
 use super::sql::SqlFilter;
 use pyo3::exceptions::PyValueError;
@@ -501,6 +502,17 @@ impl Store {
         d.set_item("consumeQueue", done.queue_files)?;
         d.set_item("index", done.index_files)?;
         Ok(d)
+    }
+
+    /// How long writes, flushes and what waits for them took since the store was opened: see engine.pyi.
+    fn figures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        figures::of_store(py, &self.inner)
+    }
+
+    /// Sizes of the messages that clients sent, by type: {"NORMAL": [count, sum, max, buckets…]}, bytes of
+    /// records, those of a batch by their average. The buckets are those of SIZE_BOUNDS and one above.
+    fn message_sizes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        figures::message_sizes(py, &self.inner)
     }
 
     /// Figures: minPhyOffset, maxPhyOffset, flushedWhere, indexedWhere (offsets), preparedAhead

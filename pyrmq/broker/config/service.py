@@ -341,6 +341,12 @@ class ServiceConfig(ReplicationConfig):
     server_channel_max_idle_time_seconds: int = key(
         120, "Seconds after which an idle connection is closed.", low=1, high=86_400, live=True
     )
+    slow_log_ms: int = key(
+        1000,
+        "ms after which a request is slow, and has a line in the log; 0: none is. Not RocketMQ's.",
+        high=3_600_000,
+        live=True,
+    )
 
     admin_address_allow_list: str = key(
         "",

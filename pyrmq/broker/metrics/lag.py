@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Sequence
 
 import trio
@@ -29,7 +30,7 @@ class Lags:
         self._offsets = tables.offsets
         self._consumers = tables.clients.consumers
         self._pulled = tables.offsets.expected
-        self._ends: dict[str, list[int]] = {}
+        self._ends: dict[str, array[int]] = {}  # arrays, as the garbage collector passes them by
 
     def exists(self, topic: str) -> bool:
         return self._topics.get(topic) is not None
@@ -58,10 +59,10 @@ class Lags:
                     ready += end - (following if following > offset else offset)
         return lag, ready
 
-    def _ends_of(self, topic: str) -> list[int]:
-        known = self._topics.get(topic)
+    def _ends_of(self, topic: str) -> array[int]:
+        known, end = self._topics.get(topic), self._queue_end
         queues = 0 if known is None else self._topics.queues_of(known)
-        ends = self._ends[topic] = [self._queue_end(topic, queue) for queue in range(queues)]
+        ends = self._ends[topic] = array("q", [end(topic, queue) for queue in range(queues)])
         return ends
 
     def first(self, topic: str, group: str) -> tuple[list[Place], list[Place]]:
@@ -69,7 +70,7 @@ class Lags:
         nobody has got."""
         uncommitted: list[Place] = []
         unread: list[Place] = []
-        ends = self._ends_of(topic)
+        ends = self._ends.get(topic) or self._ends_of(topic)
         for queue, offset in self._offsets.offsets.get((topic, group), {}).items():
             if queue < len(ends) and offset < ends[queue]:
                 uncommitted.append((topic, queue, offset))

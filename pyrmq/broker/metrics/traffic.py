@@ -106,7 +106,7 @@ class PairRows:
         lags = Lags(self._store, self._tables)
         rows, got = self._rows, self._stats.got
         rows.begin()
-        late: list[tuple[Item, Pair]] = []
+        late: list[Pair] = []
         add_messages, add_bytes = page.rows(f.MESSAGES_OUT).add, page.rows(f.BYTES_OUT).add
         add_lag, add_ready = page.rows(f.LAG).add, page.rows(f.READY).add
         add_inflight = page.rows(f.INFLIGHT).add
@@ -117,7 +117,7 @@ class PairRows:
             topic, group = pair
             if not lags.exists(topic):
                 return
-            messages, nbytes, _ = got(topic, group)
+            messages, nbytes = got(topic, group)
             item = rows.see(pair, (messages, nbytes))
             wanted = lags.is_wanted(topic, group)
             lag, ready = lags.behind(topic, group) if wanted else (0, 0)
@@ -134,7 +134,7 @@ class PairRows:
                 add_lag(labels, lag)
                 add_inflight(labels, lag - ready)
                 add_ready(labels, ready)
-                late.append((item, pair))
+                late.append(pair)
 
         def add_by_key(key: str) -> None:
             """Of a group without an offset: it broadcasts."""
@@ -156,15 +156,15 @@ class PairRows:
         await self._add_latencies(page, lags, late)
         await self._choices.look(rows)
 
-    async def _add_latencies(self, page: Page, lags: Lags, rows: list[tuple[Item, Pair]]) -> None:
+    async def _add_latencies(self, page: Page, lags: Lags, pairs: list[Pair]) -> None:
         """The store is asked how old messages are, MOST_AGES of them at most; pairs beyond that
         have no row."""
         add_lag, add_queueing = page.rows(f.LAG_LATENCY).add, page.rows(f.QUEUEING).add
         asked: list[tuple[str, list[Place], list[Place]]] = []
         places: dict[Place, None] = {}
 
-        def look(row: tuple[Item, Pair]) -> None:
-            item, pair = row
+        def look(pair: Pair) -> None:
+            item = self._rows[pair]
             if not item.weight:
                 add_lag(item.labels, 0)
                 add_queueing(item.labels, 0)
@@ -179,7 +179,7 @@ class PairRows:
             add_lag(labels, self._ages.oldest(uncommitted))
             add_queueing(labels, self._ages.oldest(unread))
 
-        await in_turns(rows, look, LOOK)
+        await in_turns(pairs, look, LOOK)
         await self._ages.ask(list(places))
         await in_turns(asked, add, LOOK)
 

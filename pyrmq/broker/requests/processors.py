@@ -36,6 +36,7 @@ from pyrmq.broker.requests.timers import TimerProcessor
 from pyrmq.broker.requests.transactions import TransactionProcessor
 from pyrmq.broker.stats.broker_stats import BrokerStats, StatsProcessor
 from pyrmq.broker.stats.consume_stats import ConsumeStatsProcessor
+from pyrmq.broker.stats.put_times import longest_read_ms
 from pyrmq.broker.tables.locks import QueueLocks
 from pyrmq.broker.tables.offsets_and_queues import DeletedUnread, NewQueues
 from pyrmq.broker.tables.tables import Tables
@@ -200,6 +201,7 @@ def processors(
             "deletedUnread": deleted_unread.total,
             "refusesMessages": why_it_refuses(live.now, store),
             "pageCacheLockTimeMills": server.stalled_ms(),
+            "getMessageEntireTimeMax": longest_read_ms(server.figures),
             "sendThreadPoolQueueSize": len(server.line),
             "sendThreadPoolQueueHeadWaitTimeMills": server.line.head_wait_ms(),
             "pullThreadPoolQueueSize": len(pull.line),

@@ -112,6 +112,7 @@ class RuntimeInfo:
             **_ABSENT_PARTS,
             **disk,
             **self._counted(),
+            **self._times(),
             **self._waiting(),
         }
         for level, (offset, end) in enumerate(self._delays.levels(), 1):
@@ -140,6 +141,16 @@ class RuntimeInfo:
             "msgGetTotalYesterdayMorning": mornings.yesterday[1],
             "msgGetTotalTodayMorning": mornings.today[1],
             "msgGetTotalTodayNow": totals.plain_got,
+        }
+
+    def _times(self) -> dict[str, object]:
+        """How long sends take. [StoreStatsService]"""
+        times = self._stats.put_times
+        return {
+            "putMessageEntireTimeMax": times.longest_ms,
+            "putMessageDistributeTime": times.distribution(),
+            "putLatency99": f"{times.percentile(0.99):.2f}",
+            "putLatency999": f"{times.percentile(0.999):.2f}",
         }
 
     def _disk(self) -> dict[str, object]:

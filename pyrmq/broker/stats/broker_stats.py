@@ -19,6 +19,7 @@ import trio
 
 from pyrmq.broker.requests import fields
 from pyrmq.broker.stats.items import DAY, HOUR, MINUTE, NOTHING, Figures, StatsItemSet, Window
+from pyrmq.broker.stats.put_times import PutTimes, sends
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.topics import TopicTable
 from pyrmq.engine import Command, Store
@@ -152,6 +153,7 @@ class BrokerStats:
         self._put_bytes = self._found = self._missed = 0
         self._samplings = 0
         self.rates = Rates()
+        self.put_times = PutTimes(partial(sends, store))
         self.mornings = Mornings(today())
 
     def _items(self, what: str, counters: int, most: int) -> StatsItemSet:
@@ -174,9 +176,9 @@ class BrokerStats:
         if dead:
             self._dead.add(f"{topic}@{group}", 1)
 
-    def got(self, topic: str, group: str) -> tuple[int, ...]:
-        """Messages, bytes and pulls that a group has got of a topic, up to now."""
-        return self._groups.totals(f"{topic}@{group}")
+    def got(self, topic: str, group: str) -> tuple[int, int]:
+        """Messages and bytes that a group has got of a topic, up to now."""
+        return self._groups.first_two(f"{topic}@{group}")
 
     def pairs(self) -> list[str]:
         """`topic@group` of all that `got` knows."""
@@ -237,6 +239,7 @@ class BrokerStats:
             items.sample(now)
         totals = self.totals()
         self.rates.sample(now, totals)
+        self.put_times.sample(now)
         self.mornings.look(self.today(), totals)
         self._samplings += 1
         if self._samplings % CLEANING == 0:

@@ -143,12 +143,12 @@ class StatsItemSet:
         place = self._places.get(key)
         return 0 if place is None else self._counters[counter][place]
 
-    def totals(self, key: str) -> tuple[int, ...]:
-        """All counters of an item; zeros if there is none."""
+    def first_two(self, key: str) -> tuple[int, int]:
+        """All that was ever counted for an item, by its first two counters."""
         place = self._places.get(key)
         if place is None:
-            return (0,) * len(self._counters)
-        return tuple([counter[place] for counter in self._counters])
+            return 0, 0
+        return self._counters[0][place], self._counters[1][place]
 
     def figures(self, key: str, window: Window, counter: int, times: int | None) -> Figures:
         """A counter over a window. `times`: the counter that it is divided by for the average; None

@@ -235,6 +235,16 @@ class ClientTable:
         if client_id is not None and self._producers_by_id.get(client_id) is connection:
             del self._producers_by_id[client_id]
 
+    def client_id_of(self, connection: Connection) -> str | None:
+        """The client id that a connection stated; None if it stated none yet."""
+        known = self._ids.get(connection)
+        _, consuming = self._groups_of.get(connection, (set(), set()))
+        for name in consuming if known is None else ():
+            client = self.consumers[name].clients.get(connection)
+            if client is not None:
+                return client.client_id
+        return known
+
     def by_client_id(self, client_id: str) -> Connection | None:
         """The connection of the producer with this client id."""
         return self._producers_by_id.get(client_id)

@@ -18,6 +18,7 @@ from pyrmq.escape import escape
 from pyrmq.logs.about import about
 from pyrmq.model.codes import ResponseCode
 from pyrmq.net.command import AnswerTooLong, ReplyTo, Response, encode_response
+from pyrmq.net.server.answer_times import FAILED, NOT_SENT, ONEWAY, SUCCESS
 from pyrmq.net.server.connection import Connection
 from pyrmq.net.server.connection_state import Event
 
@@ -157,9 +158,21 @@ def send_answer(connection: Connection, command: Command | ReplyTo, response: Re
     """Sends an answer, unless the request was one-way. Closes a connection whose answer cannot be
     encoded, as its peer would wait in vain."""
     if command.flag & 2:
+        answered(connection, command, response.code, ONEWAY)
         return
     pieces = encoded(command, response)
     if pieces:
         connection.send(*pieces)
+        answered(connection, command, response.code, FAILED if response.failed else SUCCESS)
     else:
         connection.happened(Event.END)
+        answered(connection, command, response.code, FAILED)
+
+
+def answered(
+    connection: Connection, command: Command | ReplyTo, code: int, result: str = SUCCESS
+) -> None:
+    """Enters that a request was answered with this response code."""
+    if connection.times is not None:
+        result = result if connection.takes_answers or result == ONEWAY else NOT_SENT
+        connection.times.answered(connection.peer, command, code, result)

@@ -13,7 +13,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pyrmq.engine import Session, Slice
 from pyrmq.errors import EngineError
@@ -26,6 +26,9 @@ from pyrmq.net.server.connection_state import (
     Step,
     next_step,
 )
+
+if TYPE_CHECKING:
+    from pyrmq.net.server.answer_times import AnswerTimes
 
 Piece = bytes | Slice | memoryview
 MAX_UNSENT = 64 << 20
@@ -135,6 +138,7 @@ class Connection:
     __slots__ = (
         "_changed", "_on_close", "_unsent", "awaited", "awaited_bytes", "elsewhere", "events", "fd",
         "is_closed", "last_active", "out", "peer", "session", "sock", "state", "takes_answers",
+        "times",
     )  # fmt: skip
 
     def __init__(
@@ -164,6 +168,8 @@ class Connection:
         self._changed = changed
         self._unsent = unsent or Unsent()
         self._on_close: dict[Callable[[Connection], None], None] = {}
+        self.times: AnswerTimes | None = None
+        """Where the answers to its requests are entered."""
 
     def __repr__(self) -> str:
         return f"<Connection {self.peer}>"

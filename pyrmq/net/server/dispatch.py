@@ -25,6 +25,7 @@ from pyrmq.model.request_kinds import most_body, refusal
 from pyrmq.net.clock import clock_ms
 from pyrmq.net.command import ReplyTo, Response, reply_to
 from pyrmq.net.server.admin_access import AdminAccess
+from pyrmq.net.server.answer_times import ONEWAY
 from pyrmq.net.server.answers import (
     After,
     Answer,
@@ -36,6 +37,7 @@ from pyrmq.net.server.answers import (
     Processor,
     Resend,
     WhenConfirmed,
+    answered,
     send_answer,
 )
 from pyrmq.net.server.connection import Connection
@@ -103,8 +105,10 @@ class Dispatcher:
             After: self._after,
             Elsewhere: self._elsewhere,
             InTurns: self._in_turns,
-            Keep: lambda connection, command, answer: answer.keep(connection, reply_to(command)),
-            type(None): lambda connection, command, answer: None,
+            Keep: lambda connection, command, answer: answer.keep(
+                connection, parks(connection, command)
+            ),
+            type(None): lambda connection, command, answer: ends_silent(connection, command),
         }
 
     def add(self, processors: Mapping[int, Processor]) -> None:
@@ -239,14 +243,16 @@ class Dispatcher:
         self.wake_parked()  # what was stored may be what somebody waits for
 
     def _park(self, connection: Connection, command: Command | ReplyTo, answer: Park) -> None:
-        parked, to = self._parked, reply_to(command)
+        parked, to = self._parked, parks(connection, command)
         if parked is None or not parked.park(connection, to, answer.pull, answer.seconds):
             send_answer(connection, command, answer.otherwise)
 
     def _resend(self, connection: Connection, command: Command | ReplyTo, answer: Resend) -> None:
         session = connection.session
         try:
-            reply = session.resend(answer.frame, clock_ms(), answer.topic, answer.dead)
+            reply = session.resend(
+                answer.frame, clock_ms(), answer.topic, answer.dead, command.since_us
+            )
         except EngineError:
             log.exception(
                 "%s: closing %s",
@@ -340,7 +346,8 @@ class Dispatcher:
                 exc_info=error,
                 extra=about(request=command.code),
             )
-        return Response(ResponseCode.SYSTEM_ERROR, f"{text}: the log of the {self._name} says why")
+        text = f"{text}: the log of the {self._name} says why"
+        return Response(ResponseCode.SYSTEM_ERROR, text, failed=True)
 
 
 def _illegal(command: Command) -> Response | None:
@@ -355,6 +362,19 @@ def _illegal(command: Command) -> Response | None:
         text = f"the body has {body} bytes: at most {most} for request {command.code}"
         return Response(ResponseCode.MESSAGE_ILLEGAL, text)
     return None
+
+
+def parks(connection: Connection, command: Command | ReplyTo) -> ReplyTo:
+    """Whom the answer is for of a request that waits for messages from now on."""
+    if connection.times is None:
+        return reply_to(command)
+    return connection.times.parks(connection.peer, command)
+
+
+def ends_silent(connection: Connection, command: Command | ReplyTo) -> None:
+    """A request gets no answer."""
+    if command.flag & 2:
+        answered(connection, command, ResponseCode.SUCCESS, ONEWAY)
 
 
 def size_of(command: Command | ReplyTo) -> int:

@@ -25,6 +25,7 @@ from pyrmq.engine import Listener, ReadyLoop, Session, Store
 from pyrmq.errors import EngineError
 from pyrmq.logs.about import about
 from pyrmq.net.clock import clock_ms
+from pyrmq.net.server.answer_times import AnswerTimes
 from pyrmq.net.server.connection import Connection, Unsent
 from pyrmq.net.server.connection_state import Event, Step
 from pyrmq.net.server.dispatch import Dispatcher
@@ -59,6 +60,7 @@ class Reader:
         dispatcher: Dispatcher,
         unconfirmed: Unconfirmed,
         store: Store | None,
+        times: AnswerTimes | None = None,
     ) -> None:
         self.connections: dict[int, Connection] = {}
         self.stopping = False
@@ -67,6 +69,7 @@ class Reader:
         self._unconfirmed = unconfirmed
         self._epoll = select.epoll()
         self._store = store
+        self._times = times
         self._commit = None
         if store is not None:
             self._commit = GroupCommit(name, store, unconfirmed)
@@ -102,6 +105,7 @@ class Reader:
         session.fd = sock.fileno()
         now = trio.current_time()
         connection = Connection(sock, session, peer, self._arm, now, self._unsent)
+        connection.times = self._times
         self.connections[connection.fd] = connection
         self._watch(connection)
 

@@ -13,13 +13,14 @@ from collections.abc import Callable, Mapping, Set
 
 import trio
 
-from pyrmq.engine import Listener, Session, Store
+from pyrmq.engine import Listener, RpcFigures, Session, Store
 from pyrmq.escape import escape
 from pyrmq.logs.about import about
 from pyrmq.net.address import Address, format_address, ip_bytes
 from pyrmq.net.command import ReplyTo, Response
 from pyrmq.net.server import listen
 from pyrmq.net.server.admin_access import AdminAccess
+from pyrmq.net.server.answer_times import AnswerTimes
 from pyrmq.net.server.answers import Answer, Guard, Processor
 from pyrmq.net.server.connection import Connection
 from pyrmq.net.server.dispatch import Dispatcher
@@ -27,6 +28,7 @@ from pyrmq.net.server.line import Line
 from pyrmq.net.server.parked import ParkedPulls
 from pyrmq.net.server.questions import Questions
 from pyrmq.net.server.reader import Reader
+from pyrmq.net.server.slow import SlowRequests
 from pyrmq.net.server.tls import ServerTls
 from pyrmq.net.server.unconfirmed import Unconfirmed
 
@@ -43,7 +45,8 @@ class RemotingServer:
     plain sends in (None: a server without a store). `idle_seconds`: silence after which a
     connection is closed, which may be changed; `flush_timeout_ms`: how long an answer waits for the
     barrier; `admins`: from where requests that administrate are taken; `guard`: the check before
-    every request; `tls`: whose context the listener has.
+    every request; `tls`: whose context the listener has; `figures`: how long requests take, the
+    listener's if it has some; `slow_log_ms`: requests that take longer are logged.
     """
 
     def __init__(
@@ -60,6 +63,8 @@ class RemotingServer:
         admins: AdminAccess | None = None,
         guard: Guard | None = None,
         tls: ServerTls | None = None,
+        figures: RpcFigures | None = None,
+        slow_log_ms: int = 0,
     ) -> None:
         self.name = name
         self._sockets = sockets
@@ -69,7 +74,10 @@ class RemotingServer:
         self._dispatcher = Dispatcher(
             name, processors, self._unconfirmed, self._parked, questions, admins, guard
         )
-        self._reader = Reader(name, listener, self._dispatcher, self._unconfirmed, store)
+        self.figures = figures or RpcFigures()
+        self.slow_requests = SlowRequests(name, self.figures, slow_log_ms)
+        times = AnswerTimes(self.figures, self.slow_requests)
+        self._reader = Reader(name, listener, self._dispatcher, self._unconfirmed, store, times)
         self.idle_seconds = idle_seconds
         self._refusals = listen.Refusals(name)
         self._slow = listen.Refusals(name, what="connections closed")
@@ -148,6 +156,7 @@ class RemotingServer:
                     nursery.start_soon(self._accept, sock)
                 nursery.start_soon(self._reader.run)
                 nursery.start_soon(self._tick)
+                nursery.start_soon(self.slow_requests.run)
                 if self._tls is not None:
                     nursery.start_soon(self._tls.run)
                 if self._parked is not None:

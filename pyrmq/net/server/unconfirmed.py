@@ -81,9 +81,7 @@ class Unconfirmed:
         self, connection: Connection, command: Command | ReplyTo, answer: WhenConfirmed
     ) -> None:
         """Answers, now or when the log is confirmed up to `answer.log_end`."""
-        if command.flag & 2:
-            return
-        if not answer.log_end:
+        if command.flag & 2 or not answer.log_end:
             send_answer(connection, command, answer.response)
             return
         pieces = encoded(command, answer.response)
@@ -92,7 +90,16 @@ class Unconfirmed:
             return
         session = connection.session
         frame = b"".join(pieces)
-        reply = session.answer(frame, command.codec, command.opaque, answer.log_end, clock_ms())
+        reply = session.answer(
+            frame,
+            command.codec,
+            command.opaque,
+            answer.log_end,
+            clock_ms(),
+            command.code,
+            type(command) is ReplyTo and command.long_polling,
+            command.since_us,
+        )
         if reply is not None:
             connection.send(reply)
         if session.unconfirmed:

@@ -296,7 +296,10 @@ def test_runtime_info(watched: Watched, client: Client) -> None:
     assert 0 < float(info["consumeQueueDiskRatio"]) <= 1
     assert info["commitLogDirCapacity"].startswith("Total : ")
     assert info["runtime"].startswith("[ 0 days, 0 hours, ")
-    assert not [name for name in info if "Latency" in name or "Distribute" in name]
+    distribution = dict(re.findall(r"\[([^]]+)\]:(\d+) ", info["putMessageDistributeTime"]))
+    assert len(distribution) == 13
+    assert sum(map(int, distribution.values())) >= 51, "the sends above, of which one is a batch"
+    assert 0 < float(info["putLatency99"]) <= float(info["putLatency999"])
 
 
 NUMBERS = (
@@ -308,11 +311,11 @@ NUMBERS = (
     "putMessageTimesTotal", "queryThreadPoolQueueCapacity", "queryThreadPoolQueueSize",
     "remainTransientStoreBufferNumbs", "sendThreadPoolQueueHeadWaitTimeMills",
     "sendThreadPoolQueueSize", "startAcceptSendRequestTimeStamp", "timerCongestNum",
-    "timerOffsetBehind", "timerReadBehind",
+    "timerOffsetBehind", "timerReadBehind", "putMessageEntireTimeMax", "getMessageEntireTimeMax",
 )  # fmt: skip
 DECIMALS = (
     "commitLogDiskRatio", "consumeQueueDiskRatio", "putMessageAverageSize", "timerDequeueTps",
-    "timerEnqueueTps",
+    "timerEnqueueTps", "putLatency99", "putLatency999",
 )  # fmt: skip
 TEXTS = {
     "brokerActive": "true|false",
@@ -322,6 +325,7 @@ TEXTS = {
     "getMissTps": r"[\d.]* [\d.]* [\d.]*",
     "getTotalTps": r"[\d.]* [\d.]* [\d.]*",
     "getTransferredTps": r"[\d.]* [\d.]* [\d.]*",
+    "putMessageDistributeTime": r"(\[[^]]+\]:\d+ ){13}",
     "putTps": r"[\d.]* [\d.]* [\d.]*",
     "refusesMessages": "",
     "remainHowManyDataToFlush": r"[\d.]+ [KMGTP]?i?B",

@@ -97,6 +97,8 @@ def test_a_safe_broker_has_advice_only() -> None:
         ({"migrateAuthFromV1Enabled": "true"}, "migrateAuthFromV1Enabled", False),
         ({"authenticationWhitelist": "105"}, "authenticationWhitelist", False),
         ({"authorizationWhitelist": "105"}, "authorizationWhitelist", False),
+        ({"metricsExporterType": "PROM", "metricsPromExporterHost": "0.0.0.0"},
+         "metricsPromExporterHost", False),
     ],
 )  # fmt: skip
 def test_each_of_the_keys(changed: dict[str, str], key: str, serious: bool) -> None:

@@ -13,7 +13,7 @@ from tests.house.unit.test_docs_tables import script as script
 ROOT = Path(__file__).resolve().parents[3]
 BOUND = re.compile(r"^(MAX_\w+|WAITING|\w+_WAITING)\b", re.MULTILINE)
 SEVERAL = re.compile(r"^\w+, (\w+_WAITING) = ", re.MULTILINE)
-SERVERS = ("net", "broker", "namesrv")
+SERVERS = ("net", "http", "metrics", "broker", "namesrv")
 
 
 @pytest.fixture

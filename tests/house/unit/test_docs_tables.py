@@ -21,7 +21,14 @@ def script() -> ModuleType:
     return module
 
 
-FILES = ["access.md", "configuration.md", "limits.md", "requests.md", "spark.md"]
+FILES = [
+    "access.md",
+    "configuration.md",
+    "limits.md",
+    "metrics.md",
+    "requests.md",
+    "spark.md",
+]
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -15,7 +15,7 @@ from trio.testing import MockClock, lockstep_stream_pair, memory_stream_pair
 
 from pyrmq.errors import ConfigError
 from pyrmq.http import server as server_module
-from pyrmq.http.connection import ANSWER_SECONDS, MAX_HEADER, READ_SECONDS
+from pyrmq.http.connection import ANSWER_SECONDS, MAX_HEADER, MAX_LINGER, READ_SECONDS
 from pyrmq.http.messages import Reply, Request, text
 from pyrmq.http.server import AT_ONCE, MAX_CONNECTIONS, HttpServer, http_listeners
 from tests.support.waiting import eventually_trio
@@ -164,6 +164,14 @@ async def test_a_second_request_on_a_connection_is_not_answered(
 ) -> None:
     data = await ask(GET + GET)
     assert data.count(b"HTTP/1.1 200") == 1
+
+
+async def test_what_comes_behind_a_request_is_thrown_away(autojump_clock: MockClock) -> None:
+    ours, theirs = memory_stream_pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(a_server().serve, theirs, "a:1")
+        await ours.send_all(GET + b"x" * (MAX_LINGER + 8192))  # and it does not close
+        assert Answer(await received(ours)).status == 200
 
 
 async def test_a_request_that_does_not_end(autojump_clock: MockClock) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
+from pyrmq.broker.metrics import traffic
 from pyrmq.metrics.families import OTHERS
 from tests.metrics.e2e.scrape import Scrape
 from tests.support.fixtures import Serve
@@ -12,7 +13,21 @@ from tests.support.fixtures import Serve
 pytestmark = pytest.mark.usefixtures("deadline")
 
 
-@pytest.mark.slow
+async def test_ages_are_asked_for_some_only(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traffic, "MOST_AGES", 2)
+    async with serve(metrics_exporter_type="PROM", metrics_prom_exporter_port=0) as server:
+        parts = server.broker.parts
+        parts.store.put("T", 0, b"x")
+        parts.tables.topics.creation.create_send_back("T", 1)
+        for number in range(5):
+            parts.tables.offsets.keep(f"T{number}", "G", 0, 0)
+            parts.store.put(f"T{number}", 0, b"x")
+            parts.tables.topics.creation.create_send_back(f"T{number}", 1)
+        page = await trio.to_thread.run_sync(Scrape, server.broker.metrics_address)
+        assert len(page.rows("rocketmq_consumer_lag_messages", consumer_group="G")) == 5
+        assert len(page.rows("rocketmq_consumer_lag_latency", consumer_group="G")) == 2
+
+
 async def test_a_hundred_thousand_groups(serve: Serve) -> None:
     many, most = 100_000, 10
     async with serve(

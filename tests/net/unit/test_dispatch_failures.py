@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -27,6 +27,9 @@ class Request:
     codec: int = 0
     opaque: int = 7
     size: int = 100
+    since_us: int = 0
+    taken_us: int = 0
+    ext: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -34,6 +37,7 @@ class FakeConnection:
     """Counts what is awaited and keeps what is sent."""
 
     sent: bytes = b""
+    times: None = None
     awaited: int = 0
     session: Any = None
 

@@ -38,6 +38,7 @@ class Request:
     flag: int = 0
     codec: int = 0
     opaque: int = 1
+    since_us: int = 0
 
 
 def test_a_connection_whose_answers_have_left_is_read_on() -> None:

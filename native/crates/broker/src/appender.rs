@@ -2,6 +2,7 @@
 
 use super::codes;
 use super::context::Broker;
+use super::forms::is_sent_back;
 use super::request::{Refusal, Scratch, SendRequest, Sent, Stored};
 use crate::txn::End;
 use pyrmq_store::{PutGuard, Result, StoreError, Topic};
@@ -79,6 +80,10 @@ impl<'b> Appender<'b> {
             Ok(guard) => broker
                 .store_as(guard, rq, &plan, scratch)
                 .and_then(|placed| {
+                    if !is_sent_back(rq) {
+                        let kind = plan.facts.message_type();
+                        broker.store.figures().count_message(kind, placed.size);
+                    }
                     if no_wait {
                         // The answer waits for nothing else.
                         waits = !guard.write_or_leave()?;

@@ -23,6 +23,8 @@ const NOT_IN_A_BATCH: &str = "a batch holds no delayed, timer or transactional m
 pub(super) struct Placed {
     pub end: u64,
     pub queue_offset: i64,
+    /// Bytes of a record, of several their average.
+    pub size: usize,
 }
 
 impl From<Appended> for Placed {
@@ -30,6 +32,7 @@ impl From<Appended> for Placed {
         Placed {
             end: done.end(),
             queue_offset: done.queue_offset,
+            size: done.size,
         }
     }
 }
@@ -286,6 +289,7 @@ impl Broker {
         Ok(Placed {
             end,
             queue_offset: first.unwrap_or(0),
+            size: total / codes.len().max(1),
         })
     }
 }
@@ -340,7 +344,7 @@ fn own_properties<'p>(rq: &SendRequest<'p>, facts: &Facts<'_>) -> Cow<'p, [u8]> 
 }
 
 /// Whether it comes from a consumer that could not deal with it: it has what a retry adds.
-fn is_sent_back(rq: &SendRequest<'_>) -> bool {
+pub(super) fn is_sent_back(rq: &SendRequest<'_>) -> bool {
     matches!(rq.decision, Some(Decision::SentBack { .. }))
 }
 

@@ -22,6 +22,7 @@ mod pull;
 mod pull_grants;
 mod request;
 mod room;
+pub mod rpc_figures;
 #[cfg(test)]
 mod send_tests;
 #[cfg(test)]

@@ -43,9 +43,9 @@ layouts! {
     "pyrmq_received" ReceivedOut, 32: { out 0, received 16, failed 24 }
     "pyrmq_piece" PieceIn, 24: { bytes 0, mapped 16 }
     "pyrmq_sent" SentOut, 32: { rest 0, taken 16, failed 24 }
-    "pyrmq_command" CommandOut, 96: {
+    "pyrmq_command" CommandOut, 104: {
         code 0, opaque 4, flag 8, language 12, version 16, codec 20, n_ext 24, has_remark 28,
-        remark 32, body 48, frame 64, subject 80
+        remark 32, body 48, frame 64, subject 80, since_us 96
     }
     "pyrmq_ready" Ready, 8: { fd 0, events 4 }
     "pyrmq_serve" Serve, 32: { active 0, end_ns 8, linger_ns 16, hold 24, others_keep 25, finish 26 }

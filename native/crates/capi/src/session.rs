@@ -74,6 +74,8 @@ pub struct CommandOut {
     pub frame: Bytes,
     /// Who has signed it; a null pointer: nobody, as far as the session could verify that.
     pub subject: Bytes,
+    /// When it was ready to be received, us of the monotonic clock.
+    pub since_us: i64,
 }
 
 /// A session with what the C side may still read.
@@ -307,12 +309,14 @@ pub unsafe extern "C" fn session_resend(
     topic: *const u8,
     topic_len: usize,
     dead: i32,
+    since_us: i64,
     now_ms: i64,
     result: *mut Bytes,
 ) -> i32 {
     // SAFETY: promised by the header: a session of ours, areas as long as stated, a writable result.
     unsafe {
         step(session, result, |s, out| {
+            s.set_since(since_us, now_ms);
             let decision = match slice(topic, topic_len) {
                 [] => Decision::AsRequested,
                 topic => Decision::SentBack {
@@ -332,7 +336,10 @@ pub unsafe extern "C" fn session_answer(
     len: usize,
     codec: i32,
     opaque: i32,
+    code: i32,
+    long_polling: i32,
     log_end: u64,
+    since_us: i64,
     now_ms: i64,
     result: *mut Bytes,
 ) -> i32 {
@@ -340,9 +347,12 @@ pub unsafe extern "C" fn session_answer(
     unsafe {
         step(session, result, |s, out| {
             let codec = Codec::from_byte(codec as u8)?;
+            s.set_since(since_us, now_ms);
             s.answer(
                 slice(answer, len),
                 To { codec, opaque },
+                code,
+                long_polling != 0,
                 log_end,
                 now_ms,
                 out,
@@ -488,6 +498,7 @@ pub unsafe extern "C" fn session_command(session: *mut c_void, result: *mut Comm
             body: Bytes::of(command.body()),
             frame: Bytes::of(frame),
             subject: subject.map_or(Bytes::NONE, |name| Bytes::of(name.as_bytes())),
+            since_us: command.since,
         };
         // SAFETY: the result is writable.
         unsafe { result.write(report) };

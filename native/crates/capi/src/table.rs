@@ -22,7 +22,7 @@ use pyrmq_server::Report;
 use std::ffi::{CStr, c_void};
 
 /// Changes whenever what stands in this header does.
-pub const ABI_VERSION: u32 = 9;
+pub const ABI_VERSION: u32 = 10;
 /// Ext fields by which pulls are told apart: `ALIKE` in wire/pull.rs.
 pub const N_ALIKE: usize = 7;
 const _: () = assert!(N_ALIKE == pyrmq_broker::wire::pull::ALIKE.len());
@@ -79,7 +79,7 @@ pub struct Table {
         out: *mut ReceivedOut,
     ) -> i32,
     /// A send again after a decision. `topic` (may be empty) and `dead`: it goes back to a group, to
-    /// this retry topic or dead-letter topic.
+    /// this retry topic or dead-letter topic. `since_us`: of its command.
     pub session_resend: unsafe extern "C" fn(
         session: *mut c_void,
         frame: *const u8,
@@ -87,17 +87,22 @@ pub struct Table {
         topic: *const u8,
         topic_len: usize,
         dead: i32,
+        since_us: i64,
         now_ms: i64,
         out: *mut Bytes,
     ) -> i32,
-    /// An encoded answer of code 0 that counts once the log is confirmed up to `log_end`.
+    /// An encoded answer of code 0 that counts once the log is confirmed up to `log_end`. `code` and
+    /// `since_us`: of the request, 0 for now; `long_polling`: it has waited for messages.
     pub session_answer: unsafe extern "C" fn(
         session: *mut c_void,
         answer: *const u8,
         len: usize,
         codec: i32,
         opaque: i32,
+        code: i32,
+        long_polling: i32,
         log_end: u64,
+        since_us: i64,
         now_ms: i64,
         out: *mut Bytes,
     ) -> i32,

@@ -16,18 +16,18 @@ pub enum MessageType {
 
 use MessageType::*;
 
-const ALL: [MessageType; 8] = [
-    Unspecified,
-    Normal,
-    Fifo,
-    Delay,
-    Transaction,
-    Priority,
-    Lite,
-    Mixed,
-];
-
 impl MessageType {
+    pub const ALL: [MessageType; 8] = [
+        Unspecified,
+        Normal,
+        Fifo,
+        Delay,
+        Transaction,
+        Priority,
+        Lite,
+        Mixed,
+    ];
+
     /// Its name in attributes and texts.
     pub fn name(self) -> &'static str {
         match self {
@@ -43,12 +43,16 @@ impl MessageType {
     }
 
     pub fn from_name(name: &str) -> Option<Self> {
-        ALL.into_iter().find(|kind| kind.name() == name)
+        MessageType::ALL
+            .into_iter()
+            .find(|kind| kind.name() == name)
     }
 
     /// The inverse of `as u8`; None for 0 and whatever else stands for no type.
     pub fn from_number(number: u8) -> Option<Self> {
-        ALL.into_iter().find(|&kind| kind as u8 == number)
+        MessageType::ALL
+            .into_iter()
+            .find(|&kind| kind as u8 == number)
     }
 
     /// Whether a topic of this type takes a message of type `sent`. [DefaultTopicMessageTypeValidator]
@@ -63,7 +67,7 @@ mod tests {
 
     #[test]
     fn names_and_numbers_are_read_back() {
-        for kind in ALL {
+        for kind in MessageType::ALL {
             assert_eq!(MessageType::from_name(kind.name()), Some(kind));
             assert_eq!(MessageType::from_number(kind as u8), Some(kind));
         }
@@ -74,8 +78,8 @@ mod tests {
 
     #[test]
     fn a_topic_takes_its_own_type_and_a_mixed_one_all() {
-        for topic in ALL {
-            for sent in ALL {
+        for topic in MessageType::ALL {
+            for sent in MessageType::ALL {
                 let wanted = (topic == Mixed || topic == sent) && sent != Unspecified;
                 assert_eq!(topic.takes(sent), wanted, "{topic:?} {sent:?}");
             }

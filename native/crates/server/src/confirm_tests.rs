@@ -65,7 +65,7 @@ fn keeps_forever(rig: &Rig, at: usize, opaque: i32) {
     let (mut answer, mut out) = (Vec::new(), Vec::new());
     pyrmq_broker::wire::reply::push(&mut answer, to, 0, None, &[]);
     let status = rig.connections[at].step(&mut out, |session, out| {
-        session.answer(&answer, to, u64::MAX, 0, out);
+        session.answer(&answer, to, 0, false, u64::MAX, 0, out);
         Ok(())
     });
     assert_eq!((status, out.len()), (Status::Ok, 0));

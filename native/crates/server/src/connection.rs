@@ -6,6 +6,7 @@ use super::socket::{Socket, errno_unless_later};
 use super::transform::Transform;
 use parking_lot::{Mutex, MutexGuard};
 use pyrmq_broker::wire::{Session, WireError};
+use pyrmq_store::monotonic_us;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,6 +31,14 @@ pub enum Received {
     End,
     /// The errno.
     Failed(i32),
+}
+
+/// What a ready loop knows of the time, µs of the monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    pub now: i64,
+    /// How long what is received now was ready before.
+    pub waited: i64,
 }
 
 /// Plain bytes to be sent.
@@ -122,7 +131,10 @@ impl Connection {
         out: &mut Vec<u8>,
         work: impl FnOnce(&mut Session, &mut Vec<u8>) -> Result<(), WireError>,
     ) -> Status {
-        self.lock().step(out, work)
+        let mut locked = self.lock();
+        let status = locked.step(out, work);
+        locked.settle();
+        status
     }
 
     /// Uses the session for what changes no more than the number of its commands.
@@ -144,8 +156,15 @@ impl Connection {
         defer_write: bool,
         out: &mut Vec<u8>,
     ) -> Received {
-        self.lock()
-            .receive(socket, buffer, now_ms, defer_write, out)
+        let mut locked = self.lock();
+        let received = locked.receive(socket, buffer, now_ms, defer_write, out);
+        locked.settle();
+        received
+    }
+
+    /// Enters what was answered at once, at the end of a round.
+    pub(super) fn settle_at(&self, now: i64) {
+        self.lock().inner.session.settle(now);
     }
 
     /// Sends plain bytes, in records where the connection has them. Returns how many bytes were taken:
@@ -186,6 +205,22 @@ pub(super) struct Locked<'c> {
 }
 
 impl Locked<'_> {
+    pub fn set_clock(&mut self, at: Moment) {
+        self.inner.session.set_clock(at.now, at.waited);
+    }
+
+    /// Whether `settle_at` has something to enter.
+    pub fn is_to_settle(&self) -> bool {
+        self.inner.session.is_to_settle()
+    }
+
+    /// Enters what was answered at once.
+    fn settle(&mut self) {
+        if self.is_to_settle() {
+            self.inner.session.settle(monotonic_us());
+        }
+    }
+
     fn step(
         &mut self,
         out: &mut Vec<u8>,

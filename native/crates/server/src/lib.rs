@@ -46,7 +46,7 @@ mod tls_tests;
 
 pub use answer_sender::AnswerSender;
 pub use buffers::clear_out;
-pub use connection::{Connection, Piece, Received, Status};
+pub use connection::{Connection, Moment, Piece, Received, Status};
 pub use descriptor::{Descriptor, Epoll};
 pub use ha_tls::{ha_client, ha_server};
 pub use poll::{Poll, Ready};

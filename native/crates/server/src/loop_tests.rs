@@ -436,7 +436,7 @@ fn who_has_too_many_answers_waiting_is_left() {
     let mut left_over = Vec::new();
     for n in 0..5000 {
         rig.connections[0].step(&mut left_over, |session, out| {
-            session.answer(b"", to(n), u64::MAX, 0, out);
+            session.answer(b"", to(n), 0, false, u64::MAX, 0, out);
             Ok(())
         });
     }

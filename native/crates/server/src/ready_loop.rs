@@ -16,7 +16,7 @@
 //! does not take its answers, or that has a large frame under way, is left to others, who decide
 //! whether the loop watches it on (back-pressure).
 
-use super::connection::{Connection, Status};
+use super::connection::{Connection, Moment, Status};
 use super::held_flush::{HeldFlush, Next};
 use super::patience::Patience;
 use super::poll::{Poll, Ready};
@@ -203,6 +203,8 @@ pub struct ReadyLoop<S, P, L> {
     held_flush: HeldFlush,
     /// The loop has flushed since the last poll.
     has_flushed: bool,
+    /// When the round that waits for `finish` was found ready, µs.
+    held_since: i64,
     found: Vec<Ready>,
     /// What is ready and not watched, of the last call.
     others: Vec<Ready>,
@@ -229,6 +231,7 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
             patience: Patience::default(),
             held_flush: HeldFlush::default(),
             has_flushed: false,
+            held_since: 0,
             timeout_ms,
             watched: Vec::new(),
             watches: 0,
@@ -365,6 +368,7 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
                 }
             } else if until.hold || !self.others.is_empty() {
                 served.held = true;
+                self.held_since = self.now_us();
                 return served;
             } else {
                 served.rounds += 1;
@@ -372,12 +376,15 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
                     log.hold_flush();
                     self.held_flush.hold(self.poll.now_ns());
                 }
-                if self.round(false, active, &mut served) {
+                if self.round(None, active, &mut served) {
+                    self.settle(self.now_us());
                     return served;
                 }
             }
             let slow = self.log.as_ref().is_some_and(L::is_slow);
-            if slow || self.poll.now_ns() >= until.end_ns {
+            let now_ns = self.poll.now_ns();
+            self.settle(now_ns / 1000);
+            if slow || now_ns >= until.end_ns {
                 self.places.clear();
                 return served;
             }
@@ -432,8 +439,25 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
             watched_at(watched, place.visit.key).is_some_and(|w| w.number == place.number)
         });
         let mut served = Served::new();
-        self.round(true, active, &mut served);
+        self.round(Some(self.held_since), active, &mut served);
+        self.settle(self.now_us());
         served
+    }
+
+    /// Microseconds of the poll's clock.
+    fn now_us(&self) -> i64 {
+        self.poll.now_ns() / 1000
+    }
+
+    /// Enters what the round has answered at once; `now` is the time, µs.
+    fn settle(&mut self, now: i64) {
+        for Place { visit, .. } in &mut self.places {
+            if std::mem::take(&mut visit.is_to_settle)
+                && let Some(watched) = watched_at(&self.watched, visit.key)
+            {
+                watched.connection.settle_at(now);
+            }
+        }
     }
 
     /// Parts what was found into the places of a round and others.
@@ -465,7 +489,7 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
     fn release(&mut self, served: &mut Served) -> bool {
         self.places.clear();
         self.others.clear();
-        let now_ms = self.poll.now_ns() / 1_000_000;
+        let now = self.now_us();
         if let Some(log) = &self.log {
             log.take_event(); // first: what is confirmed from here on makes it ready again
             served.arrivals |= log.has_arrivals();
@@ -482,7 +506,7 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
             if connection.report().unconfirmed() != 0 {
                 let mut visit = Visit::new(fd);
                 visit.kept = true;
-                visit.release(connection, &one.socket, now_ms, timeout_ms, out);
+                visit.release_at(connection, &one.socket, now, timeout_ms, out);
                 if visit.has_failed_or_rest() {
                     let number = one.number;
                     places.push(Place { number, visit });
@@ -494,11 +518,15 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
         served.arrivals || !self.places.is_empty()
     }
 
-    /// Serves the places. `others_stored`: others have staged something that is not written yet.
-    /// Returns whether somebody else has something to do now.
-    fn round(&mut self, others_stored: bool, active: f64, served: &mut Served) -> bool {
-        let now_ms = self.poll.now_ns() / 1_000_000;
-        let group = others_stored || self.places.len() > 1;
+    /// Serves the places. `held_since`: they were found ready then, µs, and others may have staged
+    /// something meanwhile that is not written yet. Returns whether somebody else has something to do now.
+    fn round(&mut self, held_since: Option<i64>, active: f64, served: &mut Served) -> bool {
+        let now = self.now_us();
+        let at = Moment {
+            now,
+            waited: held_since.map_or(0, |since| now - since),
+        };
+        let group = held_since.is_some() || self.places.len() > 1;
         let mut arrivals = false;
         for Place { visit, .. } in &mut self.places {
             let Some(Watched {
@@ -512,7 +540,7 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
                 connection,
                 socket,
                 &mut self.buffer,
-                now_ms,
+                at,
                 group,
                 &mut self.out,
             );
@@ -535,7 +563,8 @@ impl<S: Socket, P: Poll, L: Log> ReadyLoop<S, P, L> {
             if has_kept && visit.status == Status::Ok {
                 if answers {
                     let (connection, socket) = (&watched.connection, &watched.socket);
-                    visit.release(connection, socket, now_ms, self.timeout_ms, &mut self.out);
+                    let (timeout_ms, out) = (self.timeout_ms, &mut self.out);
+                    visit.release_at(connection, socket, now, timeout_ms, out);
                 } else if keeps {
                     visit.kept = true;
                     keep(watched, &mut self.keeping, visit.key);

@@ -1,7 +1,7 @@
 //! What one round, or one release, did with one connection.
 
 use super::buffers::clear_out;
-use super::connection::{Connection, Locked, Received, Status};
+use super::connection::{Connection, Locked, Moment, Received, Status};
 use super::socket::{Socket, errno_unless_later};
 
 /// What became of one connection, and what is left to do for it.
@@ -21,6 +21,8 @@ pub struct Visit {
     pub rest: Vec<u8>,
     /// The loop itself sends the answers that the session keeps.
     pub(super) kept: bool,
+    /// Something was answered that the loop has entered at the end of the round.
+    pub(super) is_to_settle: bool,
 }
 
 impl Visit {
@@ -33,6 +35,7 @@ impl Visit {
             errno: 0,
             rest: Vec::new(),
             kept: false,
+            is_to_settle: false,
         }
     }
 
@@ -62,18 +65,20 @@ impl Visit {
         connection: &Connection,
         socket: &impl Socket,
         buffer: &mut [u8],
-        now_ms: i64,
+        at: Moment,
         defer_write: bool,
         out: &mut Vec<u8>,
     ) {
         clear_out(out);
         let mut connection = connection.lock();
-        match connection.receive(socket, buffer, now_ms, defer_write, out) {
+        connection.set_clock(at);
+        match connection.receive(socket, buffer, at.now / 1000, defer_write, out) {
             Received::Nothing => {}
             Received::End => self.end = true,
             Received::Failed(errno) => self.errno = errno,
             Received::Fed(_, status) => {
                 (self.called, self.status) = (true, status);
+                self.is_to_settle = connection.is_to_settle();
                 if status != Status::Panicked {
                     self.send(&mut connection, socket, out);
                 }
@@ -90,8 +95,32 @@ impl Visit {
         timeout_ms: i64,
         out: &mut Vec<u8>,
     ) {
-        clear_out(out);
+        self.release_with(connection.lock(), socket, now_ms, timeout_ms, out);
+    }
+
+    /// The same, of a loop that knows the time in µs.
+    pub(super) fn release_at(
+        &mut self,
+        connection: &Connection,
+        socket: &impl Socket,
+        now: i64,
+        timeout_ms: i64,
+        out: &mut Vec<u8>,
+    ) {
         let mut connection = connection.lock();
+        connection.set_clock(Moment { now, waited: 0 });
+        self.release_with(connection, socket, now / 1000, timeout_ms, out);
+    }
+
+    fn release_with(
+        &mut self,
+        mut connection: Locked<'_>,
+        socket: &impl Socket,
+        now_ms: i64,
+        timeout_ms: i64,
+        out: &mut Vec<u8>,
+    ) {
+        clear_out(out);
         self.called = true;
         self.status = connection.release(now_ms, timeout_ms, out);
         if self.status == Status::Ok {

@@ -1,7 +1,28 @@
 //! The machine's clock, and its local time.
 
 use super::error::{Result, StoreError};
+use rustix::time::{ClockId, clock_gettime};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Microseconds of the monotonic clock, which polls and Python's `time.monotonic` read as well.
+#[inline]
+pub fn monotonic_us() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000 + now.tv_nsec / 1_000
+}
+
+/// When something began and ended, of `monotonic_us`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub begun: i64,
+    pub ended: i64,
+}
+
+impl Span {
+    pub fn micros(self) -> u64 {
+        (self.ended - self.begun).max(0) as u64
+    }
+}
 
 /// Milliseconds since the epoch.
 pub fn now_ms() -> i64 {

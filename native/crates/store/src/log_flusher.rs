@@ -5,9 +5,11 @@
 //! (`hold`, `flush_here`): waking a thread and being woken costs about as much as a quick flush.
 
 use super::barrier::Barrier;
+use super::clock::{Span, monotonic_us};
 use super::commit_log::CommitLog;
 use super::config::StoreConfig;
 use super::error::{Result, StoreError};
+use super::figures::Figures;
 use super::gather::Gather;
 use super::guard;
 use super::segment::Segment;
@@ -39,6 +41,7 @@ pub struct LogFlusher {
     log: Arc<CommitLog>,
     barrier: Arc<Barrier>,
     stalls: Arc<Stalls>,
+    figures: Arc<Figures>,
     /// Where the abort file is.
     root: PathBuf,
     interval: Duration,
@@ -59,11 +62,13 @@ impl LogFlusher {
         log: Arc<CommitLog>,
         barrier: Arc<Barrier>,
         stalls: Arc<Stalls>,
+        figures: Arc<Figures>,
     ) -> Self {
         LogFlusher {
             log,
             barrier,
             stalls,
+            figures,
             root: cfg.root.clone(),
             interval: Duration::from_millis(cfg.flush_interval_commit_log.max(1)),
             flushed_timestamp: AtomicI64::new(0),
@@ -207,6 +212,8 @@ impl LogFlusher {
         // Read before the end offset: records of this time or an older one lie below that end.
         let timestamp = self.log.newest_timestamp();
         let from = self.barrier.flushed();
+        let since = self.figures.take_unflushed();
+        let begun = monotonic_us();
         let to = self.log.max_offset();
         if to <= from {
             return true;
@@ -238,6 +245,11 @@ impl LogFlusher {
         // It goes back where the clock did meanwhile.
         let timestamp = timestamp.min(self.log.newest_timestamp());
         self.flushed_timestamp.store(timestamp, Ordering::Release);
+        let span = Span {
+            begun,
+            ended: monotonic_us(),
+        };
+        self.figures.flushed(to - from, to, since, span);
         self.barrier.flushed_to(to);
         true
     }
@@ -260,9 +272,10 @@ impl LogFlusher {
             Some((base, file)) if *base == segment.base() => file,
             _ => &open.insert((segment.base(), segment.open_for_writing()?)).1,
         };
-        self.stalls
-            .during_flush(|| file.sync_data())
-            .map_err(|e| StoreError::io("flush", segment.path(), &e))
+        let (flushed, span) = self.stalls.during_flush(|| file.sync_data());
+        flushed.map_err(|e| StoreError::io("flush", segment.path(), &e))?;
+        self.figures.flushes.add(span.micros(), 1);
+        Ok(())
     }
 }
 

@@ -11,11 +11,13 @@
 use super::arrivals::{Arrival, Arrivals};
 use super::availability::Availability;
 use super::barrier::Barrier;
+use super::clock::monotonic_us;
 use super::commit_log::CommitLog;
 use super::config::StoreConfig;
 use super::dispatch;
 use super::error::{Result, StoreError};
 use super::expressions::Expressions;
+use super::figures::Figures;
 use super::indexer::Indexer;
 use super::late_writer::LateWriter;
 use super::log_flusher::LogFlusher;
@@ -86,6 +88,7 @@ pub struct Links {
     pub indexer: Option<Arc<Indexer>>,
     pub stalls: Arc<Stalls>,
     pub late: Arc<LateWriter>,
+    pub figures: Arc<Figures>,
 }
 
 /// Owner of the put lock.
@@ -158,7 +161,10 @@ impl Writer {
             true => stalls.timeout().min(WAIT_FOR_LATE),
             false => stalls.timeout(),
         };
+        let begun = monotonic_us();
         let position = self.position.try_lock_for(most);
+        let waited = monotonic_us() - begun;
+        self.links.figures.lock_waits.add(waited.max(0) as u64, 1);
         position.ok_or_else(|| stalls.busy())
     }
 
@@ -505,7 +511,7 @@ impl PutGuard<'_> {
         let at = segment.written();
         let bytes = position.staging.bytes();
         let stalls = &links.stalls;
-        let written = stalls.during_write(|| file.write_all_at(bytes, at as u64));
+        let (written, span) = stalls.during_write(|| file.write_all_at(bytes, at as u64));
         if let Err(e) = written {
             let error = StoreError::io("write", segment.path(), &e);
             if position.stuck.replace(Instant::now()).is_none() {
@@ -520,7 +526,9 @@ impl PutGuard<'_> {
         let was_stuck = position.stuck.take().is_some();
         let end = at + position.staging.len();
         segment.publish(end);
-        links.log.set_max_offset(segment.base() + end as u64);
+        let log_end = segment.base() + end as u64;
+        links.figures.wrote(log_end, span);
+        links.log.set_max_offset(log_end);
         position.staging.dispatch(|run| links.tell(run));
         links.log.set_newest_timestamp(position.last_timestamp);
         if was_stuck {

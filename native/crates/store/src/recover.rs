@@ -45,6 +45,8 @@ pub struct Recovered {
     pub newest: i64,
     /// Halves that records of the part that was walked settle.
     pub ended_halves: Vec<EndedHalf>,
+    /// Records of that part, and its bytes.
+    pub walked: (u64, u64),
 }
 
 impl Recovery<'_> {
@@ -126,6 +128,7 @@ impl Recovery<'_> {
             end,
             newest: scanned.newest.max(self.point.logics_msg_timestamp),
             ended_halves: scanned.ended_halves,
+            walked: scanned.walked,
         })
     }
 
@@ -432,7 +435,7 @@ impl Recovery<'_> {
     fn scan(&self, first: usize) -> Result<Scan> {
         let segments = self.log.segments();
         let mut end = segments.get(first).map_or(0, |s| s.base());
-        let mut newest = 0;
+        let (mut newest, mut walked) = (0, (0, 0));
         let mut replay = Replay::new(self.topics, &self.cfg.delay_levels, self.log.min_offset());
         'files: for segment in segments.iter().skip(first) {
             let mut near = Resident::reading_ahead(Wait::ForDisk, READ_AT_ONCE);
@@ -452,12 +455,14 @@ impl Recovery<'_> {
                             return Ok(Scan {
                                 end,
                                 newest,
+                                walked,
                                 gap: true,
                                 ended_halves: Vec::new(),
                             });
                         }
                         at += v.total;
                         end += v.total as u64;
+                        walked = (walked.0 + 1, walked.1 + v.total as u64);
                         continue;
                     }
                     Found::Blank => break,
@@ -505,17 +510,19 @@ impl Recovery<'_> {
         Ok(Scan {
             end,
             newest,
+            walked,
             gap,
             ended_halves,
         })
     }
 }
 
-/// What a walk over the log found: the end of its valid part, the newest store time, and whether a
-/// queue lacked entries before the walk's start.
+/// What a walk over the log found: the end of its valid part, the newest store time, how many records and
+/// bytes it has, and whether a queue lacked entries before the walk's start.
 struct Scan {
     end: u64,
     newest: i64,
+    walked: (u64, u64),
     gap: bool,
     ended_halves: Vec<EndedHalf>,
 }

@@ -5,91 +5,116 @@
 //! While there are some (`is_slow`), who must not be held up has writes done by another thread. A
 //! write that takes longer than osPageCacheBusyTimeOutMills refuses new messages (`check`).
 
+use super::clock::{Span, monotonic_us};
 use super::error::{Result, StoreError};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
-/// A write that takes longer is a sign that the disk is slow, ms.
-const LONG_WRITE: u64 = 100;
+/// A write that takes longer is a sign that the disk is slow, µs.
+const LONG_WRITE: i64 = 100_000;
 /// The same for a flush, which may have much to write.
-const LONG_FLUSH: u64 = 1_000;
-/// The disk counts as slow for so long behind a long write, ms.
-const REMEMBERED: u64 = 5_000;
+const LONG_FLUSH: i64 = 1_000_000;
+/// The disk counts as slow for so long behind a long write, µs.
+const REMEMBERED: i64 = 5_000_000;
 
 pub struct Stalls {
-    start: Instant,
-    timeout: u64,
-    /// When the write and the flush began that are under way, in ms since `start`, from 1; 0: none is.
-    write: AtomicU64,
-    flush: AtomicU64,
-    /// Until when the disk counts as slow, ms since `start`.
-    slow_until: AtomicU64,
+    timeout_ms: u64,
+    /// When the write and the flush began that are under way, of `monotonic_us`; 0: none is.
+    write: AtomicI64,
+    flush: AtomicI64,
+    /// Until when the disk counts as slow.
+    slow_until: AtomicI64,
+    /// Writes that took long, and refusals for want of one that was done.
+    long_writes: AtomicU64,
+    refused: AtomicU64,
 }
 
 impl Stalls {
     /// `timeout`: osPageCacheBusyTimeOutMills.
     pub fn new(timeout: u64) -> Self {
         Stalls {
-            start: Instant::now(),
-            timeout,
-            write: AtomicU64::new(0),
-            flush: AtomicU64::new(0),
-            slow_until: AtomicU64::new(0),
+            timeout_ms: timeout,
+            write: AtomicI64::new(0),
+            flush: AtomicI64::new(0),
+            slow_until: AtomicI64::new(0),
+            long_writes: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
         }
     }
 
-    fn now(&self) -> u64 {
-        self.start.elapsed().as_millis() as u64 + 1
-    }
-
-    /// How long what began at `since` has taken, ms.
-    fn taken(&self, since: &AtomicU64) -> u64 {
+    /// How long what began at `since` has taken, µs.
+    fn taken(&self, since: &AtomicI64) -> i64 {
         match since.load(Ordering::Relaxed) {
             0 => 0,
-            began => self.now().saturating_sub(began),
+            began => monotonic_us() - began,
         }
     }
 
-    /// Does a write of the log. One at a time.
+    /// Does a write of the log, and says when. One at a time.
     #[inline]
-    pub fn during_write<T>(&self, write: impl FnOnce() -> T) -> T {
-        self.write.store(self.now(), Ordering::Relaxed);
+    pub fn during_write<T>(&self, write: impl FnOnce() -> T) -> (T, Span) {
+        let begun = monotonic_us();
+        self.write.store(begun, Ordering::Relaxed);
         let done = write();
-        if self.taken(&self.write) > LONG_WRITE {
-            let took = self.taken(&self.write);
-            let until = self.now() + REMEMBERED;
-            if self.slow_until.swap(until, Ordering::Relaxed) + REMEMBERED < until {
-                log::warn!("a write of the commit log took {took} ms: its disk is slow");
-            }
+        let ended = monotonic_us();
+        if ended - begun > LONG_WRITE {
+            self.took_long(begun, ended);
         }
         self.write.store(0, Ordering::Relaxed);
-        done
+        (done, Span { begun, ended })
     }
 
-    /// Does a flush of the log. One at a time.
-    pub fn during_flush<T>(&self, flush: impl FnOnce() -> T) -> T {
-        self.flush.store(self.now(), Ordering::Relaxed);
+    #[cold]
+    fn took_long(&self, begun: i64, ended: i64) {
+        self.long_writes.fetch_add(1, Ordering::Relaxed);
+        let until = ended + REMEMBERED;
+        if self.slow_until.swap(until, Ordering::Relaxed) + REMEMBERED < until {
+            let took = (ended - begun) / 1000;
+            log::warn!("a write of the commit log took {took} ms: its disk is slow");
+        }
+    }
+
+    /// Does a flush of the log, and says when. One at a time.
+    pub fn during_flush<T>(&self, flush: impl FnOnce() -> T) -> (T, Span) {
+        let begun = monotonic_us();
+        self.flush.store(begun, Ordering::Relaxed);
         let done = flush();
         self.flush.store(0, Ordering::Relaxed);
-        done
+        let ended = monotonic_us();
+        (done, Span { begun, ended })
+    }
+
+    /// How long the write that is under way has taken, ms; 0: none is. [CommitLog.lockTimeMills]
+    pub fn write_ms(&self) -> u64 {
+        (self.taken(&self.write) / 1000).max(0) as u64
+    }
+
+    /// How many writes took longer than 100 ms.
+    pub fn long_writes(&self) -> u64 {
+        self.long_writes.load(Ordering::Relaxed)
+    }
+
+    /// How often something was refused because a write took too long (SYSTEM_BUSY).
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
     }
 
     /// Whether the next write may take long.
     pub fn is_slow(&self) -> bool {
         let slow_until = self.slow_until.load(Ordering::Relaxed);
-        slow_until > 0 && self.now() < slow_until
+        slow_until > 0 && monotonic_us() < slow_until
             || self.taken(&self.flush) > LONG_FLUSH
             || self.taken(&self.write) > LONG_WRITE
     }
 
     /// How long one waits for a write that is under way.
     pub fn timeout(&self) -> Duration {
-        Duration::from_millis(self.timeout)
+        Duration::from_millis(self.timeout_ms)
     }
 
     /// Whether a write is under way that takes longer than one waits for.
     pub fn is_busy(&self) -> bool {
-        self.taken(&self.write) > self.timeout
+        self.write_ms() > self.timeout_ms
     }
 
     /// Refuses what would have to wait for such a write.
@@ -102,10 +127,11 @@ impl Stalls {
 
     #[cold]
     pub fn busy(&self) -> StoreError {
+        self.refused.fetch_add(1, Ordering::Relaxed);
         StoreError::Busy(format!(
             "[PC_SYNCHRONIZED]broker busy, start flow control for a while: a write of the commit log \
              has taken {} ms so far",
-            self.taken(&self.write)
+            self.write_ms()
         ))
     }
 }
@@ -121,12 +147,16 @@ mod tests {
         stalls.during_write(|| assert!(!stalls.is_slow()));
         assert!(!stalls.is_slow());
         stalls.during_write(|| {
-            sleep(Duration::from_millis(LONG_WRITE + 10));
+            sleep(Duration::from_micros(LONG_WRITE as u64 + 10_000));
             assert!(stalls.is_slow() && !stalls.is_busy() && stalls.check().is_ok());
             sleep(Duration::from_millis(100));
             assert!(stalls.is_busy() && stalls.check().is_err());
         });
         assert!(stalls.is_slow() && !stalls.is_busy());
+        assert_eq!(
+            (stalls.long_writes(), stalls.refused(), stalls.write_ms()),
+            (1, 1, 0)
+        );
         stalls.slow_until.store(1, Ordering::Relaxed);
         assert!(!stalls.is_slow());
     }
@@ -137,7 +167,7 @@ mod tests {
         stalls.during_flush(|| {
             sleep(Duration::from_millis(200));
             assert!(!stalls.is_slow());
-            sleep(Duration::from_millis(LONG_FLUSH));
+            sleep(Duration::from_micros(LONG_FLUSH as u64));
             assert!(stalls.is_slow() && !stalls.is_busy() && stalls.check().is_ok());
         });
         assert!(!stalls.is_slow());

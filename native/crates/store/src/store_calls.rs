@@ -8,6 +8,7 @@ use crate::config::StoreConfig;
 use crate::consume_queue::ConsumeQueue;
 use crate::error::{Result, StoreError};
 use crate::expressions::Expressions;
+use crate::figures::Figures;
 use crate::log_flusher::LogFlusher;
 use crate::put::PutGuard;
 use crate::query::QueryResult;
@@ -126,6 +127,11 @@ impl Store {
     /// Whether the disk takes in time what it is given.
     pub fn stalls(&self) -> &Stalls {
         &self.stalls
+    }
+
+    /// Figures of writes, flushes and what waits for them.
+    pub fn figures(&self) -> &Figures {
+        &self.figures
     }
 
     /// Milliseconds since the epoch by the clock that store times are of.

@@ -4,9 +4,11 @@ use super::arrivals::Arrivals;
 use super::availability::Availability;
 use super::barrier::Barrier;
 use super::checkpointer::Checkpointer;
+use super::clock::monotonic_us;
 use super::commit_log::CommitLog;
 use super::config::StoreConfig;
 use super::error::{Result, StoreError};
+use super::figures::{Figures, Opened};
 use super::guard::{self, LastStop, StoreLock};
 use super::index::{Index, IndexConfig};
 use super::indexer::Indexer;
@@ -54,6 +56,7 @@ pub struct Store {
     indexer_thread: Mutex<Option<JoinHandle<()>>>,
     stalls: Arc<Stalls>,
     late: Arc<LateWriter>,
+    figures: Arc<Figures>,
 }
 
 impl Store {
@@ -63,12 +66,18 @@ impl Store {
         guard::create_dirs(&config.root)?;
         let lock = StoreLock::take(&config.root)?;
         let last_stop = guard::last_stop(&config.root)?;
+        let begun = monotonic_us();
         let store = Store::of_parts(config, lock)?;
         // Where it fails half-way, the abort file keeps what it noted: the next start begins anew.
-        store.recover(last_stop)?;
+        let (records, bytes) = store.recover(last_stop)?;
         store.checkpointer.take_back()?;
         guard::write_abort(&store.config.root)?;
         guard::sync_dir(&store.config.root)?;
+        store.figures.set_opened(Opened {
+            micros: (monotonic_us() - begun).max(0) as u64,
+            records,
+            bytes,
+        });
         let store = Arc::new(store);
         if let Err(e) = store.start_threads() {
             let _ = store.close();
@@ -90,11 +99,13 @@ impl Store {
         let preparer = Arc::new(Preparer::default());
         let stalls = Arc::new(Stalls::new(cfg.busy_timeout));
         let late = Arc::new(LateWriter::default());
+        let figures = Arc::new(Figures::default());
         let log_flusher = Arc::new(LogFlusher::new(
             cfg,
             log.clone(),
             barrier.clone(),
             stalls.clone(),
+            figures.clone(),
         ));
         let one_disk = topics.on_one_disk();
         let queue_flusher = Arc::new(QueueFlusher::new(cfg, log.clone(), one_disk));
@@ -125,6 +136,7 @@ impl Store {
                 indexer: indexer.clone(),
                 stalls: stalls.clone(),
                 late: late.clone(),
+                figures: figures.clone(),
             },
         );
         let reader = Arc::new(Reader::new(
@@ -168,11 +180,13 @@ impl Store {
             indexer_thread: Mutex::default(),
             stalls,
             late,
+            figures,
         })
     }
 
-    /// Recovers log and queues, then sets every part to continue from there.
-    fn recover(&self, last_stop: LastStop) -> Result<()> {
+    /// Recovers log and queues, then sets every part to continue from there. Returns how many records were
+    /// read, and the bytes of that part of the log.
+    fn recover(&self, last_stop: LastStop) -> Result<(u64, u64)> {
         let point = self.checkpointer.found();
         let recovery = Recovery {
             cfg: &self.config,
@@ -206,7 +220,8 @@ impl Store {
             }
         }
         self.queue_flusher.set_flushed_timestamp(newest);
-        self.writer.start_after(newest)
+        self.writer.start_after(newest)?;
+        Ok(recovered.walked)
     }
 
     fn start_threads(self: &Arc<Self>) -> Result<()> {

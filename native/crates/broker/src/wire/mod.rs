@@ -3,12 +3,13 @@
 //! `session` is fed what arrived and says what to send; it knows no sockets. `frame` and `header`
 //! split and read, `shape` reads headers that are like earlier ones, `send_fields` and `end_transaction`
 //! make requests for `broker`, `pull` finds pulls that were granted, `reply` writes answers, `unconfirmed`
-//! keeps those that have to wait. With access control `ahead` verifies signatures, in the `order` of a
+//! keeps those that have to wait, `book` enters how long all of them took. With access control `ahead` verifies signatures, in the `order` of a
 //! header's fields, and `access` knows what was granted to whom.
 
 pub mod access;
 mod ack;
 mod ahead;
+mod book;
 mod end_transaction;
 pub mod frame;
 pub mod header;
@@ -20,6 +21,7 @@ mod session;
 pub mod shape;
 mod unconfirmed;
 
+pub use book::Asked;
 pub use session::{Budget, Command, Context, Session};
 
 /// Why a connection is closed. The peer gets no answer, as from RocketMQ.

@@ -5,7 +5,7 @@
 //! handles were made: that of a feed is another one.
 
 use super::super::access;
-use super::super::ack::{self, Acks, Said};
+use super::super::ack::{self, ACK_MESSAGE, Acks, BATCH_ACK_MESSAGE, CHANGE_INVISIBLE_TIME, Said};
 use super::super::frame::Parts;
 use super::super::reply::{self, To};
 use super::{Feed, Session};
@@ -37,11 +37,12 @@ impl Session {
         let is_oneway = feed.memory.header.is_oneway();
         let acks = &mut feed.memory.acks;
         acks.add(&claim, said.offset);
-        if !is_oneway {
-            acks.wait(to);
+        match is_oneway {
+            true => self.answered(feed.asked.of(ACK_MESSAGE), codes::SUCCESS, true),
+            false => acks.wait(to),
         }
-        if acks.is_full() {
-            self.flush_acks(feed);
+        if feed.memory.acks.is_full() {
+            self.flush_acks(feed, ACK_MESSAGE);
         }
         true
     }
@@ -80,11 +81,11 @@ impl Session {
         match is_plain {
             false => acks.clear(),
             true if !feed.memory.header.is_oneway() => acks.wait(to(feed, parts)),
-            true => {}
+            true => self.answered(feed.asked.of(BATCH_ACK_MESSAGE), codes::SUCCESS, true),
         }
         feed.memory.acks = acks;
         if is_plain {
-            self.flush_acks(feed);
+            self.flush_acks(feed, BATCH_ACK_MESSAGE);
         }
         is_plain
     }
@@ -117,7 +118,10 @@ impl Session {
             suspend: said.suspend,
         };
         let done = pops.change(guard, &claim, change);
+        let asked = feed.asked.of(CHANGE_INVISIBLE_TIME);
         if feed.memory.header.is_oneway() {
+            let response = done.map_or_else(|e| Refusal::from(e).code, |_| codes::SUCCESS);
+            self.answered(asked, response, true);
             return true;
         }
         let start = feed.out.len();
@@ -136,34 +140,35 @@ impl Session {
                     (b"reviveQid", &queue),
                 ];
                 reply::push(feed.out, to, codes::SUCCESS, None, &ext);
-                self.keep_unconfirmed(feed, to, start, done.log_end);
+                self.keep_unconfirmed(feed, to, asked, start, done.log_end);
             }
             Err(e) => {
                 let Refusal { code, text } = Refusal::from(e);
                 reply::push(feed.out, to, code, Some(&text), &[]);
-                self.keep_order(feed, to, start);
+                self.keep_order(feed, to, asked, code, start);
             }
         }
         true
     }
 
-    /// Appends the acknowledgements that are kept, and answers them.
-    pub(super) fn flush_acks(&mut self, feed: &mut Feed<'_, '_>) {
+    /// Appends the acknowledgements that are kept, and answers them: requests of this code.
+    pub(super) fn flush_acks(&mut self, feed: &mut Feed<'_, '_>, code: i32) {
         if feed.memory.acks.is_empty() {
             return;
         }
         let mut acks = std::mem::take(&mut feed.memory.acks);
         let done = append(feed, &acks);
+        let asked = feed.asked.of(code);
         for &to in acks.waiting() {
             let start = feed.out.len();
             match &done {
                 Ok(log_end) => {
                     reply::push(feed.out, to, codes::SUCCESS, None, &[]);
-                    self.keep_unconfirmed(feed, to, start, *log_end);
+                    self.keep_unconfirmed(feed, to, asked, start, *log_end);
                 }
                 Err(Refusal { code, text }) => {
                     reply::push(feed.out, to, *code, Some(text), &[]);
-                    self.keep_order(feed, to, start);
+                    self.keep_order(feed, to, asked, *code, start);
                 }
             }
         }

@@ -8,6 +8,7 @@ use super::WireError;
 use super::access::{self, Guard, Verified};
 use super::ack::{ACK_MESSAGE, Acks, BATCH_ACK_MESSAGE, CHANGE_INVISIBLE_TIME};
 use super::ahead::Ahead;
+use super::book::{Answered, Asked, Clock};
 use super::end_transaction::{self, END_TRANSACTION};
 use super::frame::{self, Parts};
 use super::header::Header;
@@ -16,6 +17,7 @@ use super::reply::{self, SendAnswer, To};
 use super::send_fields::{SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2, Texts, send_request};
 use super::shape::Shapes;
 use super::unconfirmed::Unconfirmed;
+use crate::rpc_figures::RpcFigures;
 use crate::{Appender, Broker, Decision, Ended, Keyring, Refusal, Scratch, Sent, codes};
 use pyrmq_format::host::Host;
 use pyrmq_store::{PutGuard, Topic};
@@ -24,6 +26,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+#[path = "answering.rs"]
+mod answering;
 #[path = "guarded.rs"]
 mod guarded;
 #[path = "popped.rs"]
@@ -38,6 +42,7 @@ const LARGE: usize = 64 << 10;
 pub struct Context {
     pub broker: Broker,
     answer: SendAnswer,
+    pub figures: Arc<RpcFigures>,
 }
 
 impl Context {
@@ -46,7 +51,14 @@ impl Context {
         Context {
             broker,
             answer: SendAnswer::new(region, trace_on),
+            figures: Arc::default(),
         }
+    }
+
+    /// Enters how long requests took there.
+    pub fn with_figures(mut self, figures: Arc<RpcFigures>) -> Self {
+        self.figures = figures;
+        self
     }
 }
 
@@ -79,6 +91,8 @@ pub struct Command {
     pub header: Header,
     pub frame: Vec<u8>,
     pub parts: Parts,
+    /// When it was ready to be received, µs of the caller's monotonic clock.
+    pub since: i64,
     /// Who signed it, as far as the session could verify that.
     signer: Option<Verified>,
 }
@@ -97,6 +111,9 @@ pub struct Session {
     counted: usize,
     commands: VecDeque<Command>,
     unconfirmed: Unconfirmed,
+    /// What was answered and not entered yet: see `settle`.
+    answered: Vec<Answered>,
+    clock: Clock,
     last_topic: Option<Arc<Topic>>,
     grants: Grants,
     /// None: no access control.
@@ -130,6 +147,8 @@ impl Session {
             counted: 0,
             commands: VecDeque::new(),
             unconfirmed: Unconfirmed::default(),
+            answered: Vec::new(),
+            clock: Clock::default(),
             last_topic: None,
             grants: Grants::default(),
             guard: None,
@@ -159,13 +178,14 @@ impl Session {
         out: &mut Vec<u8>,
     ) -> Result<(), WireError> {
         let context = self.context.clone();
+        let asked = self.begin(now_ms);
         let result = MEMORY.with_borrow_mut(|memory| {
-            let mut feed = Feed::new(context.as_deref(), memory, now_ms, out);
+            let mut feed = Feed::new(context.as_deref(), memory, asked, out);
             if let (Some(appender), true) = (&mut feed.appender, defer_write) {
                 appender.keep_staged();
             }
             let fed = self.feed_with(&mut feed, data);
-            self.flush_acks(&mut feed);
+            self.flush_acks(&mut feed, ACK_MESSAGE);
             fed
         });
         if !defer_write {
@@ -241,7 +261,7 @@ impl Session {
     #[inline(always)]
     fn frame(&mut self, feed: &mut Feed<'_, '_>, frame: &[u8], parts: Parts) {
         if feed.memory.header.code != ACK_MESSAGE {
-            self.flush_acks(feed);
+            self.flush_acks(feed, ACK_MESSAGE);
         }
         let header = &feed.memory.header;
         let handled = match header.code {
@@ -261,6 +281,7 @@ impl Session {
                 header: feed.memory.header.clone(),
                 frame: frame.to_vec(),
                 parts,
+                since: feed.asked.fed - i64::from(feed.asked.waited),
                 signer: self.signer().cloned(),
             });
         }
@@ -304,30 +325,28 @@ impl Session {
             Err(refusal) => Sent::Refused(refusal),
         };
         let start = feed.out.len();
+        let asked = feed.asked.of(header.code);
         match sent {
             Sent::NeedsDecision => return false,
-            _ if header.is_oneway() => {}
+            sent if header.is_oneway() => {
+                let response = match sent {
+                    Sent::Refused(refusal) => refusal.code,
+                    _ => codes::SUCCESS,
+                };
+                self.answered(asked, response, true);
+            }
             Sent::Refused(Refusal { code, text }) => {
                 let region = context.answer.region_fields();
                 reply::push(feed.out, to, code, Some(&text), &region);
-                self.keep_order(feed, to, start);
+                self.keep_order(feed, to, asked, code, start);
             }
             Sent::Stored(stored) => {
                 let log_end = stored.log_end;
                 context.answer.push(feed.out, to, &stored);
-                self.keep_unconfirmed(feed, to, start, log_end);
+                self.keep_unconfirmed(feed, to, asked, start, log_end);
             }
         }
         true
-    }
-
-    /// Keeps the answer that begins at `start` of the output until the log is confirmed up to `log_end`.
-    fn keep_unconfirmed(&mut self, feed: &mut Feed<'_, '_>, to: To, start: usize, log_end: u64) {
-        if waits(feed.context, log_end) {
-            let answer = &feed.out[start..];
-            self.unconfirmed.push(to, log_end, feed.now_ms, answer);
-            feed.out.truncate(start);
-        }
     }
 
     /// Whether the transaction was settled or refused; otherwise the broker has to decide.
@@ -350,16 +369,23 @@ impl Session {
             opaque: header.opaque,
         };
         let start = feed.out.len();
+        let asked = feed.asked.of(header.code);
         match appender.end_transaction(&end, !header.is_oneway()) {
             Ended::NeedsDecision => return false,
-            _ if header.is_oneway() => {}
+            ended if header.is_oneway() => {
+                let response = match ended {
+                    Ended::Refused(refusal) => refusal.code,
+                    _ => codes::SUCCESS,
+                };
+                self.answered(asked, response, true);
+            }
             Ended::Settled { log_end } => {
                 reply::push(feed.out, to, codes::SUCCESS, None, &[]);
-                self.keep_unconfirmed(feed, to, start, log_end);
+                self.keep_unconfirmed(feed, to, asked, start, log_end);
             }
             Ended::Refused(Refusal { code, text }) => {
                 reply::push(feed.out, to, code, Some(&text), &[]);
-                self.keep_order(feed, to, start);
+                self.keep_order(feed, to, asked, code, start);
             }
         }
         true
@@ -384,22 +410,17 @@ impl Session {
         let Memory { header, pull, .. } = &mut *feed.memory;
         let grants = &mut self.grants;
         let broker = &context.broker;
-        grants.answer(broker, header, frame, &parts, signer, pull, feed.out)
+        let done = grants.answer(broker, header, frame, &parts, signer, pull, feed.out);
+        if done {
+            let asked = feed.asked.of(feed.memory.header.code);
+            self.answered(asked, codes::SUCCESS, false);
+        }
+        done
     }
 
     /// What all sessions of the broker share; None: this is no broker's session.
     pub fn context(&self) -> Option<&Context> {
         self.context.as_deref()
-    }
-
-    /// Keeps an answer that waits for nothing behind others that wait for this round's write only, so
-    /// that answers come in the order of the requests.
-    fn keep_order(&mut self, feed: &mut Feed<'_, '_>, to: To, start: usize) {
-        if self.unconfirmed.len() > 0 && feed.context.is_some_and(|c| !c.broker.store().is_sync()) {
-            self.unconfirmed
-                .push(to, 0, feed.now_ms, &feed.out[start..]);
-            feed.out.truncate(start);
-        }
     }
 
     /// Handles a send again with what the broker decided; what still needs a decision is refused.
@@ -414,61 +435,16 @@ impl Session {
             return Ok(());
         };
         let context = self.context.clone();
+        let asked = self.begin(now_ms);
         MEMORY.with_borrow_mut(|memory| {
             let header = &mut memory.header;
             header.read(parts.codec, frame, parts.header_end)?;
-            let mut feed = Feed::new(context.as_deref(), memory, now_ms, out);
+            let mut feed = Feed::new(context.as_deref(), memory, asked, out);
             self.send(&mut feed, frame, parts, Some(decision));
             Ok::<(), WireError>(())
         })?;
         self.release_written(now_ms, out);
         Ok(())
-    }
-
-    /// What was stored is in the log's file now, or could not be written: with ASYNC_FLUSH all can
-    /// be answered, otherwise what failed.
-    fn release_written(&mut self, now_ms: i64, out: &mut Vec<u8>) {
-        let store = self.context.as_ref().map(|c| c.broker.store());
-        if store.is_some_and(|s| !s.is_sync() || s.barrier().unwritten().is_some()) {
-            self.release(now_ms, i64::MAX, out);
-        }
-    }
-
-    /// Takes an answer of code 0 that the broker encoded. It waits with the others for `log_end`, or
-    /// leaves by `out` where nothing waits.
-    pub fn answer(&mut self, answer: &[u8], to: To, log_end: u64, now_ms: i64, out: &mut Vec<u8>) {
-        if waits(self.context.as_deref(), log_end) {
-            self.unconfirmed.push(to, log_end, now_ms, answer);
-        } else {
-            out.extend_from_slice(answer);
-        }
-    }
-
-    /// Appends the unconfirmed answers that wait no longer: confirmed ones, those older than
-    /// `timeout_ms`, and after a failed write or flush all of them; see `codes::of_outcome`.
-    pub fn release(&mut self, now_ms: i64, timeout_ms: i64, out: &mut Vec<u8>) {
-        let Some(context) = self.context.as_ref().filter(|_| self.unconfirmed.len() > 0) else {
-            return;
-        };
-        let barrier = context.broker.store().barrier();
-        self.unconfirmed.release(
-            |log_end, since_ms| barrier.outcome(log_end, now_ms - since_ms, timeout_ms),
-            || {
-                let why = barrier.failure().or_else(|| barrier.unwritten());
-                why.map_or_else(String::new, |e| e.to_string())
-            },
-            out,
-        );
-    }
-
-    /// Answers that wait until their records are confirmed.
-    pub fn unconfirmed(&self) -> usize {
-        self.unconfirmed.len()
-    }
-
-    /// Whether so many answers wait that the peer is not to be read on.
-    pub fn is_full(&self) -> bool {
-        self.unconfirmed.is_full()
     }
 
     pub fn next_command(&mut self) -> Option<Command> {
@@ -552,17 +528,13 @@ impl Drop for Session {
     }
 }
 
-/// Whether an answer that acknowledges what lies below `log_end` waits for the barrier.
-fn waits(context: Option<&Context>, log_end: u64) -> bool {
-    log_end > 0 && context.is_some_and(|c| !c.broker.store().barrier().is_confirmed(log_end))
-}
-
 /// What one feed carries along.
 struct Feed<'f, 'b> {
     context: Option<&'b Context>,
     appender: Option<Appender<'b>>,
     memory: &'f mut Memory,
-    now_ms: i64,
+    /// What its requests are entered with.
+    asked: Asked,
     out: &'f mut Vec<u8>,
 }
 
@@ -570,7 +542,7 @@ impl<'f, 'b> Feed<'f, 'b> {
     fn new(
         context: Option<&'b Context>,
         memory: &'f mut Memory,
-        now_ms: i64,
+        asked: Asked,
         out: &'f mut Vec<u8>,
     ) -> Self {
         memory.pull.answered = 0;
@@ -579,7 +551,7 @@ impl<'f, 'b> Feed<'f, 'b> {
             context,
             appender: context.map(|c| c.broker.appender()),
             memory,
-            now_ms,
+            asked,
             out,
         }
     }

@@ -3,6 +3,7 @@
 //! An answer is kept as its encoded bytes with opaque and serialize type; the request's frame and
 //! body are gone by then. The bytes of all answers lie in one buffer, from `start` on.
 
+use super::book::{Asked, Leaving};
 use super::reply::{self, To};
 use crate::codes;
 use pyrmq_store::Outcome;
@@ -17,9 +18,11 @@ const KEEP: usize = 64 << 10;
 struct Answer {
     /// The log must be confirmed up to this physical offset.
     log_end: u64,
-    since_ms: i64,
+    asked: Asked,
+    /// The code that it says.
+    response: i32,
     to: To,
-    len: usize,
+    len: u32,
 }
 
 #[derive(Default)]
@@ -39,8 +42,8 @@ impl Unconfirmed {
         self.answers.len() >= MAX_COUNT || self.bytes.len() - self.start >= MAX_BYTES
     }
 
-    /// Keeps an answer of code 0 that was encoded for `to`.
-    pub fn push(&mut self, to: To, log_end: u64, now_ms: i64, answer: &[u8]) {
+    /// Keeps an answer with this code that was encoded for `to`. One that waits for the log has code 0.
+    pub fn push(&mut self, to: To, log_end: u64, asked: Asked, response: i32, answer: &[u8]) {
         if self.start > KEEP && self.start > self.bytes.len() / 2 {
             self.bytes.drain(..self.start);
             self.start = 0;
@@ -48,28 +51,40 @@ impl Unconfirmed {
         self.bytes.extend_from_slice(answer);
         self.answers.push_back(Answer {
             log_end,
-            since_ms: now_ms,
+            asked,
+            response,
             to,
-            len: answer.len(),
+            len: answer.len() as u32,
         });
     }
 
     /// Appends to `out` all answers that wait no longer: as they are if they are confirmed,
-    /// otherwise under the code of what `outcome(log_end, since_ms)` says. `failure` is asked for the
-    /// reason of `Outcome::Failed` and `Outcome::NotWritten`.
+    /// otherwise under the code of what `outcome(log_end, fed)` says. `failure` is asked for the
+    /// reason of `Outcome::Failed` and `Outcome::NotWritten`, `leaves` is told of each that leaves.
     pub fn release(
         &mut self,
         outcome: impl Fn(u64, i64) -> Outcome,
         failure: impl Fn() -> String,
+        mut leaves: impl FnMut(&Leaving<'_>),
         out: &mut Vec<u8>,
     ) {
         let mut confirmed = 0; // bytes of answers in a row that leave as they are
         while let Some(answer) = self.answers.front() {
-            let outcome = outcome(answer.log_end, answer.since_ms);
+            let outcome = outcome(answer.log_end, answer.asked.fed);
             let Some(code) = codes::of_outcome(outcome) else {
                 break;
             };
-            let (to, len) = (answer.to, answer.len);
+            let (to, len) = (answer.to, answer.len as usize);
+            let at = self.start + confirmed;
+            leaves(&Leaving {
+                asked: answer.asked,
+                response: match code {
+                    codes::SUCCESS => answer.response,
+                    code => code,
+                },
+                log_end: answer.log_end,
+                bytes: &self.bytes[at..at + len],
+            });
             self.answers.pop_front();
             if code == codes::SUCCESS {
                 confirmed += len;
@@ -115,6 +130,15 @@ mod tests {
     use crate::wire::header::Header;
     use proptest::prelude::*;
 
+    fn asked(fed: i64) -> Asked {
+        Asked {
+            code: 310,
+            waited: 0,
+            fed,
+            long_polling: false,
+        }
+    }
+
     fn answer(opaque: i32, codec: Codec) -> (To, Vec<u8>) {
         let to = To { codec, opaque };
         let mut bytes = Vec::new();
@@ -142,16 +166,16 @@ mod tests {
         let (to, bytes) = answer(1, Codec::Json);
         for _ in 0..MAX_COUNT {
             assert!(!many.is_full());
-            many.push(to, 1, 0, &bytes);
+            many.push(to, 1, asked(0), 0, &bytes);
         }
         assert!(many.is_full());
         let mut out = Vec::new();
-        many.release(|_, _| Outcome::Confirmed, String::new, &mut out);
+        many.release(|_, _| Outcome::Confirmed, String::new, |_| (), &mut out);
         assert!(!many.is_full() && many.len() == 0);
         assert_eq!(out.len(), MAX_COUNT * bytes.len());
 
         let mut large = Unconfirmed::default();
-        large.push(to, 1, 0, &vec![0; MAX_BYTES]);
+        large.push(to, 1, asked(0), 0, &vec![0; MAX_BYTES]);
         assert!(large.is_full());
     }
 
@@ -160,7 +184,7 @@ mod tests {
         let mut kept = Unconfirmed::default();
         for opaque in 0..3 {
             let (to, bytes) = answer(opaque, Codec::RocketMq);
-            kept.push(to, opaque as u64, 0, &bytes);
+            kept.push(to, opaque as u64, asked(0), 0, &bytes);
         }
         let mut out = Vec::new();
         let outcome = |end, _| {
@@ -170,7 +194,12 @@ mod tests {
                 Outcome::Failed
             }
         };
-        kept.release(outcome, || "EIO".into(), &mut out);
+        let mut left = Vec::new();
+        let leaves = |l: &Leaving<'_>| left.push((l.response, l.log_end, l.bytes.to_vec()));
+        kept.release(outcome, || "EIO".into(), leaves, &mut out);
+        let as_kept = |opaque| answer(opaque, Codec::RocketMq).1;
+        let expected = [(0, 0, as_kept(0)), (14, 1, as_kept(1)), (14, 2, as_kept(2))];
+        assert_eq!(left, expected);
         assert_eq!(codes_of(&out), [(0, 0), (1, 14), (2, 14)]);
         let text = String::from_utf8_lossy(&out).into_owned();
         assert!(text.contains("not stored durably: EIO"));
@@ -181,7 +210,7 @@ mod tests {
         #[test]
         fn as_a_list(steps in prop::collection::vec((0u64..20, 0u64..400), 1..200)) {
             let mut kept = Unconfirmed::default();
-            let mut model: VecDeque<(i32, u64)> = VecDeque::new();
+            let mut model: VecDeque<(i32, u64, i64)> = VecDeque::new();
             let (mut end, mut flushed, mut opaque, mut now) = (0, 0, 0, 0);
             for (count, advance) in steps {
                 now += 7;
@@ -190,8 +219,8 @@ mod tests {
                     opaque += 1;
                     let codec = if opaque % 2 == 0 { Codec::Json } else { Codec::RocketMq };
                     let (to, bytes) = answer(opaque, codec);
-                    kept.push(to, end, now, &bytes);
-                    model.push_back((opaque, end));
+                    kept.push(to, end, asked(now), 0, &bytes);
+                    model.push_back((opaque, end, now));
                 }
                 flushed = (flushed + advance).min(end);
                 let late = |end: u64| end.is_multiple_of(70);
@@ -201,16 +230,21 @@ mod tests {
                     () if late(end) => Outcome::FlushTimedOut,
                     () => Outcome::Pending,
                 };
-                kept.release(outcome, String::new, &mut out);
-                let mut expected = Vec::new();
-                while let Some(&(opaque, end)) = model.front() {
+                let mut left = Vec::new();
+                let leaves = |l: &Leaving<'_>| left.push((l.asked.fed, l.response));
+                kept.release(outcome, String::new, leaves, &mut out);
+                let (mut expected, mut told) = (Vec::new(), Vec::new());
+                while let Some(&(opaque, end, fed)) = model.front() {
                     if end > flushed && !late(end) {
                         break;
                     }
                     model.pop_front();
-                    expected.push((opaque, if end <= flushed { 0 } else { 10 }));
+                    let code = if end <= flushed { 0 } else { 10 };
+                    expected.push((opaque, code));
+                    told.push((fed, code));
                 }
                 prop_assert_eq!(codes_of(&out), expected);
+                prop_assert_eq!(left, told);
                 prop_assert_eq!(kept.len(), model.len());
             }
         }
