@@ -7,6 +7,7 @@ second have a line, and the others are counted."""
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -84,12 +85,13 @@ class SlowRequest:
         )
 
     def fields(self) -> dict[str, str | int]:
+        queue = self.about.queue or ""
         return fields_about(
             connection=self.peer,
             client=self.about.client,
             request=self.code,
             topic=self.about.topic,
-            queue=self.about.queue,
+            queue=int(queue) if re.fullmatch("[0-9]{1,9}", queue) else None,
             group=self.about.group,
         )
 
