@@ -148,7 +148,8 @@ def test_brokers_of_one_server_have_files_of_their_own(tmp_path: Path) -> None:
         f"storePathRootDir={tmp_path}/s\nlogFile={tmp_path}/logs/b.log\nlogFormat=json\n"
     )
     with Cluster(tmp_path, "server", "--brokers", "2", "-c", str(conf), *FREE) as cluster:
-        assert cluster.stop() == 0
+        cluster.process.terminate()
+        assert cluster.process.wait(60) == 0
     for name in ("broker-a", "broker-b"):
         found = rows(tmp_path / "logs" / f"b-{name}.log")
         assert {row["server"] for row in found} == {name}
