@@ -55,6 +55,8 @@ class _Run:
     def again(self, record: logging.LogRecord) -> None:
         self.count += 1
         self.msg, self.args = record.msg, record.args
+        if "connection" in self.fields:  # its port may be another one
+            self.fields["connection"] = record.__dict__["connection"]
 
     def text(self) -> str:
         text = str(self.msg)

@@ -7,6 +7,7 @@ second have a line, and the others are counted."""
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,7 @@ import trio
 from pyrmq.engine import RpcFigures
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
+from pyrmq.logs.about import about as fields_about
 from pyrmq.model.codes import request_text
 from pyrmq.net.about import NOTHING, About
 
@@ -80,6 +82,17 @@ class SlowRequest:
         return (
             f"request {request_text(self.code)} of {self.peer} took {_ms(self.took)} ms "
             f"({spent}){rest}"
+        )
+
+    def fields(self) -> dict[str, str | int]:
+        queue = self.about.queue or ""
+        return fields_about(
+            connection=self.peer,
+            client=self.about.client,
+            request=self.code,
+            topic=self.about.topic,
+            queue=int(queue) if re.fullmatch("[0-9]{1,9}", queue) else None,
+            group=self.about.group,
         )
 
 
@@ -164,7 +177,8 @@ class SlowRequests:
 
     def _write(self, slow: list[SlowRequest]) -> None:
         for one in slow:
-            log.warning("%s: slow %s", self._name, escape(self._known(one).text()))
+            known = self._known(one)
+            log.warning("%s: slow %s", self._name, escape(known.text()), extra=known.fields())
         if self._left_out:
             log.warning("%s: %d more slow requests have no line", self._name, self._left_out)
             self._left_out = 0

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker.e2e.test_many_brokers import FREE, Cluster
 from tests.support import forked
 from tests.support.client import Client
 from tests.support.command import PYRMQ, Serving, assert_refused, environment, run
@@ -139,3 +140,20 @@ def test_a_reader_of_stderr_that_is_gone_or_sleeps_stops_no_server(
         os.close(writer)
         if not is_gone:
             os.close(reader)
+
+
+def test_brokers_of_one_server_have_files_of_their_own(tmp_path: Path) -> None:
+    conf = tmp_path / "b.conf"
+    conf.write_text(
+        f"storePathRootDir={tmp_path}/s\nlogFile={tmp_path}/logs/b.log\nlogFormat=json\n"
+    )
+    with Cluster(tmp_path, "server", "--brokers", "2", "-c", str(conf), *FREE) as cluster:
+        cluster.process.terminate()
+        assert cluster.process.wait(60) == 0
+    for name in ("broker-a", "broker-b"):
+        found = rows(tmp_path / "logs" / f"b-{name}.log")
+        assert {row["server"] for row in found} == {name}
+        assert any("serves at" in str(row["message"]) for row in found)
+    assert any(
+        "the name server" in str(row["message"]) for row in rows(tmp_path / "logs" / "b.log")
+    )

@@ -84,6 +84,9 @@ def test_numbers_ports_and_ids_make_no_other_line(folding: Folding) -> None:
 
     taken = [folding.takes(one(n)) for n in range(1, 50)]
     assert taken == [True] + [False] * 48
+    (line,) = folding.rest()
+    assert line.message.startswith("closing 10.0.0.1:4049: 49 bytes")
+    assert line.fields["connection"] == "10.0.0.1:4049", "that of the last one"
 
 
 @pytest.mark.parametrize(
