@@ -12,7 +12,7 @@ from pyrmq.admin.brokers import OfReplica
 from pyrmq.admin.disk_usage import DiskUsage
 from pyrmq.admin.link import Part
 from pyrmq.admin.outcome import Outcome
-from pyrmq.errors import ClientError, InvalidParameterError, ProtocolError, ResponseError
+from pyrmq.errors import ClientError, ProtocolError, ResponseError
 from pyrmq.model.codes import RequestCode, ResponseCode, request_text
 from pyrmq.net.client.protocol import Ext
 
@@ -196,13 +196,11 @@ class Usages(Part):
         by: client, producer, consumer, group (both) or topic. sort: bytes, messages, requests; or
         bytes-in, bytes-out, messages-in, messages-out."""
         if by not in BY:
-            raise InvalidParameterError(f"by {by!r} is none of {', '.join(BY)}")
+            raise ClientError(f"by {by!r} is none of {', '.join(BY)}")
         if sort not in SORTS:
-            raise InvalidParameterError(f"sort {sort!r} is none of {', '.join(SORTS)}")
+            raise ClientError(f"sort {sort!r} is none of {', '.join(SORTS)}")
         if not 1 <= seconds <= MAX_SECONDS or not 1 <= limit <= MAX_ROWS:
-            raise InvalidParameterError(
-                f"seconds go from 1 to {MAX_SECONDS}, limit from 1 to {MAX_ROWS}"
-            )
+            raise ClientError(f"seconds go from 1 to {MAX_SECONDS}, limit from 1 to {MAX_ROWS}")
 
         async def one(address: str) -> list[BrokerUsage]:
             # Who is first over all brokers need not be first at one of them.

@@ -110,7 +110,7 @@ class Notifier:
                     "the service manager at %s is not told %s: %s; this is logged once",
                     escape(name),
                     escape(lines[0]),
-                    e.strerror or "it does not read",
+                    escape(e.strerror or "it does not read"),
                 )
             self._failed = True
 

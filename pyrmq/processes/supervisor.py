@@ -224,7 +224,7 @@ class Supervisor:
             escape(kept.member.name),
             process.pid,
             self._silence,
-            f" (its last status: {escape(kept.status)})" if kept.status else "",
+            escape(f" (its last status: {kept.status})" if kept.status else ""),
         )
         with suppress(ProcessLookupError):
             process.send_signal(signal.SIGABRT)

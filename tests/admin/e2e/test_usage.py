@@ -12,7 +12,7 @@ import pyrmq.testing
 from pyrmq import Message, Producer
 from pyrmq.admin import Admin
 from pyrmq.admin.usage import BrokerUsage, Figures, _merged
-from pyrmq.errors import ClientError, InvalidParameterError
+from pyrmq.errors import ClientError
 from pyrmq.net.address import format_address
 from pyrmq.server import Running
 from tests.support.mqadmin import admin
@@ -45,9 +45,9 @@ async def test_who_uses_a_broker(embedded: Running) -> None:
                 groups = await tools.usage.top("group", seconds=10)
                 clients = await tools.usage.top(seconds=10, sort="messages-in", limit=1)
                 points = await tools.usage.history(seconds=10)
-                with pytest.raises(InvalidParameterError, match="by 'nobody' is none of"):
+                with pytest.raises(ClientError, match="by 'nobody' is none of"):
                     await tools.usage.top("nobody")
-                with pytest.raises(InvalidParameterError, match="sort 'size' is none of"):
+                with pytest.raises(ClientError, match="sort 'size' is none of"):
                     await tools.usage.top(sort="size")
             shown = await admin(
                 embedded.namesrv, "broker", "hogs", "--by", "group", "--last", "10s"
