@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pyrmq.broker.metrics import families as broker
-from pyrmq.metrics import exposition, process
+from pyrmq.metrics import exposition, process, rpc
 from pyrmq.metrics.families import Family
 from pyrmq.namesrv import metrics as namesrv
 
@@ -31,4 +31,4 @@ def of_name_server() -> str:
 
 
 def of_both() -> str:
-    return table((*process.FAMILIES, *exposition.FAMILIES))
+    return table((*rpc.FAMILIES, *process.FAMILIES, *exposition.FAMILIES))

@@ -23,6 +23,8 @@ from pyrmq.errors import ConfigError, InvalidParameterError, NoPermissionError
 from pyrmq.escape import escape
 from pyrmq.http.health import health_routes
 from pyrmq.logs.about import about
+from pyrmq.metrics.exposition import Source
+from pyrmq.metrics.rpc import RpcRows
 from pyrmq.metrics.service import MetricsService, metrics_listeners
 from pyrmq.model.codes import RequestCode
 from pyrmq.namesrv.brokers import BrokerProcessor, MinimumNotifier
@@ -30,7 +32,7 @@ from pyrmq.namesrv.clients import RouteProcessor
 from pyrmq.namesrv.config import OTHER_KEYS, NamesrvConfig, RunningConfig
 from pyrmq.namesrv.health import NamesrvHealth
 from pyrmq.namesrv.kv import KvConfig, KvLock, KvProcessor
-from pyrmq.namesrv.metrics import NamesrvFigures, RequestCounts
+from pyrmq.namesrv.metrics import NamesrvFigures
 from pyrmq.namesrv.routes import Routes
 from pyrmq.net.address import Address, format_address, parse_address
 from pyrmq.net.client.server_access import ConnectingKeys, OwnNameServer, own_tls
@@ -156,9 +158,8 @@ class NameServer:
         self._clients = RouteProcessor(self.config, self.routes, kv, turns)
         self.health = NamesrvHealth("name server", self._clients.waits)
         """Whether it lives, and is ready."""
-        counts = RequestCounts()
-        self.processors = counts.counted(
-            self._processors(kv) | access_requests(access, guard, config.admin_address_allow_list)
+        self.processors = self._processors(kv) | access_requests(
+            access, guard, config.admin_address_allow_list
         )
         """By request code."""
         tls = ServerTls("name server", config.tls_settings())
@@ -182,18 +183,17 @@ class NameServer:
             guard=guard,
             tls=tls,
         )
-        self._metrics = self._metrics_service(kv, counts, metrics_sockets)
+        self._metrics = self._metrics_service(kv, metrics_sockets)
 
-    def _metrics_service(
-        self, kv: KvConfig, counts: RequestCounts, sockets: list[socket.socket]
-    ) -> MetricsService | None:
+    def _metrics_service(self, kv: KvConfig, sockets: list[socket.socket]) -> MetricsService | None:
         if not sockets:
             return None
         server = self._server
-        figures = NamesrvFigures(self.routes, kv, counts, lambda: len(server.connections))
+        figures = NamesrvFigures(self.routes, kv, lambda: len(server.connections))
+        sources: list[Source] = [figures, RpcRows(server.figures)]
         node = {"node_type": "nameserver", "node_id": format_address(server.address)}
         routes = health_routes(self.health)
-        return MetricsService("name server", sockets, self.config.now, node, [figures], routes)
+        return MetricsService("name server", sockets, self.config.now, node, sources, routes)
 
     def _processors(self, kv: KvConfig) -> dict[int, Processor]:
         brokers, clients = self._brokers, self._clients

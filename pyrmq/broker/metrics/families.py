@@ -4,7 +4,8 @@ begin with pyrmq_. [BrokerMetricsConstant, PopMetricsConstant, DefaultStoreMetri
 
 from __future__ import annotations
 
-from pyrmq.metrics.families import Family, counter, gauge
+from pyrmq.engine import SIZE_BOUNDS, TIME_BOUNDS_US
+from pyrmq.metrics.families import Family, counter, gauge, histogram
 
 # The broker itself
 PERMISSION = gauge("rocketmq_broker_permission", "brokerPermission: 2 write, 4 read, 6 both.")
@@ -23,6 +24,14 @@ _IN = ("topic", "message_type", "is_system")
 MESSAGES_IN = counter("rocketmq_messages_in_total", "Messages that a topic has stored.", *_IN)
 BYTES_IN = counter(
     "rocketmq_throughput_in_total", "Bytes of records that a topic has stored.", *_IN
+)
+
+SIZE_IN = histogram(
+    "rocketmq_message_size",
+    "Bytes of the records of messages that clients sent; a batch counts once, with the average of "
+    "its messages.",
+    SIZE_BOUNDS,
+    "message_type",
 )
 
 # What goes out, by group and topic
@@ -138,6 +147,45 @@ DISK_USED = gauge(
 )
 DISK_FREE = gauge("pyrmq_disk_free_bytes", "Bytes of a folder's disk that are free.", "path")
 
+_TIMES = tuple(bound / 1e6 for bound in TIME_BOUNDS_US)
+PUT_TIME = histogram(
+    "pyrmq_store_put_seconds",
+    "How long writes into the log take, one for all that came together. Long ones wait for the "
+    "page cache.",
+    _TIMES,
+)
+FLUSH_TIME = histogram(
+    "pyrmq_store_flush_seconds", "How long flushes (fdatasync) of a log file take.", _TIMES
+)
+COMMIT_TIME = histogram(
+    "pyrmq_store_commit_seconds",
+    "Group commits: from the first write that one carries to the end of its flush.",
+    _TIMES,
+)
+LOCK_WAIT = histogram(
+    "pyrmq_store_lock_wait_seconds", "Waits for the put lock, where it was not free.", _TIMES
+)
+BARRIER_WAIT = histogram(
+    "pyrmq_store_barrier_wait_seconds",
+    "How long answers waited to be confirmed, once their records were written.",
+    _TIMES,
+)
+SEND_TIME = histogram("pyrmq_store_send_seconds", "From sends to their answers.", _TIMES)
+FLUSHED = counter("pyrmq_store_flushed_bytes_total", "Bytes of the log that were flushed.")
+WRITE_STALLS = counter("pyrmq_store_write_stalls_total", "Writes into the log above 100 ms.")
+BUSY = counter(
+    "pyrmq_store_busy_refusals_total",
+    "Messages refused with SYSTEM_BUSY, as a write of the log took too long.",
+)
+CONFIRM_LAG = gauge(
+    "pyrmq_store_confirm_lag_bytes", "Bytes of the log that are written and not confirmed."
+)
+RECOVERY = gauge("pyrmq_store_recovery_seconds", "How long the store took to open at the start.")
+RECOVERED = gauge(
+    "pyrmq_store_recovered_records", "Records of the log that the start read to check them."
+)
+RECOVERED_BYTES = gauge("pyrmq_store_recovered_bytes", "Bytes of the log that the start read.")
+
 # Delays and timers
 DELAY_BEHIND = gauge(
     "pyrmq_delay_waiting_messages", "Messages with a delay level that are not delivered.", "level"
@@ -191,12 +239,14 @@ HA_RATE = gauge("pyrmq_ha_received_bytes_per_second", "Bytes of the log that thi
 
 FAMILIES: tuple[Family, ...] = (
     PERMISSION, TOPICS, GROUPS, WATERMARK, CONNECTIONS, REFUSES,
-    MESSAGES_IN, BYTES_IN, FOLDED_TOPICS,
+    MESSAGES_IN, BYTES_IN, FOLDED_TOPICS, SIZE_IN,
     MESSAGES_OUT, BYTES_OUT, LAG, LAG_LATENCY, INFLIGHT, QUEUEING, READY, DEAD, FOLDED_PAIRS,
     PRODUCERS, CONSUMERS,
     HALVES, COMMITS, ROLLBACKS, HALVES_TAKEN, CHECKS, DISCARDED, OLDEST_HALF, UNREACHABLE,
     SIZE, FLUSH_BEHIND, DISPATCH_BEHIND, RESERVED, LOG_END, LOG_START, CONFIRMED, FAILED, STALL,
     QUEUES, DISK_USED, DISK_FREE,
+    PUT_TIME, FLUSH_TIME, COMMIT_TIME, LOCK_WAIT, BARRIER_WAIT, SEND_TIME, FLUSHED, WRITE_STALLS,
+    BUSY, CONFIRM_LAG, RECOVERY, RECOVERED, RECOVERED_BYTES,
     DELAY_BEHIND, ENQUEUE_LAG, ENQUEUE_LATENCY, DEQUEUE_LATENCY, TIMERS_IN, TIMERS_OUT, TIMERS_LOST,
     TIMING,
     POP_CHECK_POINTS, REVIVE_LAG, REVIVE_LATENCY, REVIVED, JUDGED,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.delay import DelayService
+from pyrmq.broker.metrics.engine_rows import EngineRows
 from pyrmq.broker.metrics.state import (
     BrokerState,
     ClientRows,
@@ -24,6 +25,7 @@ from pyrmq.broker.timer import TimerService
 from pyrmq.engine import Store
 from pyrmq.http.health import health_routes
 from pyrmq.metrics.exposition import Source
+from pyrmq.metrics.rpc import RpcRows
 from pyrmq.metrics.service import MetricsService
 from pyrmq.net.health import Health
 from pyrmq.net.server.server import RemotingServer
@@ -59,8 +61,10 @@ def open_metrics(
         PairRows(store, tables, stats, most),
         DeadLetterRows(tables, stats, most),
         ClientRows(tables.clients, most),
+        RpcRows(server.figures),
         TransactionRows(transactions, most),
         StoreState(live, store, server.stalled_ms),
+        EngineRows(store),
         LaterRows(delays, timers, pop, most),
         HaState(live, replicating, status.values),
     ]

@@ -10,7 +10,7 @@ import pytest
 
 import pyrmq.testing
 from pyrmq.broker.metrics.families import FAMILIES
-from pyrmq.metrics import exposition, process
+from pyrmq.metrics import exposition, process, rpc
 from pyrmq.metrics.families import OTHERS
 from pyrmq.testing import TestServer
 from tests.metrics.e2e.scrape import Scrape, get
@@ -106,7 +106,8 @@ def test_every_row_has_the_labels_of_its_family(server: TestServer, client: Clie
     client.heartbeat("c1", "G", "T")
     client.pull("T", 0, 0, group="G")
     page = scrape(server)
-    known = {f.stem: f for f in (*FAMILIES, *process.FAMILIES, *exposition.FAMILIES)}
+    others = (*process.FAMILIES, *exposition.FAMILIES, *rpc.FAMILIES)
+    known = {f.stem: f for f in (*FAMILIES, *others)}
     assert page.families.keys() <= known.keys()
     for name, family in page.families.items():
         assert family.type == known[name].kind.value
@@ -173,6 +174,27 @@ def test_the_store(server: TestServer, client: Client) -> None:
     assert all(0 <= part <= 1 for part in page.rows("pyrmq_disk_used_ratio").values())
     server.clock.advance(3600)
     assert scrape(server).one("rocketmq_storage_message_reserve_time") >= 3_600_000
+
+
+def test_times_of_the_engine(server: TestServer, client: Client) -> None:
+    create_topic(client, "T")
+    for _ in range(5):
+        client.send("T", b"x" * 2000)
+    client.pull("T", 0, 0, group="G")
+    page = scrape(server)
+    send = {"request_code": "send_message_v2", "response_code": "success", "result": "success"}
+    name = "rocketmq_rpc_latency"
+    assert page.one(f"{name}_count", **send, is_long_polling="false") == 5
+    assert page.one(f"{name}_count", request_code="pull_message", response_code="success") == 1
+    assert 0 < page.one(f"{name}_sum", **send) < 60_000
+    assert page.one(f"{name}_bucket", **send, le="+Inf") == 5
+    assert page.one("rocketmq_message_size_bucket", message_type="normal", le="1024.0") == 0
+    assert page.one("rocketmq_message_size_bucket", message_type="normal", le="4096.0") == 5
+    assert page.one("rocketmq_message_size_sum", message_type="normal") > 10_000
+    assert page.one("pyrmq_store_put_seconds_count") >= 1
+    assert page.one("pyrmq_store_send_seconds_count") == 5
+    assert page.one("pyrmq_store_confirm_lag_bytes") == 0
+    assert page.one("pyrmq_store_recovery_seconds") > 0
 
 
 def test_the_role(server: TestServer) -> None:

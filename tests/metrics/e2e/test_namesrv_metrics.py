@@ -67,8 +67,11 @@ async def test_a_name_server(tmp_path: Path) -> None:
         assert page.one("pyrmq_namesrv_topics") >= 1
         assert page.one("pyrmq_namesrv_kv_values") == 1
         assert page.one("pyrmq_connections") >= 1
-        codes = "pyrmq_namesrv_requests_total"
-        assert page.one(codes, request_code="get_routeinfo_by_topic") == 2
+        codes = "rocketmq_rpc_latency_count"
+        assert (
+            page.one(codes, request_code="get_routeinfo_by_topic", response_code="topic_not_exist")
+            == 2
+        )
         assert page.one(codes, request_code="register_broker") >= 1
         node = {"node_type": "nameserver", "node_id": server.reachable}
         assert all(node.items() <= sample.labels.items() for sample in page.samples)

@@ -155,15 +155,15 @@ def test_the_accept_header_chooses_the_format(header: str, form: Format) -> None
 
 def test_all_families_of_the_servers() -> None:
     from pyrmq.broker.metrics import families as broker
-    from pyrmq.metrics import exposition, process
+    from pyrmq.metrics import exposition, process, rpc
     from pyrmq.metrics.settings import RESERVED
     from pyrmq.namesrv import metrics as namesrv
 
     for own in (broker.FAMILIES, namesrv.FAMILIES):
-        families = [*own, *process.FAMILIES, *exposition.FAMILIES]
+        families = [*own, *process.FAMILIES, *exposition.FAMILIES, *rpc.FAMILIES]
         assert len({family.stem for family in families}) == len(families)
         assert {label for family in families for label in family.labels} <= RESERVED
-    for module in (broker, namesrv, process, exposition):
+    for module in (broker, namesrv, process, exposition, rpc):
         made = [v for v in vars(module).values() if isinstance(v, type(COUNTER))]
         assert set(made) == set(module.FAMILIES), module.__name__
     for family in itertools.chain(broker.FAMILIES, namesrv.FAMILIES):
