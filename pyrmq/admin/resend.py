@@ -31,16 +31,10 @@ from pyrmq.admin.outcome import Outcome
 from pyrmq.admin.resent_message import To as To
 from pyrmq.admin.resent_message import message_of, unique_id
 from pyrmq.admin.sending import producer_of
-from pyrmq.errors import (
-    ClientError,
-    PyrmqError,
-    TopicNotExistError,
-)
+from pyrmq.errors import ClientError, PyrmqError, TopicNotExistError
 from pyrmq.model.message import SendResult
 from pyrmq.model.names import DLQ_PREFIX, retry_topic, takes_sends
-from pyrmq.model.properties import (
-    SHARDING_KEY,
-)
+from pyrmq.model.properties import SHARDING_KEY
 from pyrmq.model.record import ReceivedMessage
 
 if TYPE_CHECKING:
