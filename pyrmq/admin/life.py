@@ -20,7 +20,7 @@ from pyrmq.admin.messages import UNIQUE_COUNT
 from pyrmq.admin.outcome import Outcome
 from pyrmq.admin.runtime_info import whole
 from pyrmq.admin.topics import Topics
-from pyrmq.admin.txn.finder import State, Transaction, TransactionFinder
+from pyrmq.admin.txn.finder import TRANSACTION_MASK, State, Transaction, TransactionFinder
 from pyrmq.admin.txn.link import BrokerLink
 from pyrmq.engine import delay_levels
 from pyrmq.errors import ClientError, NotFoundError, PyrmqError, TopicNotExistError
@@ -227,8 +227,8 @@ class Lives(GroupLives):
         halves: list[ReceivedMessage],
         home: list[ReceivedMessage],
     ) -> Transaction | None:
-        """Its transaction, if it is one: as a committed message it still has its producer group."""
-        marked = [*halves, *(m for m in home if PRODUCER_GROUP in m.properties)]
+        """Its transaction, if it is of one."""
+        marked = [*halves, *(m for m in home if m.sys_flag & TRANSACTION_MASK)]
         if not marked:
             return None
         address = marked[0].store_host

@@ -7,7 +7,6 @@ the letter. The dead letter stays where it is.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -29,25 +28,13 @@ from pyrmq.admin.dead_letters import (
 from pyrmq.admin.link import AT_ONCE
 from pyrmq.admin.messages import UNIQUE_COUNT, QueueSlice
 from pyrmq.admin.outcome import Outcome
+from pyrmq.admin.resent_message import To as To
+from pyrmq.admin.resent_message import message_of, unique_id
 from pyrmq.admin.sending import producer_of
-from pyrmq.errors import (
-    ClientError,
-    ProtocolError,
-    PyrmqError,
-    TopicNotExistError,
-)
-from pyrmq.model.message import Message, SendResult
+from pyrmq.errors import ClientError, PyrmqError, TopicNotExistError
+from pyrmq.model.message import SendResult
 from pyrmq.model.names import DLQ_PREFIX, retry_topic, takes_sends
-from pyrmq.model.pop import FIRST_POP_TIME
-from pyrmq.model.properties import (
-    INSTANCE_ID,
-    KEYS,
-    PRIORITY,
-    SHARDING_KEY,
-    SYSTEM_PROPERTIES,
-    TAGS,
-    UNIQ_KEY,
-)
+from pyrmq.model.properties import SHARDING_KEY
 from pyrmq.model.record import ReceivedMessage
 
 if TYPE_CHECKING:
@@ -58,20 +45,6 @@ AHEAD = 64
 """Letters that are checked at a time for whether they were resent already."""
 MOST_TOPICS = 1000
 """Most original topics that a preview tells apart."""
-_KEPT = frozenset({INSTANCE_ID, "BUYER_ID", "CORRELATION_ID", "REPLY_TO_CLIENT", "TTL"})
-"""Properties of the system that a resent message keeps, beside tag, keys, unique id, sharding key
-and priority."""
-
-
-class To(Enum):
-    """Where dead letters are resent to.
-
-    TOPIC: the topic that they came from. All groups that consume it get them again.
-    GROUP: the retry topic of the group. Only this group gets them.
-    """
-
-    TOPIC = "topic"
-    GROUP = "group"
 
 
 class ResentState(Enum):
@@ -336,7 +309,7 @@ class DeadLetters(DeadLetterReads):
         """Raises ClientError if the broker made a resent message a dead letter at once, as it does
         for groups that hold locks of queues. [SendMessageProcessor.handleRetryAndDLQ]"""
         try:
-            stored = await self._messages.get(retry_topic(letter.group), result.offset_msg_id)
+            stored = await self._messages.by_offset_id(result.offset_msg_id)
         except PyrmqError:
             return
         if stored.topic.startswith(DLQ_PREFIX):
@@ -358,51 +331,3 @@ def _count(
         count.unclear += 1
     elif before:
         count.resent += 1
-
-
-def unique_id(letter: DeadLetter) -> str:
-    """The unique id of the message that is made of a letter: the letter's own, or one made of the
-    place of the letter."""
-    known = letter.message.properties.get(UNIQ_KEY)
-    return known or hashlib.sha256(letter.id.encode()).hexdigest()[:32].upper()
-
-
-def message_of(letter: DeadLetter, target: str, to: To) -> Message:
-    """The message that is sent in place of a letter. Raises ClientError if it cannot be."""
-    stored = letter.message
-    if stored.body_error is not None:
-        raise ClientError(f"its body cannot be decompressed: {stored.body_error}")
-    if to is To.GROUP and FIRST_POP_TIME in stored.properties:
-        raise ClientError(
-            f"group {letter.group} pops this topic, and clients cannot send to the retry topics "
-            "of such groups: resend it to the topic"
-        )
-    own = {
-        name: value
-        for name, value in stored.properties.items()
-        if (name not in SYSTEM_PROPERTIES or name in _KEPT) and value
-    }
-    own[UNIQ_KEY] = unique_id(letter)
-    own[RESENT_FROM] = letter.id
-    if to is To.GROUP:
-        if letter.topic is not None:
-            own["RETRY_TOPIC"] = letter.topic
-        own["ORIGIN_MESSAGE_ID"] = letter.origin_id or letter.id
-    return Message(
-        target,
-        stored.body,
-        tags=stored.properties.get(TAGS),
-        keys=stored.properties.get(KEYS),
-        flag=stored.flag,
-        properties=own,
-        priority=_priority(stored) if to is To.TOPIC else None,
-    )
-
-
-def _priority(message: ReceivedMessage) -> int | None:
-    text = message.properties.get(PRIORITY)
-    if text is None or SHARDING_KEY in message.properties:
-        return None
-    if not (text.isascii() and text.isdecimal() and len(text) <= 10):
-        raise ProtocolError(f"its priority is no number: {text[:32]!r}")
-    return int(text)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyrmq.admin.dead_letters import RESENT_FROM, DeadLetter, Selection
-from pyrmq.admin.resend import To, message_of, unique_id
+from pyrmq.admin.resent_message import To, message_of, unique_id
 from pyrmq.errors import ClientError, ProtocolError
 from pyrmq.model.record import ReceivedMessage, UndecodableMessage
 
