@@ -137,7 +137,7 @@ def test_every_default_is_within_its_bounds() -> None:
 
 
 def test_bounds_are_those_of_numbers() -> None:
-    assert len(BOUNDS) == 66
+    assert len(BOUNDS) == 67
     assert all(type(getattr(BrokerConfig(), FIELDS[key])) is int for key, _ in BOUNDS)
 
 

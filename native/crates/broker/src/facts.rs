@@ -70,7 +70,17 @@ impl<'a> Facts<'a> {
     }
 
     /// Its type. [TopicMessageType.parseFromMessageProperty]
+    #[inline]
     pub fn message_type(&self) -> MessageType {
+        let is_special = self.half
+            | self.has_delay
+            | self.asked.is_some()
+            | self.has_sharding_key
+            | self.has_priority
+            | self.has_lite_topic;
+        if !is_special {
+            return MessageType::Normal; // as most are
+        }
         match self {
             f if f.half => MessageType::Transaction,
             f if f.has_delay || f.asked.is_some() => MessageType::Delay,

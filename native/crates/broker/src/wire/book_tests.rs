@@ -208,7 +208,7 @@ fn an_answer_of_python_has_the_code_and_the_time_of_its_request() {
         session.settle(now);
     }
     let rows = s.context.figures.rows();
-    let kinds: Vec<_> = rows
+    let kinds = rows
         .iter()
         .map(|(kind, row)| (kind.code, kind.long_polling, row[1]));
     assert_eq!(
