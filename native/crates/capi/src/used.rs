@@ -51,14 +51,15 @@ impl Taken {
         self.rows = rows.collect();
         let (used, rows) = (&self.used, &self.rows);
         let requests = &used.requests;
+        let (messages_in, bytes_in) = used.stored_in_all();
         UsedOut {
             sends: requests.sends,
             pulls: requests.pulls,
             acks: requests.acks,
             ends: requests.ends,
             others: requests.others,
-            messages_in: used.messages_in,
-            bytes_in: used.bytes_in,
+            messages_in,
+            bytes_in,
             messages_out: used.messages_out,
             bytes_out: used.bytes_out,
             groups: rows.as_ptr(),

@@ -38,7 +38,7 @@ const REQUIRED: [usize; 5] = [1, 4, 5, 6, 7];
 /// The fields that the send path needs, as numbers where they are numbers.
 #[derive(Debug, Default)]
 pub struct SendFields {
-    pub group: Raw,
+    pub group: Option<Raw>,
     pub topic: Raw,
     pub queue_id: i32,
     pub sys_flag: i32,
@@ -92,7 +92,7 @@ impl SendFields {
         };
         int32(3)?;
         Ok(SendFields {
-            group: found[0].unwrap_or_default(),
+            group: found[0],
             topic: found[1].unwrap_or_default(),
             queue_id: int32(4)?,
             sys_flag: int32(5)?,
@@ -155,9 +155,9 @@ pub fn send_request<'a>(
     Ok(SendRequest {
         topic,
         // Only what counts messages reads it: it does not unescape names that no group has.
-        group: match f.group.escaped {
-            true => b"",
-            false => f.group.bytes(frame),
+        group: match f.group {
+            Some(group) if !group.escaped => group.bytes(frame),
+            _ => b"",
         },
         queue_id: f.queue_id,
         sys_flag: f.sys_flag,

@@ -34,13 +34,13 @@ pub struct OfGroup {
 #[derive(Debug, Default)]
 pub struct Used {
     pub requests: Requests,
-    /// Stored for this connection: messages, and bytes of their records.
-    pub messages_in: u64,
-    pub bytes_in: u64,
     /// Got by pulls that the session has answered: messages, and bytes of their records.
     pub messages_out: u64,
     pub bytes_out: u64,
+    /// What was stored for this connection, by producer group.
     pub groups: Vec<OfGroup>,
+    /// What was stored for none of them.
+    others: OfGroup,
     /// The group of the last message.
     last: usize,
 }
@@ -49,28 +49,22 @@ impl Used {
     /// A send of a producer group is stored.
     #[inline]
     pub fn stored(&mut self, group: &[u8], messages: u32, bytes: u64) {
-        let messages = u64::from(messages);
-        self.messages_in += messages;
-        self.bytes_in += bytes;
         let group = match self.groups.get_mut(self.last) {
             Some(last) if is_same(&last.name, group) => last,
-            _ => match self.find(group) {
-                Some(found) => found,
-                None => return,
-            },
+            _ => self.find(group),
         };
         group.sends += 1;
-        group.messages += messages;
+        group.messages += u64::from(messages);
         group.bytes += bytes;
     }
 
-    /// The row of a group that is not that of the message before. None: it has none.
+    /// The row of a group that is not that of the message before; that of none, if it gets no row.
     #[cold]
-    fn find(&mut self, name: &[u8]) -> Option<&mut OfGroup> {
+    fn find(&mut self, name: &[u8]) -> &mut OfGroup {
+        let is_name = (1..=MAX_NAME).contains(&name.len());
         let at = match self.groups.iter().position(|g| *g.name == *name) {
             Some(at) => at,
-            None if self.groups.len() >= MAX_GROUPS => return None,
-            None if name.is_empty() || name.len() > MAX_NAME => return None,
+            None if !is_name || self.groups.len() >= MAX_GROUPS => return &mut self.others,
             None => {
                 self.groups.push(OfGroup {
                     name: name.into(),
@@ -80,7 +74,15 @@ impl Used {
             }
         };
         self.last = at;
-        self.groups.get_mut(at)
+        &mut self.groups[at]
+    }
+
+    /// Messages stored for this connection, and bytes of their records.
+    pub fn stored_in_all(&self) -> (u64, u64) {
+        let rows = self.groups.iter().chain([&self.others]);
+        rows.fold((0, 0), |(messages, bytes), row| {
+            (messages + row.messages, bytes + row.bytes)
+        })
     }
 
     /// A pull is answered with messages.
@@ -146,13 +148,13 @@ mod tests {
         used.stored(b"g1", 1, 101);
         used.pulled(7, 70);
         let taken = used.take();
-        assert_eq!((taken.messages_in, taken.bytes_in), (34, 701));
+        assert_eq!(taken.stored_in_all(), (34, 701));
         assert_eq!((taken.messages_out, taken.bytes_out), (7, 70));
         let expected: [(&[u8], u64, u64, u64); 2] = [(b"g1", 2, 2, 201), (b"g2", 1, 32, 500)];
         assert_eq!(rows(&taken), expected);
         used.stored(b"g2", 1, 9);
         let taken = used.take();
-        assert_eq!((taken.messages_in, taken.messages_out), (1, 0));
+        assert_eq!((taken.stored_in_all(), taken.messages_out), ((1, 9), 0));
         assert_eq!(rows(&taken), [(&b"g2"[..], 1, 1, 9)]);
         assert_eq!(rows(&used.take()), []);
     }
@@ -167,7 +169,8 @@ mod tests {
         used.stored(&[b'x'; MAX_NAME + 1], 1, 10);
         let taken = used.take();
         assert_eq!(taken.groups.len(), MAX_GROUPS);
-        assert_eq!(taken.messages_in, 2 * MAX_GROUPS as u64 + 2);
+        let messages = 2 * MAX_GROUPS as u64 + 2;
+        assert_eq!(taken.stored_in_all(), (messages, 10 * messages));
         used.take();
         used.stored(&[b'x'; MAX_NAME], 1, 10);
         assert_eq!(used.take().groups.len(), 1);
