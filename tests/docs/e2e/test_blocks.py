@@ -27,7 +27,16 @@ import pyrmq
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ADDRESS = "127.0.0.1:9876"
-RUN = ("guide.md", "delay.md", "filters.md", "monitoring.md", "oms.md", "store.md", "timers.md")
+RUN = (
+    "guide.md",
+    "delay.md",
+    "filters.md",
+    "logs.md",
+    "monitoring.md",
+    "oms.md",
+    "store.md",
+    "timers.md",
+)
 """Pages of which every block runs here."""
 ELSEWHERE = {
     "README.md": (4, "tests/cli/e2e/test_docs_programs.py; needs Spark; is a line of scan.md"),
@@ -146,7 +155,9 @@ def test_every_block_is_accounted_for() -> None:
     """None is left out because nobody thought of it, or because it is called otherwise."""
     for path in PAGES:
         languages = {language for language, _ in fences(path)}
-        assert languages <= {"", "python", "java", "sql", "toml", "yaml", "ini", "mermaid"}, path.name
+        assert languages <= {"", "python", "java", "sql", "toml", "yaml", "ini", "mermaid"}, (
+            path.name
+        )
         if path.name not in RUN:
             assert len(blocks(path)) == ELSEWHERE.get(path.name, (0, ""))[0], path.name
     assert len(blocks(ROOT / "docs" / "guide.md")) == 21
