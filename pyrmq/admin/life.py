@@ -298,7 +298,7 @@ class Lives(GroupLives):
                 info = await Brokers(self._link).runtime_of(replica.address)
             except PyrmqError:
                 continue
-            if begin := whole(info, "earliestMessageTimeStamp"):
+            if (begin := whole(info, "earliestMessageTimeStamp")) > 0:
                 begins.append(f"{replica.broker_name} has messages from {facts.when(begin)} on")
                 if made and made < begin:
                     begins[-1] += ", so retention may have deleted it"

@@ -7,6 +7,7 @@ time.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -18,6 +19,7 @@ from pyrmq.errors import SystemBusyError
 from pyrmq.net.command import Response
 from pyrmq.net.server.answers import Elsewhere
 from pyrmq.net.server.connection import Connection
+from pyrmq.net.server.line import Line
 
 T = TypeVar("T")
 SILENCE = 1.0
@@ -32,7 +34,9 @@ class Bounded:
         self._what = what
         self._running = running
         self._waiting = waiting
-        self._threads = trio.CapacityLimiter(running)
+        self._places = trio.CapacityLimiter(running)
+        self._threads = trio.CapacityLimiter(math.inf)  # who has a place may have a thread
+        self._line = Line()
         self._under_way = 0
 
     def begin(self, answer: Coroutine[Any, Any, Response]) -> Elsewhere:
@@ -56,6 +60,10 @@ class Bounded:
         """How many may wait."""
         return self._waiting
 
+    def head_wait_ms(self) -> int:
+        """Milliseconds that the first one has waited for a thread; 0 if none waits."""
+        return self._line.head_wait_ms()
+
     async def _counted(self, answer: Coroutine[Any, Any, Response]) -> Response:
         try:
             return await answer
@@ -64,7 +72,15 @@ class Bounded:
 
     async def run(self, function: Callable[..., T], *args: object) -> T:
         """Calls it in one of the threads."""
-        return await trio.to_thread.run_sync(function, *args, limiter=self._threads)
+        place = self._line.join()
+        try:
+            await self._places.acquire()
+        finally:
+            self._line.leave(place)
+        try:
+            return await trio.to_thread.run_sync(function, *args, limiter=self._threads)
+        finally:
+            self._places.release()
 
 
 class OneByOne:

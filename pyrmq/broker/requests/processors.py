@@ -51,7 +51,8 @@ from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.request_kinds import ACCESS_REQUESTS, refusal
 from pyrmq.net.address import Address
 from pyrmq.net.server.answers import Answer, Processor
-from pyrmq.net.server.connection import Connection
+from pyrmq.net.server.connection import MAX_ELSEWHERE, Connection
+from pyrmq.net.server.dispatch import MAX_WAITING
 from pyrmq.net.server.questions import Questions
 from pyrmq.net.server.server import RemotingServer
 from pyrmq.txn import TransactionService
@@ -207,11 +208,14 @@ def processors(
             "pageCacheLockTimeMills": server.stalled_ms(),
             "getMessageEntireTimeMax": longest_read_ms(server.figures),
             "sendThreadPoolQueueSize": len(server.line),
+            "sendThreadPoolQueueCapacity": MAX_WAITING,
             "sendThreadPoolQueueHeadWaitTimeMills": server.line.head_wait_ms(),
             "pullThreadPoolQueueSize": len(pull.line),
+            "pullThreadPoolQueueCapacity": MAX_ELSEWHERE,
             "pullThreadPoolQueueHeadWaitTimeMills": pull.line.head_wait_ms(),
             "queryThreadPoolQueueSize": query.line.waiting,
             "queryThreadPoolQueueCapacity": query.line.capacity,
+            "queryThreadPoolQueueHeadWaitTimeMills": query.line.head_wait_ms(),
             **pop.revive.figures(),
         },
     )

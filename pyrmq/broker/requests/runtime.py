@@ -2,7 +2,8 @@
 [AdminBrokerProcessor]
 
 GET_BROKER_RUNTIME_INFO gives figures as texts. The names are RocketMQ's where it has one; those of
-transactions are ours. What this broker does not measure is left out rather than made up.
+transactions are ours. What this broker does not measure is left out rather than made up, but for
+what RocketMQ's exporter needs to read the others: `_ABSENT_PARTS`.
 GET_BROKER_CONFIG and UPDATE_BROKER_CONFIG read and change the configuration.
 """
 
@@ -48,8 +49,12 @@ _STORE_TIME, _STORE_TIME_V6 = 56, 68
 
 _ABSENT_PARTS = {
     "remainTransientStoreBufferNumbs": (1 << 31) - 1,
+    "dispatchMaxBuffer": 0,
 }
-"""What RocketMQ says of a store without a pool of buffers, as this one is."""
+"""What RocketMQ says of a store without a pool of buffers, and without messages that wait between
+log and queues, as this one is."""
+_NO_MESSAGE = -1
+"""The time of the first message of an empty log."""
 _TRANSACTION_KEYS = {
     "halves": "transactionHalfCount",
     "commits": "transactionCommitCount",
@@ -160,14 +165,15 @@ class RuntimeInfo:
         table: dict[str, object] = {f"commitLogDiskRatio_{p}": r for p, r in ratios.items()}
         table["commitLogDiskRatio"] = min(ratios.values())
         table["consumeQueueDiskRatio"] = used_part(root)
+        every = free = 0
         with suppress(OSError):
             fs = os.statvfs(root)
             every, free = fs.f_blocks * fs.f_frsize, fs.f_bfree * fs.f_frsize
-            table["commitLogDirCapacity"] = f"Total : {_size(every)}, Free : {_size(free)}."
+        table["commitLogDirCapacity"] = f"Total : {_size(every)}, Free : {_size(free)}."
+        earliest = None
         with suppress(OSError):
             earliest = self._earliest()
-            if earliest is not None:
-                table["earliestMessageTimeStamp"] = earliest
+        table["earliestMessageTimeStamp"] = _NO_MESSAGE if earliest is None else earliest
         return table
 
 

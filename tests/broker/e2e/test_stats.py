@@ -304,7 +304,9 @@ def test_runtime_info(watched: Watched, client: Client) -> None:
 
 NUMBERS = (
     "bootTimestamp", "brokerVersion", "commitLogMaxOffset", "commitLogMinOffset", "connections",
-    "deletedUnread", "dispatchBehindBytes", "earliestMessageTimeStamp", "msgGetTotalTodayMorning",
+    "deletedUnread", "dispatchBehindBytes", "dispatchMaxBuffer", "earliestMessageTimeStamp",
+    "msgGetTotalTodayMorning", "pullThreadPoolQueueCapacity", "sendThreadPoolQueueCapacity",
+    "queryThreadPoolQueueHeadWaitTimeMills",
     "msgGetTotalTodayNow", "msgGetTotalYesterdayMorning", "msgPutTotalTodayMorning",
     "msgPutTotalTodayNow", "msgPutTotalYesterdayMorning", "pageCacheLockTimeMills",
     "pullThreadPoolQueueHeadWaitTimeMills", "pullThreadPoolQueueSize", "putMessageSizeTotal",
