@@ -1,4 +1,5 @@
-"""`pyrmq deploy`: files to run servers with systemd, Docker, Compose and Kubernetes."""
+"""`pyrmq deploy`: files to run servers with systemd, Docker, Compose and Kubernetes, and to watch
+them with Prometheus and Grafana."""
 
 from __future__ import annotations
 
@@ -6,12 +7,13 @@ from pathlib import Path
 
 import click
 
-KINDS = ("systemd", "docker", "compose", "kubernetes")
+KINDS = ("systemd", "docker", "compose", "kubernetes", "monitoring")
 NEXT = {
     "systemd": "docs/systemd.md",
     "docker": "docs/docker.md",
     "compose": "docs/docker.md",
     "kubernetes": "docs/kubernetes.md",
+    "monitoring": "docs/metrics.md",
 }
 """Where it goes on."""
 
@@ -27,7 +29,8 @@ NEXT = {
 )
 @click.option("--force", is_flag=True, help="Replace files that are there and differ.")
 def deploy(kind: str, out: Path, force: bool) -> None:
-    """Write files to run servers with KIND: units, an image, or manifests.
+    """Write files of KIND: units, an image or manifests to run servers; with `monitoring`, alert
+    rules for Prometheus and dashboards for Grafana.
 
     Nothing that is there is replaced, unless --force is given. The files are those of this version;
     comments in them say what to change.

@@ -8,7 +8,7 @@ from pathlib import Path
 from pyrmq.errors import ConfigError
 
 SOURCE = Path(__file__).parent
-KINDS = ("systemd", "docker", "compose", "kubernetes")
+KINDS = ("systemd", "docker", "compose", "kubernetes", "monitoring")
 MODE = 0o644
 
 

@@ -57,7 +57,7 @@ def test_a_link_to_nothing_counts_as_there(tmp_path: Path) -> None:
 
 
 def test_an_unknown_kind() -> None:
-    with pytest.raises(ConfigError, match="systemd, docker, compose, kubernetes"):
+    with pytest.raises(ConfigError, match="systemd, docker, compose, kubernetes, monitoring"):
         files_of("../systemd")
 
 
