@@ -401,8 +401,7 @@ CLIENTS = Dashboard(
     "clients",
     "What producers and consumers measure: pyrmq.ClientMetrics, or OpenTelemetry's.",
     (
-        ("topic", 'label_values({__name__=~"rocketmq_send_cost_time_count|'
-                  'rocketmq_process_time_count"}, topic)'),
+        ("topic", "label_values(rocketmq_send_cost_time_count, topic)"),
         ("consumer_group", "label_values(rocketmq_process_time_count, consumer_group)"),
     ),
     (

@@ -129,7 +129,6 @@ def variable(name: str, query: str) -> dict[str, Any]:
         "type": "query",
         "datasource": SOURCE,
         "query": {"query": query, "refId": name},
-        "definition": query,
         "refresh": 2,
         "sort": 1,
         "multi": True,
@@ -147,7 +146,7 @@ def dashboard(shown: Any, known: dict[str, str]) -> dict[str, Any]:
     source = {
         "name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus",
         "refresh": 1, "hide": 0, "includeAll": False, "multi": False, "options": [], "regex": "",
-        "skipUrlSync": False, "current": {},
+        "skipUrlSync": False,
     }  # fmt: skip
     return {
         "uid": f"pyrmq-{shown.name}",

@@ -22,11 +22,12 @@ SCRAPED = frozenset({"instance", "job"})
 """Labels that Prometheus gives to all rows."""
 _NODE = frozenset({"node_type", "node_id"})
 _CLUSTER = frozenset({"cluster"})
-WORDS = frozenset(
-    """and or unless on ignoring by without offset bool group_left group_right sum max min count
-    rate increase changes absent histogram_quantile predict_linear max_over_time vector
-    label_values""".split()
+_OPERATORS = r"and|or|unless|on|ignoring|by|without|offset|bool|group_left|group_right"
+_FUNCTIONS = (
+    r"sum|max|min|count|rate|increase|changes|absent|histogram_quantile|predict_linear|"
+    r"max_over_time|vector|label_values"
 )
+WORDS = frozenset(f"{_OPERATORS}|{_FUNCTIONS}".split("|"))
 """What is no metric."""
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _GROUPING = re.compile(r"\b(?:by|on|ignoring|without)\s*\(([^)]*)\)")

@@ -91,7 +91,7 @@ def test_metrics_and_labels_of_a_dashboard_are_there(name: str) -> None:
     variables = {variable["name"] for variable in dashboard["templating"]["list"]}
     for variable in dashboard["templating"]["list"]:
         if variable["type"] == "query":
-            asked, _, label = variable["definition"].removesuffix(")").rpartition(", ")
+            asked, _, label = variable["query"]["query"].removesuffix(")").rpartition(", ")
             wrong += faults(asked.removeprefix("label_values("), label.strip())
     used = set(re.findall(r"\$(\w+)", json.dumps(dashboard))) - {"__rate_interval", "__all"}
     assert used <= variables
@@ -107,7 +107,7 @@ def test_every_metric_of_the_servers_is_shown() -> None:
         for name in metrics_of(expr)
     }
     ends = re.compile(r"_(?:bucket|sum|count)$")
-    missing = {ends.sub("", name) for name in TABLE.keys()} - {ends.sub("", n) for n in shown}
+    missing = {ends.sub("", name) for name in TABLE} - {ends.sub("", n) for n in shown}
     assert missing == {
         "up", "pyrmq_build_info", "process_start_time_seconds", "process_virtual_memory_bytes",
         "python_gc_collections_total", "python_gc_objects_collected_total",
