@@ -1,0 +1,1 @@
+"""The real Prometheus: its programs, and a server of a test's own."""
