@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -13,18 +15,25 @@ import trio
 import yaml
 
 from pyrmq.broker import Broker, BrokerConfig
-from pyrmq.deploy.files import write
+from pyrmq.deploy.files import files_of, write
 from pyrmq.metrics import exposition
 from pyrmq.namesrv import NameServer
 from pyrmq.namesrv.config import NamesrvConfig
 from tests.support.client import Client
+from tests.support.operators import create_topic
 from tests.support.waiting import eventually
 from tests.system.interop import toolchain
 from tests.system.interop.prometheus.programs import program
 from tests.system.interop.prometheus.server import Prometheus, prometheus
 
-UPDATE_BROKER_CONFIG = 25
+Address = tuple[str, int]
+UPDATE_BROKER_CONFIG, GET_ROUTEINFO_BY_TOPIC = 25, 105
 OFTEN = "200ms"
+DASHBOARDS = {
+    name: json.loads(text)
+    for name, text in files_of("monitoring").items()
+    if name.endswith(".json")
+}
 SERVED: dict[str, Any] = {"metrics_exporter_type": "PROM", "metrics_prom_exporter_port": 0}
 
 
@@ -93,15 +102,18 @@ async def test_alerts_fire_and_clear(tmp_path: Path, monkeypatch: pytest.MonkeyP
             ports = [a[1] for a in (broker.metrics_address, names.metrics_address) if a is not None]
             assert len(ports) == 2
             files = configured(tmp_path / "files", ports)
-            await trio.to_thread.run_sync(_watch, files, tmp_path / "data", broker.address)
+            await trio.to_thread.run_sync(
+                _watch, files, tmp_path / "data", broker.address, names.address
+            )
 
 
-def _watch(files: Path, data: Path, broker: tuple[str, int]) -> None:
+def _watch(files: Path, data: Path, broker: Address, namesrv: Address) -> None:
     with prometheus(files, data) as server:
         _alerted(server, broker)
+        _shown(server, broker, namesrv)
 
 
-def _alerted(server: Prometheus, broker: tuple[str, int]) -> None:
+def _alerted(server: Prometheus, broker: Address) -> None:
     """While the broker refuses messages an alert fires; its texts name the broker."""
     name = "PyrmqBrokerRefusesMessages"
     eventually(lambda: server.targets() == ["up", "up"], "both are scraped")
@@ -118,3 +130,37 @@ def _alerted(server: Prometheus, broker: tuple[str, int]) -> None:
         assert client.call(UPDATE_BROKER_CONFIG, b"brokerPermission=6").code == 0
         eventually(lambda: name not in server.firing(), "it clears")
     assert [rule for rule in server.rules() if rule.get("lastError")] == []
+
+
+def _shown(server: Prometheus, broker: Address, namesrv: Address) -> None:
+    """Prometheus takes every expression of the dashboards; those of servers show something."""
+    with Client(broker) as client, Client(namesrv) as names:
+        create_topic(client, "T")
+        client.heartbeat("c", "G", "T")
+
+        def used() -> set[str]:
+            assert client.send("T").code == 0
+            assert client.pull("T", 0, 0, group="G").records
+            for asked in (client, names):
+                assert asked.call(GET_ROUTEINFO_BY_TOPIC, topic="nowhere").code != 0
+            return empty()
+
+        def empty() -> set[str]:
+            return {
+                panel["title"]
+                for name in ("grafana-brokers.json", "grafana-namesrv.json")
+                for panel in DASHBOARDS[name]["panels"]
+                for target in panel.get("targets", ())
+                if not server.query(filled(target["expr"]))
+            }
+
+        eventually(used, "all panels show something", until=lambda titles: not titles)
+    for dashboard in DASHBOARDS.values():
+        for panel in dashboard["panels"]:
+            for target in panel.get("targets", ()):
+                server.query(filled(target["expr"]))
+
+
+def filled(expression: str) -> str:
+    """As Grafana fills in its variables, all chosen."""
+    return re.sub(r"\$\w+", ".*", expression.replace("$__rate_interval", "1m"))

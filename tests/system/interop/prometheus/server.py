@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from tests.support.ports import free_port_triple, give_back
 from tests.support.waiting import eventually
@@ -42,6 +43,12 @@ class Prometheus:
 
     def rules(self) -> list[dict[str, Any]]:
         return [rule for group in self.ask("rules")["groups"] for rule in group["rules"]]
+
+    def query(self, expression: str) -> list[Any]:
+        """The rows that an expression has now; HTTPError if it is none."""
+        rows = self.ask("query?" + urlencode({"query": expression}))["result"]
+        assert isinstance(rows, list)
+        return rows
 
     def targets(self) -> list[str]:
         """How the targets are: up, down or unknown."""
