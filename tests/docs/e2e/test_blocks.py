@@ -38,6 +38,7 @@ RUN = (
     "timers.md",
 )
 """Pages of which every block runs here."""
+LANGUAGES = {"", "python", "java", "sql", "toml", "yaml", "ini", "mermaid"}
 ELSEWHERE = {
     "README.md": (4, "tests/cli/e2e/test_docs_programs.py; needs Spark; is a line of scan.md"),
     "first-change.md": (2, "tests/docs/e2e/test_first_change.py"),
