@@ -42,7 +42,7 @@ ROUTES = 2.0
 """Seconds after which the route of a topic is asked for again: its other brokers may stop too."""
 ANSWER = 2.0
 """Seconds that a name server may take to answer."""
-MAX_TOPICS = 16
+LOOKED_AT = 16
 """Topics whose routes are looked at; those that are sent to most."""
 AT_ONCE = 256
 """Clients that are told before other tasks run."""
@@ -112,13 +112,13 @@ class Draining:
         began = trio.current_time()
         if not config.drain_timeout_millis or not config.namesrv_addr:
             return
+        moved = False
         with trio.move_on_after(config.drain_timeout_millis / 1000) as limit:
             if config.is_slave:
                 await self._registration.unregister()
                 await self._tell_clients()
             elif self._clients.producers:
-                self._pause()
-                await self._move(say)
+                moved = await self._move(say)
         if limit.cancelled_caught:
             log.warning(
                 "clients still sent after drainTimeoutMillis=%d: they see their connection closed, "
@@ -126,15 +126,17 @@ class Draining:
                 config.drain_timeout_millis,
                 escape(self._who()),
             )
-        else:
+        elif moved:
             log.info("clients have moved in %.1f s", trio.current_time() - began)
 
-    async def _move(self, say: Say) -> None:
+    async def _move(self, say: Say) -> bool:
+        """Whether clients could move."""
         async with channels_of(self._live.now) as channels:
             watch = _Watch(self._live.now, self._store, self._is_system, channels)
             if not await watch.has_another():
                 log.info("no other broker takes the messages of these topics: clients stay")
-                return
+                return False
+            self._pause()
             say("draining: leaves the routes")
             self._registration.withdraw()
             await self._registration.told()
@@ -143,6 +145,7 @@ class Draining:
             await watch.until_quiet(self._live.now.drain_quiet_millis / 1000)
         say("draining: waits until slaves have the log")
         await self._until_copied()
+        return True
 
     async def _until_copied(self) -> None:
         """What was stored is confirmed, and slaves that are connected have it."""
@@ -232,7 +235,7 @@ class _Watch:
 
     async def _moves(self, topics: list[str]) -> bool:
         """Whether a message of one of these topics could have gone elsewhere."""
-        for topic in topics[:MAX_TOPICS]:
+        for topic in topics[:LOOKED_AT]:
             if topic == HALF_TOPIC:
                 return True
             if not is_routed_topic(topic):

@@ -170,6 +170,8 @@ class ClientInstance:
         self.away: set[str] = set()
         """Addresses of brokers whose connection was lost, or that are unreachable."""
         self._connecting: set[str] = set()
+        self._strangers: set[Address] = set()
+        """Brokers to which `greet_soon` failed, until a heartbeat arrives."""
         self._unheard: dict[str, str] = {}
         """By address, why the last heartbeat did not arrive."""
         self._servers = NameServers(self.namesrv, timeout=API_TIMEOUT)
@@ -282,14 +284,18 @@ class ClientInstance:
                 await self.register(channel)
 
     def greet_soon(self, channel: Channel) -> None:
-        """As `greet`, in the background: a broker that stops tells the clients that it knows."""
-        if not channel.greeted and not channel.greeting.locked() and self._tasks.running:
+        """As `greet`, in the background and once: a broker that stops tells the clients that it
+        knows. If it fails, the next heartbeat follows."""
+        silent = channel.address in self._strangers
+        if not silent and not channel.greeted and not channel.introduced and self._tasks.running:
+            channel.introduced = True
             self._tasks.start_soon(self._greet_quietly, channel)
 
     async def _greet_quietly(self, channel: Channel) -> None:
         try:
             await self.version_of(channel)
         except PyrmqError as e:
+            self._strangers.add(channel.address)
             where = format_address(channel.address)
             log.info("broker %s does not know this client yet: %s", escape(where), escape(e))
 
@@ -332,6 +338,7 @@ class ClientInstance:
         )
         answer = await channel.request(RequestCode.HEART_BEAT, {}, body, timeout=API_TIMEOUT)
         channel.version = answer.version
+        self._strangers.discard(channel.address)
         self._unheard.pop(format_address(channel.address), None)
         self.away -= {a for a in self.away if self._open(a) is channel}
         if not channel.greeted:
@@ -345,6 +352,7 @@ class ClientInstance:
         starts connecting."""
         known = self.brokers()
         self.away &= known
+        self._strangers = {a for a in self._strangers if format_address(a) in known}
         for gone in self._unheard.keys() - known:
             del self._unheard[gone]
         silent: set[str] = set()

@@ -34,6 +34,8 @@ LOOK_PAUSE, LONGEST_LOOK_PAUSE = 0.5, 10.0
 """Seconds from one look at a topic's route to the next, as long as nothing has changed."""
 SPREAD = 0.2
 """Seconds over which clients spread their requests that were told of changed routes at once."""
+MOST_LEFT = 256
+"""Names of brokers that are remembered from one fetch to the next."""
 LEAVES_PAUSE = 0.5
 """Seconds between two fetches of routes because brokers leave."""
 FIRST_BROKER_PAUSE, LONGEST_FIRST_BROKER_PAUSE = 0.05, 0.5
@@ -259,7 +261,8 @@ class TopicRoutes:
     def broker_leaves(self, broker_name: str) -> None:
         """Has the routes with this broker fetched in the background: it has changed them at the
         name servers, to leave its clients or to come back."""
-        self._left.add(broker_name)
+        if len(self._left) < MOST_LEFT:
+            self._left.add(broker_name)
         if not self._fetches_left and self._tasks.running:
             self._fetches_left = True
             self._tasks.start_soon(self._fetch_left)

@@ -68,8 +68,8 @@ class Channel:
     """One connection to a server. Use through `Channels`, which opens and reopens them.
 
     `greeted` says whether a heartbeat was answered on it, and `version` what that answer states as
-    the broker's version (MQVersion); `greeting` is locked while one is under way. All of them are
-    their owner's.
+    the broker's version (MQVersion); `greeting` is locked while one is under way, `introduced` says
+    whether one was begun in the background. All of them are their owner's.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Channel:
         signer: Signer | None = None,
     ) -> None:
         self.address = address
-        self.greeted = False
+        self.greeted = self.introduced = False
         self.version = 0
         self.greeting = trio.Lock()
         self._stream = stream

@@ -74,4 +74,4 @@ async def test_a_rolling_restart_fails_no_send(tmp_path: Path, slaves: int) -> N
         assert load.failed == []
         for ledger in (load.push, load.pop):
             ledger.check()
-        print({**load.sent}, {**load.brokers})
+        print({**load.sent}, {**load.brokers}, load.push.row().again, load.pop.row().again)
