@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pyrmq.logs.about import FIELDS
-from pyrmq.logs.lines import Line, bounded, fields_of
+from pyrmq.logs.lines import MAX_MESSAGE, Line, bounded, fields_of
 
 SECONDS = 60
 """For which repetitions are counted before a line says how many there were."""
@@ -32,6 +32,8 @@ _EACH = ("message_id", "transaction")
 """Fields that differ from line to line: they do not make another subject."""
 _SUBJECT = tuple(name for name in FIELDS if name not in _EACH)
 _NUMBERS = re.compile(r"(?<![\w.])(?<!\w-)-?\d+(?:\.\d+)?(?![\w-]|\.\d)")
+_NEVER = object()
+"""Equals no arguments."""
 _Key = tuple[object, ...]
 _Place = tuple[str, int, int]
 
@@ -49,14 +51,21 @@ class _Run:
         self.level = record.levelno
         self.logger = record.name
         self.fields = fields_of(record)
-        self.msg: object = record.msg
-        self.args = record.args
+        self.msg: object = ""
+        self.args: object = ()
+        self._keep(record)
 
     def again(self, record: logging.LogRecord) -> None:
         self.count += 1
-        self.msg, self.args = record.msg, record.args
+        self._keep(record)
         if "connection" in self.fields:  # its port may be another one
             self.fields["connection"] = record.__dict__["connection"]
+
+    def _keep(self, record: logging.LogRecord) -> None:
+        if _is_small(record.args):
+            self.msg, self.args = record.msg, record.args
+        else:  # a name of a megabyte
+            self.msg, self.args = record.getMessage()[:MAX_MESSAGE], ()
 
     def text(self) -> str:
         text = str(self.msg)
@@ -113,7 +122,8 @@ class Folding:
                 return self._has_room(place, record)
             key = _key(record, values)
             run = self._runs.get(key)
-            place.args, place.values = record.args, values
+            place.args = record.args if _is_small(record.args) else _NEVER
+            place.values = values
             if run is None:
                 self._make_room()
                 place.run = self._runs[key] = _Run(key, now, record)
@@ -187,6 +197,14 @@ class Folding:
             if run.count:
                 self._early.append(_said(run, self._clock()))
             run.begun = -math.inf  # a place may know it: it is looked up again
+
+
+def _is_small(args: object) -> bool:
+    """Whether all that a text is made of may be kept."""
+    return isinstance(args, tuple) and all(
+        len(arg) <= COMPARED if isinstance(arg, str) else isinstance(arg, int | float)
+        for arg in args
+    )
 
 
 def _said(run: _Run, now: float) -> Line:

@@ -138,6 +138,17 @@ def test_a_line_of_which_the_count_was_written_early_counts_anew(folding: Foldin
     assert said(folding) == ["no first (repeated once more in the last 1 s)"]
 
 
+def test_no_long_text_is_kept(folding: Folding) -> None:
+    made = [record("no %s %s", "x" * 100_000, n, topic="t") for n in range(3)]
+    assert [folding.takes(one) for one in made] == [True, False, False]
+    (run,) = folding._runs.values()
+    (place,) = folding._places.values()
+    assert len(str(run.msg)) <= 8192
+    assert (run.args, place.args == made[2].args) == ((), False)
+    (line,) = folding.rest()
+    assert line.message.endswith("xxx (repeated 2 times in the last 1 s)")
+
+
 def test_the_end_says_what_is_counted(folding: Folding) -> None:
     for _ in range(3):
         folding.takes(record("no"))
