@@ -91,7 +91,6 @@ OWN = {
     "found",
     "now.broker_drain",
     "more",
-    "now.broker_drain",
     "outcome.state",
     "path",
     "self._message_id(phys)",
