@@ -1,7 +1,7 @@
 """Repeated lines are written once, and then as a count.
 
 Two records are repetitions if they come from the same place in the program, are about the same, and
-have the same text but for its numbers. The first one is written; a minute later one line says how
+have the same text but for its numbers (of lines of the engine with its numbers). The first one is written; a minute later one line says how
 often it came since. A place of the program that has too many different lines is bounded besides.
 Memory is bounded: what has no room is written early, with its count.
 """
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pyrmq.logs.about import FIELDS
+from pyrmq.logs.levels import ENGINE
 from pyrmq.logs.lines import MAX_MESSAGE, Line, bounded, fields_of
 
 SECONDS = 60
@@ -221,7 +222,10 @@ def _key(record: logging.LogRecord, values: tuple[object, ...]) -> _Key:
     text = record.getMessage() if error is None else f"{record.getMessage()} {error!r:.200}"
     if connection:
         text = text.replace(str(values[0]), connection)
-    text = _NUMBERS.sub("#", text[:COMPARED])
+    text = text[:COMPARED]
+    # A line of the engine has no fields: a number may be what it is about, a level or a queue.
+    if not record.name.startswith(ENGINE):
+        text = _NUMBERS.sub("#", text)
     return (record.levelno, record.name, record.lineno, connection, *values[1:], text)
 
 

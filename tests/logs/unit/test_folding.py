@@ -97,6 +97,14 @@ def test_numbers_that_are_part_of_a_name_do(folding: Folding, a: str, b: str) ->
     assert folding.takes(record("no %s", b))
 
 
+def test_numbers_of_engine_lines_are_what_they_are_about(folding: Folding) -> None:
+    """They have no fields. A line that comes again is counted all the same."""
+    for number, taken in ((2, True), (3, True), (3, False)):
+        one = record("%s", f"delay level {number}: the queue ends at 7")
+        one.name = "pyrmq.engine.broker"
+        assert folding.takes(one) is taken
+
+
 def test_errors_of_another_kind_are_not_hidden(folding: Folding) -> None:
     assert folding.takes(failed(ValueError("x")))
     assert not folding.takes(failed(ValueError("x")))
