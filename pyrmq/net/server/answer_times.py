@@ -50,6 +50,6 @@ class AnswerTimes:
                 queued=queued,
                 processing=took - queued,
                 size=to.size,
-                about=to.about if type(to) is ReplyTo else about(to.code, to.ext),
+                about=to.about if isinstance(to, ReplyTo) else about(to.code, to.ext),
             )
         )

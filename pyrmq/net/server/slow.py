@@ -129,7 +129,8 @@ class SlowRequests:
         """Writes what came since the last call."""
         slow = self._take()
         if any(one.at is not None for one in slow):
-            slow = await trio.to_thread.run_sync(self._completed, slow)
+            # A disk that hangs does not hold up the stop.
+            slow = await trio.to_thread.run_sync(self._completed, slow, abandon_on_cancel=True)
         self._write(slow)
 
     def _take(self) -> list[SlowRequest]:

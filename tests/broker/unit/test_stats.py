@@ -32,7 +32,10 @@ class World:
             is_system=lambda topic: topic == "SYS",
         )
         groups: Any = SimpleNamespace(groups=self.groups)
-        store: Any = SimpleNamespace(puts=lambda: [(t, *n) for t, n in self.puts.items()])
+        store: Any = SimpleNamespace(
+            puts=lambda: [(t, *n) for t, n in self.puts.items()],
+            figures=lambda: {"sendLatency": [0, 0, 0]},
+        )
         self.stats = BrokerStats(
             CLUSTER, store, topics, groups, self._take, period=PERIOD,
             clock=lambda: self.now, today=lambda: self.day,

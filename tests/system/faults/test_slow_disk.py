@@ -6,25 +6,29 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from tests.system.faults.inject import slow_disk, slow_requests
 from tests.system.faults.inject.calls import build
 from tests.system.faults.inject.cases import PROJECT
-from tests.system.faults.inject.slow_disk import CASES, WARM
 
 TIMEOUT = 90
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_disk_that_hangs(case: str, tmp_path: Path):
+@pytest.mark.parametrize(
+    ("module", "case"),
+    [(module, case) for module in (slow_disk, slow_requests) for case in module.CASES],
+)
+def test_a_disk_that_hangs(module: ModuleType, case: str, tmp_path: Path):
     library = build(tmp_path)
     if library is None:
         pytest.skip("no C compiler (cc) to build the failing calls with")
     command = [
         sys.executable,
         "-m",
-        "tests.system.faults.inject.slow_disk",
+        module.__name__,
         case,
         str(tmp_path / "store"),
     ]
@@ -37,6 +41,6 @@ def test_a_disk_that_hangs(case: str, tmp_path: Path):
         timeout=TIMEOUT,
         check=False,
     )
-    if done.returncode == WARM:
+    if done.returncode == slow_disk.WARM:
         pytest.skip("the file system of temporary folders keeps all of its files in memory")
     assert done.returncode == 0, done.stderr[-4000:]

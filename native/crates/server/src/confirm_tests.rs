@@ -370,3 +370,24 @@ fn a_flush_that_fails_is_for_others() {
     assert_eq!(rig.ready.others(), [CONFIRMED]);
     assert!(rig.sockets[0].said().is_empty());
 }
+
+/// Of all sends: number, sum and maximum of their times, µs.
+fn sends(rig: &Rig) -> Vec<u64> {
+    let rows = rig.figures().rows();
+    let found = rows
+        .iter()
+        .find(|(kind, _)| (kind.code, kind.response) == (310, 0));
+    found.map_or(vec![0; 3], |(_, row)| row[..3].to_vec())
+}
+
+#[test]
+fn what_waits_for_a_flush_is_entered_when_it_leaves() {
+    let mut rig = keeping(3);
+    assert_eq!(sends(&rig)[0], 0);
+    event(&rig);
+    rig.ready.serve(SOON, 9.0);
+    assert_eq!(sends(&rig)[0], 3);
+    event(&rig);
+    rig.ready.serve(SOON, 9.0);
+    assert_eq!(sends(&rig)[0], 3);
+}

@@ -469,3 +469,48 @@ fn only_what_can_be_watched_is() {
     rig.ready.forget(0);
     assert!(rig.ready.watch(0, socket, connection));
 }
+
+/// (code, response code, number) of what was entered.
+fn entered(rig: &Rig) -> Vec<(i32, i32, u64)> {
+    let rows = rig.figures().rows().into_iter();
+    rows.map(|(kind, row)| (kind.code, kind.response, row[0]))
+        .collect()
+}
+
+#[test]
+fn every_answer_of_a_round_is_entered() {
+    for n in [1, 3] {
+        let mut rig = Rig::new(n);
+        for socket in &rig.sockets {
+            // No queue 99.
+            socket.comes([send(1, 0), send(2, 99), send(3, 0)].concat());
+        }
+        serve(&mut rig);
+        let n = n as u64;
+        assert_eq!(entered(&rig), [(310, 0, 2 * n), (310, 29, n)]);
+    }
+}
+
+#[test]
+fn refusals_alone_are_entered_at_the_end_of_their_round() {
+    let mut rig = Rig::new(2);
+    rig.sockets[1].comes(send(2, 99));
+    serve(&mut rig);
+    assert_eq!(entered(&rig), [(310, 29, 1)]);
+}
+
+#[test]
+fn a_round_that_waits_for_others_has_waited() {
+    let mut rig = Rig::new(1);
+    rig.sockets[0].comes(send(1, 99));
+    let hold = Until { hold: true, ..SOON };
+    assert!(rig.ready.serve(hold, 0.0).held);
+    rig.poll
+        .poll()
+        .now
+        .fetch_add(5_000_000_000, Ordering::Relaxed);
+    rig.ready.finish(0.0);
+    let rows = rig.figures().rows();
+    assert_eq!((rows.len(), rows[0].1[0]), (1, 1));
+    assert!(rows[0].1[1] >= 5_000_000, "{:?}", rows[0].1);
+}

@@ -6,6 +6,7 @@ use super::ready_loop::{Log, ReadyLoop};
 use super::socket::Socket;
 use super::transform::Transform;
 use pyrmq_broker::Broker;
+use pyrmq_broker::rpc_figures::RpcFigures;
 use pyrmq_broker::wire::frame::split;
 use pyrmq_broker::wire::header::Header;
 use pyrmq_broker::wire::{Budget, Context, Session};
@@ -332,6 +333,11 @@ impl Rig {
     pub fn connection(&self) -> Arc<Connection> {
         let session = new_session(Some(&self.context));
         Arc::new(Connection::with(session, Transform::new(self.tls.clone())))
+    }
+
+    /// What sessions enter.
+    pub fn figures(&self) -> &RpcFigures {
+        &self.context.figures
     }
 
     /// Messages in a queue that readers see.

@@ -27,8 +27,10 @@ impl Histogram {
 
     #[inline]
     fn bucket(&self, value: u64) -> &AtomicU64 {
-        // All are compared: that is quicker than to branch for each.
-        let at = self.bounds.iter().filter(|bound| **bound < value).count();
+        let mut at = 0;
+        while at < self.bounds.len() && self.bounds[at] < value {
+            at += 1;
+        }
         &self.buckets[at]
     }
 

@@ -1,6 +1,6 @@
 //! How a session answers: at once, or once the log is confirmed; and what is entered of it.
 
-use super::super::book::{Answered, Asked, Book, Clock, Leaving};
+use super::super::book::{Answered, Asked, Book, Clock};
 use super::super::reply::To;
 use super::{Context, Feed, Session};
 use crate::codes;
@@ -29,12 +29,8 @@ impl Session {
 
     /// What a request that is fed now is entered with.
     pub(super) fn begin(&mut self, now_ms: i64) -> Asked {
-        Asked {
-            code: 0,
-            waited: std::mem::take(&mut self.clock.waited),
-            fed: self.now_us(now_ms),
-            long_polling: false,
-        }
+        let waited = std::mem::take(&mut self.clock.waited);
+        Asked::new(self.now_us(now_ms), waited)
     }
 
     /// A request was answered at once, or needs no answer.
@@ -74,7 +70,7 @@ impl Session {
                     true => Fate::Oneway,
                     false => Fate::Success,
                 },
-                ..Kind::answered(answered.asked.code, answered.response)
+                ..answered.asked.kind(answered.response)
             };
             let store = context.broker.store();
             let mut book = Book::new(store, &context.figures, self.born_host, now);
@@ -83,6 +79,7 @@ impl Session {
     }
 
     /// Keeps the answer that begins at `start` of the output until the log is confirmed up to `log_end`.
+    #[inline(always)]
     pub(super) fn keep_unconfirmed(
         &mut self,
         feed: &mut Feed<'_, '_>,
@@ -143,10 +140,10 @@ impl Session {
         now_ms: i64,
         out: &mut Vec<u8>,
     ) {
-        let asked = Asked {
-            code,
-            long_polling,
-            ..self.begin(now_ms)
+        let asked = self.begin(now_ms).of(code);
+        let asked = match long_polling {
+            true => asked.parked(),
+            false => asked,
         };
         if waits(self.context.as_deref(), log_end) {
             let kept = &mut self.unconfirmed;
@@ -168,12 +165,13 @@ impl Session {
         let now = self.now_us(now_ms);
         let mut book = Book::new(store, &context.figures, self.born_host, now);
         self.unconfirmed.release(
+            barrier.confirmed(),
             |log_end, fed| barrier.outcome(log_end, (now - fed) / 1000, timeout_ms),
             || {
                 let why = barrier.failure().or_else(|| barrier.unwritten());
                 why.map_or_else(String::new, |e| e.to_string())
             },
-            |leaving: &Leaving<'_>| book.leaves(leaving),
+            &mut book,
             out,
         );
     }

@@ -7,24 +7,76 @@ use super::header::Header;
 use crate::rpc_figures::{Kind, Place, RpcFigures, Slow};
 use pyrmq_format::host::Host;
 use pyrmq_format::parse_i64;
-use pyrmq_store::Store;
+use pyrmq_store::{Span, Store};
 
-/// A request, as far as its answer needs it. Times are in µs, of the caller's monotonic clock.
+/// A request, as far as its answer needs it: two words, as there is one for each answer that waits. Times are
+/// in µs, of the caller's monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    pub code: i32,
-    /// How long it was ready before it was fed.
-    pub waited: u32,
     /// When it was fed.
-    pub fed: i64,
-    pub long_polling: bool,
+    fed: i64,
+    /// Its code and `LONG_POLLING`, and below that how long it was ready before it was fed.
+    what: u64,
 }
 
+/// It has waited for messages.
+const LONG_POLLING: u32 = 1 << 31;
+
 impl Asked {
-    /// The same of a request with this code.
+    pub fn new(fed: i64, waited: u32) -> Self {
+        Asked {
+            fed,
+            what: waited.into(),
+        }
+    }
+
+    /// The same of a request with this code, which is not negative.
     #[inline]
     pub fn of(self, code: i32) -> Self {
-        Asked { code, ..self }
+        let code = code as u32 & !LONG_POLLING;
+        Asked {
+            what: u64::from(code) << 32 | u64::from(self.waited()),
+            ..self
+        }
+    }
+
+    /// The same of one that has waited for messages.
+    pub fn parked(self) -> Self {
+        Asked {
+            what: self.what | u64::from(LONG_POLLING) << 32,
+            ..self
+        }
+    }
+
+    #[inline]
+    pub fn fed(self) -> i64 {
+        self.fed
+    }
+
+    #[inline]
+    pub fn waited(self) -> u32 {
+        self.what as u32
+    }
+
+    /// When it was ready to be received.
+    pub fn since(self) -> i64 {
+        self.fed - i64::from(self.waited())
+    }
+
+    fn code(self) -> i32 {
+        ((self.what >> 32) as u32 & !LONG_POLLING) as i32
+    }
+
+    /// What it counts as, if it was answered with this code.
+    pub fn kind(self, response: i32) -> Kind {
+        Kind {
+            long_polling: self.is_parked(),
+            ..Kind::answered(self.code(), response)
+        }
+    }
+
+    fn is_parked(self) -> bool {
+        (self.what >> 32) as u32 & LONG_POLLING != 0
     }
 }
 
@@ -45,20 +97,27 @@ pub struct Clock {
 }
 
 /// An answer that leaves.
-#[derive(Clone, Copy)]
-pub struct Leaving<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaving {
     pub asked: Asked,
     /// The code that it says.
     pub response: i32,
     /// What it acknowledges lies below; 0: nothing that was written.
     pub log_end: u64,
-    pub bytes: &'a [u8],
 }
 
+/// Who is told of answers that leave.
+pub trait Witness {
+    /// Whether the request was slow.
+    fn leaves(&mut self, answer: Leaving) -> bool;
+
+    /// It was slow; `bytes` are the answer.
+    fn was_slow(&mut self, answer: Leaving, bytes: &[u8]);
+}
+
+/// Answers that leave together.
 struct Entry {
-    asked: Asked,
-    response: i32,
-    log_end: u64,
+    last: Leaving,
     count: u64,
     is_slow: bool,
 }
@@ -85,54 +144,32 @@ impl<'s> Book<'s> {
         }
     }
 
-    /// An answer leaves.
-    #[inline]
-    pub fn leaves(&mut self, answer: &Leaving<'_>) {
-        let is_slow = match &mut self.entry {
-            Some(entry) if entry.asked == answer.asked && entry.response == answer.response => {
-                entry.count += 1;
-                entry.log_end = answer.log_end;
-                entry.is_slow
-            }
-            _ => self.begin(answer),
-        };
-        if is_slow {
-            let figures = self.figures;
-            figures.note_slow(|| self.slow(answer));
-        }
-    }
-
     /// Requests of this kind were answered, which acknowledge nothing that was written.
     pub fn enter(&mut self, asked: Asked, kind: Kind, count: u64) {
-        let took = self.now - asked.fed + i64::from(asked.waited);
-        let figures = self.figures;
-        figures.record(kind, took.max(0) as u64, count);
-        if figures.is_slow(took) && !asked.long_polling {
+        let took = self.now - asked.since();
+        self.figures.record(kind, took.max(0) as u64, count);
+        if self.figures.is_slow(took) && !asked.is_parked() {
             let answer = Leaving {
                 asked,
                 response: kind.response,
                 log_end: 0,
-                bytes: &[],
             };
-            figures.note_slow(|| self.slow(&answer));
+            self.was_slow(answer, &[]);
         }
     }
 
-    fn begin(&mut self, answer: &Leaving<'_>) -> bool {
+    #[inline(never)]
+    fn begin(&mut self, answer: Leaving) -> bool {
         self.finish();
-        let Asked {
-            fed,
-            waited,
-            long_polling,
-            ..
-        } = answer.asked;
+        let asked = answer.asked;
         // What waited for messages was not slow meanwhile.
-        let took = self.now - fed + if long_polling { 0 } else { i64::from(waited) };
-        let is_slow = self.figures.is_slow(took);
+        let since = match asked.is_parked() {
+            true => asked.fed,
+            false => asked.since(),
+        };
+        let is_slow = self.figures.is_slow(self.now - since);
         self.entry = Some(Entry {
-            asked: answer.asked,
-            response: answer.response,
-            log_end: answer.log_end,
+            last: answer,
             count: 1,
             is_slow,
         });
@@ -141,78 +178,98 @@ impl<'s> Book<'s> {
 
     /// Enters what has left so far.
     pub fn finish(&mut self) {
-        let Some(entry) = self.entry.take() else {
+        let Some(Entry { last, count, .. }) = self.entry.take() else {
             return;
         };
-        let Asked {
-            code,
-            waited,
-            fed,
-            long_polling,
-        } = entry.asked;
-        let took = (self.now - fed).max(0) as u64 + u64::from(waited);
-        let kind = Kind {
-            long_polling,
-            ..Kind::answered(code, entry.response)
-        };
-        self.figures.record(kind, took, entry.count);
-        if entry.log_end == 0 {
+        let asked = last.asked;
+        let code = asked.code();
+        let took = (self.now - asked.since()).max(0) as u64;
+        self.figures.record(asked.kind(last.response), took, count);
+        if last.log_end == 0 {
             return;
         }
-        let store = self.store;
-        let figures = store.figures();
+        let figures = self.store.figures();
         if is_send(code) {
-            figures.puts.add(took, entry.count);
+            figures.puts.add(took, count);
         }
-        if !store.barrier().policy().is_written_enough()
-            && let Some(written) = figures.written_at(entry.log_end)
+        if !self.store.barrier().policy().is_written_enough()
+            && let Some(written) = figures.written_at(last.log_end)
         {
             let waited = (self.now - written.ended).max(0) as u64;
-            figures.barrier_waits.add(waited, entry.count);
+            figures.barrier_waits.add(waited, count);
         }
     }
 
     /// Where the time of a slow request went.
-    #[cold]
-    fn slow(&self, answer: &Leaving<'_>) -> Slow {
+    fn slow(&self, answer: Leaving, bytes: &[u8]) -> Slow {
         let asked = answer.asked;
-        let store = self.store;
-        let figures = store.figures();
-        let policy = store.barrier().policy();
-        // Each part ends at its mark, or where the one before did.
-        let mut at = asked.fed;
-        let mut part = |end: Option<i64>| {
-            let end = end.unwrap_or(at).clamp(at, self.now.max(at));
-            (end - std::mem::replace(&mut at, end)) as u64
+        let figures = self.store.figures();
+        let written = match answer.log_end {
+            0 => None,
+            end => figures.written_at(end),
         };
-        let span = (answer.log_end > 0).then(|| figures.written_at(answer.log_end));
-        let span = span.flatten();
-        let flush = span.and_then(|_| figures.flushed_at(answer.log_end));
-        let flush = flush.filter(|_| policy.flushed);
-        let processed = match span {
-            Some(span) => part(Some(span.begun)),
-            None => part(Some(self.now)),
+        let flushed = match self.store.barrier().policy().flushed {
+            true => Some(figures.flushed_at(answer.log_end).map(|span| span.ended)),
+            false => None,
         };
-        let written = part(span.map(|span| span.ended));
-        let flushed = match policy.flushed && span.is_some() && flush.is_none() {
-            true => part(Some(self.now)), // it waits for a flush still
-            false => part(flush.map(|flush| flush.ended)),
-        };
-        let replicated = part(Some(self.now));
+        let [processed, written, flushed, replicated] =
+            parts(asked.fed, written, flushed, self.now);
         Slow {
-            code: asked.code,
+            code: asked.code(),
             response: answer.response,
             peer: self.peer,
-            queued: match asked.long_polling {
+            queued: match asked.is_parked() {
                 true => 0,
-                false => asked.waited.into(),
+                false => asked.waited().into(),
             },
             processed,
             written,
             flushed,
             replicated,
-            place: place(answer.bytes),
+            place: place(bytes),
         }
+    }
+}
+
+/// The time from `fed` to `now` in parts: until its write began, the write, until its flush ended, and what
+/// came behind that. `flushed`: None if it waits for no flush; Some(None): for one that has not ended.
+fn parts(fed: i64, written: Option<Span>, flushed: Option<Option<i64>>, now: i64) -> [u64; 4] {
+    let mut at = fed;
+    let mut part = |end: i64| {
+        let end = end.clamp(at, now.max(at));
+        (end - std::mem::replace(&mut at, end)) as u64
+    };
+    let Some(written) = written else {
+        return [part(now), 0, 0, 0];
+    };
+    [
+        part(written.begun),
+        part(written.ended),
+        part(flushed.map_or(written.ended, |end| end.unwrap_or(now))),
+        part(now),
+    ]
+}
+
+impl Witness for Book<'_> {
+    #[inline]
+    fn leaves(&mut self, answer: Leaving) -> bool {
+        match &mut self.entry {
+            Some(Entry {
+                last,
+                count,
+                is_slow,
+            }) if last.asked == answer.asked && last.response == answer.response => {
+                *count += 1;
+                last.log_end = answer.log_end;
+                *is_slow
+            }
+            _ => self.begin(answer),
+        }
+    }
+
+    #[cold]
+    fn was_slow(&mut self, answer: Leaving, bytes: &[u8]) {
+        self.figures.note_slow(|| self.slow(answer, bytes));
     }
 }
 
@@ -246,3 +303,7 @@ fn place(answer: &[u8]) -> Option<Place> {
         physical_offset: u64::from_str_radix(offset, 16).ok()?,
     })
 }
+
+#[cfg(test)]
+#[path = "book_tests.rs"]
+mod tests;

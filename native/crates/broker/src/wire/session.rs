@@ -281,7 +281,7 @@ impl Session {
                 header: feed.memory.header.clone(),
                 frame: frame.to_vec(),
                 parts,
-                since: feed.asked.fed - i64::from(feed.asked.waited),
+                since: feed.asked.since(),
                 signer: self.signer().cloned(),
             });
         }

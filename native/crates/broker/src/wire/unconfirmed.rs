@@ -3,7 +3,7 @@
 //! An answer is kept as its encoded bytes with opaque and serialize type; the request's frame and
 //! body are gone by then. The bytes of all answers lie in one buffer, from `start` on.
 
-use super::book::{Asked, Leaving};
+use super::book::{Asked, Leaving, Witness};
 use super::reply::{self, To};
 use crate::codes;
 use pyrmq_store::Outcome;
@@ -58,39 +58,46 @@ impl Unconfirmed {
         });
     }
 
-    /// Appends to `out` all answers that wait no longer: as they are if they are confirmed,
-    /// otherwise under the code of what `outcome(log_end, fed)` says. `failure` is asked for the
-    /// reason of `Outcome::Failed` and `Outcome::NotWritten`, `leaves` is told of each that leaves.
+    /// Appends to `out` all answers that wait no longer: as they are if they are confirmed (below
+    /// `confirmed`, or as `outcome(log_end, fed)` says), otherwise under the code of that outcome. `failure` is
+    /// asked for the reason of `Outcome::Failed` and `Outcome::NotWritten`, `witness` is told of each that
+    /// leaves.
     pub fn release(
         &mut self,
+        confirmed: u64,
         outcome: impl Fn(u64, i64) -> Outcome,
         failure: impl Fn() -> String,
-        mut leaves: impl FnMut(&Leaving<'_>),
+        witness: &mut impl Witness,
         out: &mut Vec<u8>,
     ) {
-        let mut confirmed = 0; // bytes of answers in a row that leave as they are
+        let mut leaving = 0; // bytes of answers in a row that leave as they are
         while let Some(answer) = self.answers.front() {
-            let outcome = outcome(answer.log_end, answer.asked.fed);
+            let outcome = match answer.log_end <= confirmed {
+                true => Outcome::Confirmed,
+                false => outcome(answer.log_end, answer.asked.fed()),
+            };
             let Some(code) = codes::of_outcome(outcome) else {
                 break;
             };
             let (to, len) = (answer.to, answer.len as usize);
-            let at = self.start + confirmed;
-            leaves(&Leaving {
+            let told = Leaving {
                 asked: answer.asked,
                 response: match code {
                     codes::SUCCESS => answer.response,
                     code => code,
                 },
                 log_end: answer.log_end,
-                bytes: &self.bytes[at..at + len],
-            });
+            };
+            if witness.leaves(told) {
+                let at = self.start + leaving;
+                witness.was_slow(told, &self.bytes[at..at + len]);
+            }
             self.answers.pop_front();
             if code == codes::SUCCESS {
-                confirmed += len;
+                leaving += len;
                 continue;
             }
-            self.move_out(&mut confirmed, out);
+            self.move_out(&mut leaving, out);
             let bytes = &self.bytes[self.start..self.start + len];
             let why = match outcome {
                 Outcome::Failed => Some("not stored durably"),
@@ -106,7 +113,7 @@ impl Unconfirmed {
             }
             self.start += len;
         }
-        self.move_out(&mut confirmed, out);
+        self.move_out(&mut leaving, out);
         if self.answers.is_empty() {
             self.start = 0;
             self.bytes.clear();
@@ -131,11 +138,20 @@ mod tests {
     use proptest::prelude::*;
 
     fn asked(fed: i64) -> Asked {
-        Asked {
-            code: 310,
-            waited: 0,
-            fed,
-            long_polling: false,
+        Asked::new(fed, 0).of(310)
+    }
+
+    /// Finds all slow.
+    #[derive(Default)]
+    struct Told(Vec<(Leaving, Vec<u8>)>);
+
+    impl Witness for Told {
+        fn leaves(&mut self, _: Leaving) -> bool {
+            true
+        }
+
+        fn was_slow(&mut self, answer: Leaving, bytes: &[u8]) {
+            self.0.push((answer, bytes.to_vec()));
         }
     }
 
@@ -170,7 +186,8 @@ mod tests {
         }
         assert!(many.is_full());
         let mut out = Vec::new();
-        many.release(|_, _| Outcome::Confirmed, String::new, |_| (), &mut out);
+        let told = &mut Told::default();
+        many.release(1, |_, _| Outcome::Pending, String::new, told, &mut out);
         assert!(!many.is_full() && many.len() == 0);
         assert_eq!(out.len(), MAX_COUNT * bytes.len());
 
@@ -194,10 +211,13 @@ mod tests {
                 Outcome::Failed
             }
         };
-        let mut left = Vec::new();
-        let leaves = |l: &Leaving<'_>| left.push((l.response, l.log_end, l.bytes.to_vec()));
-        kept.release(outcome, || "EIO".into(), leaves, &mut out);
+        let mut told = Told::default();
+        kept.release(0, outcome, || "EIO".into(), &mut told, &mut out);
         let as_kept = |opaque| answer(opaque, Codec::RocketMq).1;
+        let left = told.0.into_iter();
+        let left: Vec<_> = left
+            .map(|(l, bytes)| (l.response, l.log_end, bytes))
+            .collect();
         let expected = [(0, 0, as_kept(0)), (14, 1, as_kept(1)), (14, 2, as_kept(2))];
         assert_eq!(left, expected);
         assert_eq!(codes_of(&out), [(0, 0), (1, 14), (2, 14)]);
@@ -230,9 +250,9 @@ mod tests {
                     () if late(end) => Outcome::FlushTimedOut,
                     () => Outcome::Pending,
                 };
-                let mut left = Vec::new();
-                let leaves = |l: &Leaving<'_>| left.push((l.asked.fed, l.response));
-                kept.release(outcome, String::new, leaves, &mut out);
+                let mut witness = Told::default();
+                kept.release(0, outcome, String::new, &mut witness, &mut out);
+                let left: Vec<_> = witness.0.iter().map(|(l, _)| (l.asked.fed(), l.response)).collect();
                 let (mut expected, mut told) = (Vec::new(), Vec::new());
                 while let Some(&(opaque, end, fed)) = model.front() {
                     if end > flushed && !late(end) {
