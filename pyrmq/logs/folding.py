@@ -1,9 +1,10 @@
 """Repeated lines are written once, and then as a count.
 
 Two records are repetitions if they come from the same place in the program, are about the same, and
-have the same text but for its numbers. The first one is written; a minute later one line says how
-often it came since. A place of the program that has too many different lines is bounded besides.
-Memory is bounded: what has no room is written early, with its count.
+have the same text but for its numbers; lines of the engine with its numbers. The first one is
+written; a minute later one line says how often it came since. A place of the program that has too
+many different lines is bounded besides. Memory is bounded: what has no room is written early, with
+its count.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pyrmq.logs.about import FIELDS
-from pyrmq.logs.lines import Line, bounded, fields_of
+from pyrmq.logs.levels import ENGINE
+from pyrmq.logs.lines import MAX_MESSAGE, Line, bounded, fields_of
 
 SECONDS = 60
 """For which repetitions are counted before a line says how many there were."""
@@ -32,6 +34,8 @@ _EACH = ("message_id", "transaction")
 """Fields that differ from line to line: they do not make another subject."""
 _SUBJECT = tuple(name for name in FIELDS if name not in _EACH)
 _NUMBERS = re.compile(r"(?<![\w.])(?<!\w-)-?\d+(?:\.\d+)?(?![\w-]|\.\d)")
+_NEVER = object()
+"""Equals no arguments."""
 _Key = tuple[object, ...]
 _Place = tuple[str, int, int]
 
@@ -49,14 +53,21 @@ class _Run:
         self.level = record.levelno
         self.logger = record.name
         self.fields = fields_of(record)
-        self.msg: object = record.msg
-        self.args = record.args
+        self.msg: object = ""
+        self.args: object = ()
+        self._keep(record)
 
     def again(self, record: logging.LogRecord) -> None:
         self.count += 1
-        self.msg, self.args = record.msg, record.args
+        self._keep(record)
         if "connection" in self.fields:  # its port may be another one
             self.fields["connection"] = record.__dict__["connection"]
+
+    def _keep(self, record: logging.LogRecord) -> None:
+        if _is_small(record.args):
+            self.msg, self.args = record.msg, record.args
+        else:  # a name of a megabyte
+            self.msg, self.args = record.getMessage()[:MAX_MESSAGE], ()
 
     def text(self) -> str:
         text = str(self.msg)
@@ -113,7 +124,8 @@ class Folding:
                 return self._has_room(place, record)
             key = _key(record, values)
             run = self._runs.get(key)
-            place.args, place.values = record.args, values
+            place.args = record.args if _is_small(record.args) else _NEVER
+            place.values = values
             if run is None:
                 self._make_room()
                 place.run = self._runs[key] = _Run(key, now, record)
@@ -189,6 +201,14 @@ class Folding:
             run.begun = -math.inf  # a place may know it: it is looked up again
 
 
+def _is_small(args: object) -> bool:
+    """Whether all that a text is made of may be kept."""
+    return isinstance(args, tuple) and all(
+        len(arg) <= COMPARED if isinstance(arg, str) else isinstance(arg, int | float)
+        for arg in args
+    )
+
+
 def _said(run: _Run, now: float) -> Line:
     times = "once more" if run.count == 1 else f"{run.count} times"
     text = f"{run.text()} (repeated {times} in the last {max(now - run.begun, 1):.0f} s)"
@@ -203,7 +223,10 @@ def _key(record: logging.LogRecord, values: tuple[object, ...]) -> _Key:
     text = record.getMessage() if error is None else f"{record.getMessage()} {error!r:.200}"
     if connection:
         text = text.replace(str(values[0]), connection)
-    text = _NUMBERS.sub("#", text[:COMPARED])
+    text = text[:COMPARED]
+    # A line of the engine has no fields: a number may be what it is about, a level or a queue.
+    if not record.name.startswith(ENGINE):
+        text = _NUMBERS.sub("#", text)
     return (record.levelno, record.name, record.lineno, connection, *values[1:], text)
 
 

@@ -73,9 +73,8 @@ fn keep(now: i64, record: &Record<'_>, mut text: String) -> Option<String> {
         kept.lost += 1;
         return None;
     }
-    if text.len() > MAX_LINE {
-        text.truncate(text.floor_char_boundary(MAX_LINE));
-    }
+    let end = (0..=MAX_LINE.min(text.len())).rfind(|at| text.is_char_boundary(*at));
+    text.truncate(end.unwrap_or(0));
     let place = record.line().unwrap_or(0);
     let target = record.target().to_owned();
     kept.lines

@@ -67,7 +67,8 @@ async def test_beside_a_running_broker(serve: Serve, tmp_path: Path) -> None:
         }
     ]
     assert [r["level"] for r in found["name servers"]] == ["ok", "note"]
-    assert [r["level"] for r in found["clocks of brokers"]] == ["ok"]
+    (clock,) = found["clocks of brokers"]  # how far they are apart depends on the load
+    assert "this one" in clock["what"]
     assert [r["level"] for r in found["versions of brokers"]] == ["ok"]
 
 

@@ -97,6 +97,14 @@ def test_numbers_that_are_part_of_a_name_do(folding: Folding, a: str, b: str) ->
     assert folding.takes(record("no %s", b))
 
 
+def test_numbers_of_engine_lines_are_what_they_are_about(folding: Folding) -> None:
+    """They have no fields. A line that comes again is counted all the same."""
+    for number, taken in ((2, True), (3, True), (3, False)):
+        one = record("%s", f"delay level {number}: the queue ends at 7")
+        one.name = "pyrmq.engine.broker"
+        assert folding.takes(one) is taken
+
+
 def test_errors_of_another_kind_are_not_hidden(folding: Folding) -> None:
     assert folding.takes(failed(ValueError("x")))
     assert not folding.takes(failed(ValueError("x")))
@@ -136,6 +144,17 @@ def test_a_line_of_which_the_count_was_written_early_counts_anew(folding: Foldin
         assert folding.takes(record("no %s", f"t{n}x", line=2 + n // LINES))
     assert folding.takes(first)
     assert said(folding) == ["no first (repeated once more in the last 1 s)"]
+
+
+def test_no_long_text_is_kept(folding: Folding) -> None:
+    made = [record("no %s %s", "x" * 100_000, n, topic="t") for n in range(3)]
+    assert [folding.takes(one) for one in made] == [True, False, False]
+    (run,) = folding._runs.values()
+    (place,) = folding._places.values()
+    assert len(str(run.msg)) <= 8192
+    assert (run.args, place.args == made[2].args) == ((), False)
+    (line,) = folding.rest()
+    assert line.message.endswith("xxx (repeated 2 times in the last 1 s)")
 
 
 def test_the_end_says_what_is_counted(folding: Folding) -> None:

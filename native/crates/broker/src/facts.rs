@@ -4,6 +4,13 @@ use crate::txn::is_half_only;
 use pyrmq_format::message_type::MessageType;
 use pyrmq_format::{parse_i64, properties};
 
+/// Properties that make the type of a message: DELAY and those of timers, the sharding key, the priority, the
+/// lite topic.
+const DELAYED: u8 = 1;
+const SHARDED: u8 = 2;
+const PRIORITIZED: u8 = 4;
+const LITE: u8 = 8;
+
 #[derive(Debug, Default)]
 pub struct Facts<'a> {
     pub tags: Option<&'a [u8]>,
@@ -30,11 +37,8 @@ pub struct Facts<'a> {
     pub priority: Option<u32>,
     /// It has properties that the broker sets itself or drops.
     pub rewrite: bool,
-    /// It has a property of these names, whatever it says: they make its type.
-    has_delay: bool,
-    has_sharding_key: bool,
-    has_priority: bool,
-    has_lite_topic: bool,
+    /// Which properties it has that make its type, whatever they say: `DELAYED` and the others.
+    kinds: u8,
 }
 
 /// A property that asks for a timer.
@@ -72,21 +76,15 @@ impl<'a> Facts<'a> {
     /// Its type. [TopicMessageType.parseFromMessageProperty]
     #[inline]
     pub fn message_type(&self) -> MessageType {
-        let is_special = self.half
-            | self.has_delay
-            | self.asked.is_some()
-            | self.has_sharding_key
-            | self.has_priority
-            | self.has_lite_topic;
-        if !is_special {
+        if self.kinds == 0 && !self.half {
             return MessageType::Normal; // as most are
         }
         match self {
             f if f.half => MessageType::Transaction,
-            f if f.has_delay || f.asked.is_some() => MessageType::Delay,
-            f if f.has_sharding_key => MessageType::Fifo,
-            f if f.has_priority => MessageType::Priority,
-            f if f.has_lite_topic => MessageType::Lite,
+            f if f.kinds & DELAYED != 0 => MessageType::Delay,
+            f if f.kinds & SHARDED != 0 => MessageType::Fifo,
+            f if f.kinds & PRIORITIZED != 0 => MessageType::Priority,
+            f if f.kinds & LITE != 0 => MessageType::Lite,
             _ => MessageType::Normal,
         }
     }
@@ -107,14 +105,14 @@ impl<'a> Facts<'a> {
                 b"WAIT" => facts.no_wait = value.eq_ignore_ascii_case(b"false"),
                 b"TRAN_MSG" => facts.half = value.eq_ignore_ascii_case(b"true"),
                 b"DELAY" => {
-                    facts.has_delay = true;
+                    facts.kinds |= DELAYED;
                     facts.delay = asks_for_delay(value).then_some(value);
                 }
                 b"INNER_NUM" => facts.inner_batch = true,
-                b"__SHARDINGKEY" => facts.has_sharding_key = true,
-                b"__LITE_TOPIC" => facts.has_lite_topic = true,
+                b"__SHARDINGKEY" => facts.kinds |= SHARDED,
+                b"__LITE_TOPIC" => facts.kinds |= LITE,
                 b"_SYS_MSG_PRIORITY_" => {
-                    facts.has_priority = true;
+                    facts.kinds |= PRIORITIZED;
                     facts.priority = priority(value);
                 }
                 name if name.starts_with(b"TIMER_") => facts.read_timer(name, value),
@@ -138,6 +136,7 @@ impl<'a> Facts<'a> {
         if self.asked.is_none_or(|asked| unit <= asked.unit) {
             self.asked = Some(Asked { unit, value });
         }
+        self.kinds |= DELAYED;
     }
 }
 

@@ -9,8 +9,6 @@ use std::borrow::Cow;
 #[derive(Clone, Copy)]
 pub struct SendRequest<'a> {
     pub topic: &'a [u8],
-    /// The producer group, for counting only; empty if its name is escaped.
-    pub group: &'a [u8],
     /// Negative: the broker chooses.
     pub queue_id: i32,
     pub sys_flag: i32,

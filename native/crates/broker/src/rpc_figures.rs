@@ -122,9 +122,9 @@ pub struct SlowRequests {
 }
 
 /// Requests that have a row of their own without a look-up: those that the engine answers with success.
-/// SEND_MESSAGE, PULL_MESSAGE, END_TRANSACTION, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE, LITE_PULL_MESSAGE,
-/// ACK_MESSAGE, CHANGE_MESSAGE_INVISIBLETIME, BATCH_ACK_MESSAGE. [RequestCode]
-const QUICK: [i32; 9] = [10, 11, 37, 310, 320, 361, 200_051, 200_053, 200_151];
+/// SEND_MESSAGE_V2, PULL_MESSAGE, SEND_MESSAGE, SEND_BATCH_MESSAGE, LITE_PULL_MESSAGE, ACK_MESSAGE,
+/// BATCH_ACK_MESSAGE, CHANGE_MESSAGE_INVISIBLETIME, END_TRANSACTION. [RequestCode]
+const QUICK: [i32; 9] = [310, 11, 10, 320, 361, 200_051, 200_151, 200_053, 37];
 
 pub struct RpcFigures {
     quick: [Histogram; QUICK.len()],

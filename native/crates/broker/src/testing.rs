@@ -116,7 +116,6 @@ pub struct Done {
 pub fn plain<'a>(properties: &'a [u8], body: &'a [u8]) -> SendRequest<'a> {
     SendRequest {
         topic: TOPIC,
-        group: b"producers",
         queue_id: 1,
         sys_flag: 0,
         born_timestamp: BORN,

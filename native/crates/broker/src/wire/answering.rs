@@ -79,6 +79,7 @@ impl Session {
     }
 
     /// Keeps the answer that begins at `start` of the output until the log is confirmed up to `log_end`.
+    #[inline(always)]
     pub(super) fn keep_unconfirmed(
         &mut self,
         feed: &mut Feed<'_, '_>,

@@ -3,6 +3,7 @@
 
 use super::frame::Parts;
 use super::header::Header;
+use super::used::is_same;
 use crate::{Decision, Refusal, SendRequest, codes};
 use pyrmq_format::host::Host;
 use pyrmq_format::json::Raw;
@@ -38,7 +39,6 @@ const REQUIRED: [usize; 5] = [1, 4, 5, 6, 7];
 /// The fields that the send path needs, as numbers where they are numbers.
 #[derive(Debug, Default)]
 pub struct SendFields {
-    pub group: Option<Raw>,
     pub topic: Raw,
     pub queue_id: i32,
     pub sys_flag: i32,
@@ -92,7 +92,6 @@ impl SendFields {
         };
         int32(3)?;
         Ok(SendFields {
-            group: found[0],
             topic: found[1].unwrap_or_default(),
             queue_id: int32(4)?,
             sys_flag: int32(5)?,
@@ -154,11 +153,6 @@ pub fn send_request<'a>(
     };
     Ok(SendRequest {
         topic,
-        // Only what counts messages reads it: it does not unescape names that no group has.
-        group: match f.group {
-            Some(group) if !group.escaped => group.bytes(frame),
-            _ => b"",
-        },
         queue_id: f.queue_id,
         sys_flag: f.sys_flag,
         born_timestamp: f.born_timestamp,
@@ -170,6 +164,26 @@ pub fn send_request<'a>(
         batch: f.batch || h.code == SEND_BATCH_MESSAGE,
         decision,
     })
+}
+
+/// The producer group of a send, for counting only; empty if its name is escaped, as no group's is. `at`:
+/// where among the fields that of the send before was.
+#[inline]
+pub fn producer_group<'f>(h: &Header, frame: &'f [u8], at: &mut usize) -> &'f [u8] {
+    let is_it = |key: &Raw| match h.code {
+        SEND_MESSAGE => is_same(key.bytes(frame), NAMES[0]),
+        _ => matches!(key.bytes(frame), [b'a']),
+    };
+    match h.ext.get(*at) {
+        Some((key, value)) if is_it(key) && !value.escaped => value.bytes(frame),
+        _ => {
+            *at = h.ext.iter().position(|(key, _)| is_it(key)).unwrap_or(0);
+            match h.ext.get(*at) {
+                Some((key, value)) if is_it(key) && !value.escaped => value.bytes(frame),
+                _ => b"",
+            }
+        }
+    }
 }
 
 /// A text where it lies, or unescaped into `into`.
@@ -213,6 +227,31 @@ mod tests {
             let fields = SendFields::read(&header, text.as_bytes()).unwrap();
             assert_eq!(fields.topic.bytes(text.as_bytes()), b"two", "{names:?}");
         }
+    }
+
+    #[test]
+    fn the_producer_group_is_found_wherever_it_stands() {
+        let mut at = 0;
+        for (code, fields, group) in [
+            (SEND_MESSAGE_V2, r#""a":"g1","b":"T""#, "g1"),
+            (SEND_MESSAGE_V2, r#""b":"T","a":"g2""#, "g2"),
+            (SEND_BATCH_MESSAGE, r#""b":"T","a":"g3""#, "g3"),
+            (SEND_MESSAGE, r#""topic":"T","producerGroup":"g4""#, "g4"),
+            (SEND_MESSAGE, r#""producerGroup":"g5""#, "g5"),
+            (SEND_MESSAGE, r#""a":"g6","producerGrouq":"g7""#, ""),
+            (SEND_MESSAGE_V2, r#""producerGroup":"g8","b":"a""#, ""),
+            (SEND_MESSAGE_V2, r#""a":"g\u0039""#, ""),
+        ] {
+            let text = format!(r#"01234567{{"code":{code},"extFields":{{{fields}}}}}"#);
+            let mut header = Header::default();
+            header
+                .read(Codec::Json, text.as_bytes(), text.len())
+                .unwrap();
+            let found = producer_group(&header, text.as_bytes(), &mut at);
+            assert_eq!(found, group.as_bytes(), "{text}");
+        }
+        let nothing = Header::default();
+        assert_eq!(producer_group(&nothing, b"", &mut at), b"");
     }
 
     #[test]

@@ -15,7 +15,9 @@ use super::frame::{self, Parts};
 use super::header::Header;
 use super::pull::{Grants, LITE_PULL_MESSAGE, PULL_MESSAGE, PullMemory};
 use super::reply::{self, SendAnswer, To};
-use super::send_fields::{SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2, Texts, send_request};
+use super::send_fields::{
+    SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2, Texts, producer_group, send_request,
+};
 use super::shape::Shapes;
 use super::unconfirmed::Unconfirmed;
 use super::used::{POP_MESSAGE, Used};
@@ -325,8 +327,8 @@ impl Session {
                 }
                 let sent = appender.send(&request, &mut self.last_topic, scratch);
                 if let Sent::Stored(stored) = &sent {
-                    self.used
-                        .stored(request.group, stored.messages, stored.bytes);
+                    let group = producer_group(header, frame, &mut self.used.field);
+                    self.used.stored(group, stored.messages, stored.bytes);
                 }
                 sent
             }

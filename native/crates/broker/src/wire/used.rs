@@ -41,8 +41,9 @@ pub struct Used {
     pub groups: Vec<OfGroup>,
     /// What was stored for none of them.
     others: OfGroup,
-    /// The group of the last message.
+    /// The group of the last message, and which of its fields names it.
     last: usize,
+    pub field: usize,
 }
 
 impl Used {
@@ -110,7 +111,7 @@ impl Used {
 
 /// Whether two names are the same, without a call for the lengths that names of groups have.
 #[inline]
-fn is_same(a: &[u8], b: &[u8]) -> bool {
+pub fn is_same(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() {
         return false;
     }
