@@ -91,6 +91,7 @@ lint-style: engine ## The quick part of it: seconds
 	$(BIN)/python scripts/portals.py --check
 	$(BIN)/python scripts/docs_modules.py --check
 	$(BIN)/python scripts/docs_tables.py --check
+	$(BIN)/python scripts/dashboards.py --check
 
 lint-python: engine ## Types, the compiled engine's too; all tests can be collected
 	$(BIN)/mypy
@@ -172,9 +173,10 @@ bench-plot: $(STAMP) ## Draw docs/benchmarks.svg from what the last `make bench`
 	$(BIN)/pip install --quiet --disable-pip-version-check 'matplotlib>=3.9,<4'
 	$(BIN)/python -m benches.plot build/bench.json docs/benchmarks.svg
 
-docs: $(STAMP) ## Write the pages of docs/ that are made from the code
+docs: $(STAMP) ## Write the pages of docs/ and the dashboards that are made from the code
 	$(BIN)/python scripts/docs_modules.py
 	$(BIN)/python scripts/docs_tables.py
+	$(BIN)/python scripts/dashboards.py
 
 docs-plots: $(STAMP) ## Draw docs/images, the plots of jobs that the documentation shows
 	$(BIN)/python scripts/docs_plots.py

@@ -6,6 +6,8 @@ import threading
 
 import pytest
 import trio
+import trio.testing
+from trio.testing import MockClock
 
 from pyrmq.broker.bounds import Bounded
 from pyrmq.errors import SystemBusyError
@@ -62,6 +64,32 @@ async def test_bounds() -> None:
         with pytest.raises(ZeroDivisionError):
             await bounded.begin(fails()).answer
     assert await bounded.begin(slow.answer()).answer == Response(7)
+
+
+async def test_how_long_the_first_one_waits(mock_clock: MockClock) -> None:
+    """Of those that wait for a thread; a request that has one waits for nothing."""
+    bounded = Bounded("things", 1, 5)
+    go = threading.Event()
+    started = trio.Event()
+    token = trio.lowlevel.current_trio_token()
+
+    def hold() -> None:
+        trio.from_thread.run_sync(started.set, trio_token=token)
+        assert go.wait(20)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bounded.run, hold)
+        await started.wait()
+        assert bounded.head_wait_ms() == 0
+        nursery.start_soon(bounded.run, int)
+        await trio.testing.wait_all_tasks_blocked()
+        mock_clock.jump(2.5)
+        assert bounded.head_wait_ms() == 2500
+        with trio.move_on_after(0):
+            await bounded.run(int)
+        assert bounded.head_wait_ms() == 2500, "who gave up stands in nobody's way"
+        go.set()
+    assert bounded.head_wait_ms() == 0
 
 
 async def fails() -> Response:
