@@ -76,7 +76,7 @@ def test_every_alert_has_a_case(folder: Path) -> None:
 def test_each_alert_fires_and_clears(promtool: str, folder: Path) -> None:
     tests = [promtool_test(name, case, True) for name, case in CASES.items()]
     tests += [promtool_test(name, case, False) for name, case in QUIET.items()]
-    file = folder / "tests.yaml"
+    file = folder / "promtool.yaml"
     file.write_text(
         yaml.safe_dump({"rule_files": ["alerts.yaml"], "evaluation_interval": "1m", "tests": tests})
     )
@@ -91,8 +91,8 @@ def test_a_rule_that_never_fires_is_found(promtool: str, folder: Path, tmp_path:
         rules = {"groups": [{"name": "g", "rules": [rule]}]}
         (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rules))
         tests = {"rule_files": ["rules.yaml"], "tests": [promtool_test(name, CASES[name], True)]}
-        (tmp_path / "tests.yaml").write_text(yaml.safe_dump(tests))
-        command = [promtool, "test", "rules", str(tmp_path / "tests.yaml")]
+        (tmp_path / "promtool.yaml").write_text(yaml.safe_dump(tests))
+        command = [promtool, "test", "rules", str(tmp_path / "promtool.yaml")]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert ran.returncode == 1
         assert "FAILED" in ran.stdout + ran.stderr
