@@ -142,7 +142,7 @@ BROKERS = Dashboard(
                 stat("Brokers", f"count(rocketmq_broker_permission{AT})"),
                 stat("Refusing messages", f"sum(pyrmq_broker_refuses_messages{AT})", bad=1),
                 stat("Failed stores", f"sum(pyrmq_store_failed{AT})", bad=1),
-                stat("Fullest disk", f"max(pyrmq_disk_used_ratio{AT})", "percentunit", 0.85),
+                stat("Fullest disk", f"max(pyrmq_disk_used_ratio{AT})", "percentunit", 0.8),
                 stat("Topics", f"max(rocketmq_topic_number{AT})"),
                 stat("Groups", f"max(rocketmq_consumer_group_number{AT})"),
             ),

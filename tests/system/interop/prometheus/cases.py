@@ -99,7 +99,7 @@ CASES: dict[str, Case] = {
     ),
     "PyrmqStoreFailed": gauge("pyrmq_store_failed", 0, 1),
     "PyrmqBrokerRefusesMessages": gauge("pyrmq_broker_refuses_messages", 0, 1),
-    "PyrmqDiskAlmostFull": gauge("pyrmq_disk_used_ratio", 0.5, 0.86, f'{_N}, path="/p"'),
+    "PyrmqDiskAlmostFull": gauge("pyrmq_disk_used_ratio", 0.79, 0.81, f'{_N}, path="/p"'),
     "PyrmqDiskWillBeFull": Case(
         (
             (
