@@ -99,9 +99,9 @@ def session(master: str = "local[2]") -> Any:
 class Frames:
     """The same rows for each reader."""
 
-    def __init__(self, spark: Any, store: Path) -> None:
+    def __init__(self, spark: Any, store: Path, *, parquet: bool = True) -> None:
         self.spark, self.store = spark, store
-        self.parquet = data.parquet(spark, store)
+        self.parquet = data.parquet(spark, store) if parquet else None
 
     def of(self, reader: str, query: str) -> Any:
         if reader == PARQUET:

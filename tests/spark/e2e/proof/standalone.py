@@ -24,10 +24,11 @@ START = 120.0
 
 class Standalone:
     """The cluster, from `with` to its end. `hidden` is a folder that the second worker, and what it
-    starts, sees empty."""
+    starts, sees empty. `memory`: of a worker."""
 
-    def __init__(self, home: Path, hidden: Path | None = None) -> None:
+    def __init__(self, home: Path, hidden: Path | None = None, memory: str = "1g") -> None:
         self.home = spark_home(home)
+        self._memory = memory
         self.hidden = hidden
         self.url = ""
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -36,7 +37,7 @@ class Standalone:
         try:
             self.url = self._start("master", MASTER, [], r"Starting Spark master at (spark://\S+)")
             for number in (0, 1):
-                options = ["--cores", "1", "--memory", "1g"]
+                options = ["--cores", "1", "--memory", self._memory]
                 options += ["--work-dir", str(self.work(number)), self.url]
                 name = f"worker{number}"
                 self._start(name, WORKER, options, "Successfully registered", blind=number == 1)
