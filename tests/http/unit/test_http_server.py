@@ -304,13 +304,17 @@ async def test_clients_that_do_not_close_keep_nobody_out(monkeypatch: pytest.Mon
     monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 2)
     monkeypatch.setattr(connection_module, "LINGER_SECONDS", 60.0)
     async with listening(on_a_port()) as server:
+        held = []
         for _ in range(6):
             stream = await trio.open_tcp_stream(*server.address)
+            held.append(stream)
             await stream.send_all(GET)
             answer = b""
             async for part in stream:  # up to the server's end; this side stays open
                 answer += part
             assert Answer(answer).status == 200
+        for stream in held:
+            await trio.aclose_forcefully(stream)
 
 
 async def test_the_sockets_are_closed_at_the_end() -> None:
