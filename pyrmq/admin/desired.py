@@ -162,7 +162,7 @@ def _known(what: str, row: Mapping[str, Any], known: Iterable[str]) -> None:
     names = list(known)
     for key in row:
         if key not in names:
-            near = difflib.get_close_matches(str(key), names, 1)
+            near = difflib.get_close_matches(str(key)[:64], names, 1)
             hint = f": did you mean {near[0]}?" if near else f": {', '.join(names)}"
             raise ConfigError(f"{what} has an unknown key {str(key)[:64]!r}{hint}")
 

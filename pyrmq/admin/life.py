@@ -20,6 +20,7 @@ from pyrmq.admin.messages import UNIQUE_COUNT
 from pyrmq.admin.outcome import Outcome
 from pyrmq.admin.runtime_info import whole
 from pyrmq.admin.topics import Topics
+from pyrmq.admin.traces import MAX_TRACES
 from pyrmq.admin.txn.finder import TRANSACTION_MASK, State, Transaction, TransactionFinder
 from pyrmq.admin.txn.link import BrokerLink
 from pyrmq.engine import delay_levels
@@ -214,6 +215,11 @@ class Lives(GroupLives):
             return
         life.fail(found.failed)
         life.facts += [facts.traced(t) for t in found]
+        if len(found) >= MAX_TRACES:
+            life.unknown.append(
+                f"what more its trace says: only {MAX_TRACES} records are read; clients write few, "
+                "so somebody may have made them up"
+            )
         topics = [t.topic for t in found if t.topic]
         if life.topic is None and topics:
             life.topic = topics[0]

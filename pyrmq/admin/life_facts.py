@@ -25,7 +25,7 @@ from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.topic import as_int
 from pyrmq.model.transaction import CHECK_TIMES
 
-TRACE = "message trace"
+TRACE = "message trace of clients"
 
 
 class What(Enum):

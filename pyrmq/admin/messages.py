@@ -12,7 +12,7 @@ from pyrmq.admin.message_ids import check_id
 from pyrmq.admin.outcome import Outcomes, Partial
 from pyrmq.admin.queue_files import QueueIndex
 from pyrmq.admin.sending import producer_of
-from pyrmq.admin.traces import MessageTracks, Trace, read_traces
+from pyrmq.admin.traces import MAX_TRACES, MessageTracks, Trace, traces_of
 from pyrmq.errors import (
     ClientError,
     NotFoundError,
@@ -226,10 +226,10 @@ class Messages(MessageTracks, QueueIndex):
         end: int = MAX_NUMBER,
         limit: int = 64,
     ) -> Partial[Trace]:
-        """The trace of a message: what clients did with it, by time. `limit` counts messages of the
-        trace topic. Raises as `by_key`."""
+        """The trace of a message: what clients say they did with it, by time, MAX_TRACES records at
+        most. `limit` counts messages of the trace topic. Raises as `by_key`."""
         found = await self.by_key(topic, message_id, begin=begin, end=end, limit=limit)
-        shown = [t for m in found for t in read_traces(m) if t.message_id == message_id]
+        shown = [t for m in found for t in traces_of(m, message_id)][:MAX_TRACES]
         return Partial(sorted(shown, key=lambda t: t.time), found.failed)
 
     async def consume_directly(

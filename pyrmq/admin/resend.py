@@ -71,7 +71,9 @@ class Resent:
 @dataclass(frozen=True, slots=True)
 class ResendRow:
     """The letters that came from one topic. `resent`: how many of them were resent before. `error`:
-    why they cannot be resent. `groups`: other groups that consume the target, and get them too."""
+    why they cannot be resent. `groups`: other groups that consume the target, and get them too.
+    `foreign`: the group itself does not consume the target. A sender can name any topic as the one
+    that its message came from, also one that it may not send to."""
 
     topic: str
     """`UNKNOWN` for letters that do not name it."""
@@ -82,6 +84,7 @@ class ResendRow:
     """Letters of which a broker could not say whether they were resent."""
     error: PyrmqError | None
     groups: list[str]
+    foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,16 +204,18 @@ class DeadLetters(DeadLetterReads):
         return list(zip(letters, found, strict=True))
 
     async def _row(self, group: str, to: To, topic: str, count: _Count) -> ResendRow:
-        target, groups, error = None, list[str](), None
+        target, groups, foreign, error = None, list[str](), False, None
         try:
             target = await self._target(group, to, topic)
             if to is To.TOPIC:
-                groups = [g for g in await self._topics.groups(target) if g != group]
+                known = await self._topics.groups(target)
+                groups = [g for g in known if g != group]
+                foreign = group not in known and not known.failed
         except PyrmqError as e:
             error = e
         return ResendRow(
             topic, target, count.letters, count.resent, count.unclear,
-            error if target is None else None, groups,
+            error if target is None else None, groups, foreign,
         )  # fmt: skip
 
     async def _target(self, group: str, to: To, topic: str) -> str:

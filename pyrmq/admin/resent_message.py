@@ -23,6 +23,9 @@ from pyrmq.model.record import ReceivedMessage
 _KEPT = frozenset({INSTANCE_ID, "BUYER_ID", "CORRELATION_ID", "REPLY_TO_CLIENT", "TTL"})
 """Properties of the system that a resent message keeps, beside tag, keys, unique id, sharding key
 and priority."""
+_DROPPED = SYSTEM_PROPERTIES | {"__STARTDELIVERTIME"}
+"""What a message says of an earlier way through brokers. The last one is the delivery time of some
+clients, which would delay the message again."""
 
 
 class To(Enum):
@@ -56,7 +59,7 @@ def message_of(letter: DeadLetter, target: str, to: To) -> Message:
     own = {
         name: value
         for name, value in stored.properties.items()
-        if (name not in SYSTEM_PROPERTIES or name in _KEPT) and value
+        if (name not in _DROPPED or name in _KEPT) and value
     }
     own[UNIQ_KEY] = unique_id(letter)
     own[RESENT_FROM] = letter.id

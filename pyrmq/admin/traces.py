@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 
 import trio
 
@@ -22,6 +24,10 @@ from pyrmq.model.topic import as_int
 
 FIELD_END, RECORD_END = "\x01", "\x02"
 _MOST_FIELDS = 32
+MAX_TRACES = 1024
+"""Most records of an answer about a message."""
+MOST_EACH = 64
+"""Most of them from one message of the trace topic. Clients write one or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +46,21 @@ class Trace:
     success: bool
 
 
-def read_traces(message: ReceivedMessage) -> list[Trace]:
+def traces_of(message: ReceivedMessage, message_id: str) -> list[Trace]:
+    """The first records about one message in a message of the trace topic, MOST_EACH at most. Every
+    client may write there: what one of them makes up has to leave room for what others say."""
+    mine = (t for t in read_traces(message) if t.message_id == message_id)
+    return list(islice(mine, MOST_EACH))
+
+
+def read_traces(message: ReceivedMessage) -> Iterator[Trace]:
     """The records in a message of the trace topic; invalid ones are skipped."""
-    found = []
     for text in message.raw_body.decode(errors="replace").split(RECORD_END):
         fields = text.split(FIELD_END, _MOST_FIELDS)
         if fields[0] == "Pub" and len(fields) >= 13:
-            found.append(_sent(fields, message))
+            yield _sent(fields, message)
         elif fields[0] == "SubAfter" and len(fields) >= 5:
-            found.append(_consumed(fields, message))
-    return found
+            yield _consumed(fields, message)
 
 
 def _sent(fields: list[str], message: ReceivedMessage) -> Trace:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pyrmq.broker.config.drain_keys import NO_DRAIN
 from pyrmq.doctor.facts import Facts, NameServer
 from pyrmq.doctor.finding import Finding, error, note, ok, warning
 
 MOST_NAMED = 8
+OPEN = "6"
+"""brokerPermission of a broker that is read and written."""
 
 
 def _named(names: Sequence[str]) -> str:
@@ -129,6 +132,30 @@ def own_name(facts: Facts) -> Iterator[Finding]:
         yield ok(f"{name} id {number} is registered at {sorted(same)[0]}")
     if facts.machine.locked and facts.cluster.name_servers and not others:
         yield from _unregistered(facts, name, number)
+
+
+def open_to_clients(facts: Facts) -> Iterator[Finding]:
+    """The broker takes messages and gives them, by its configuration. A drain holds over restarts,
+    and is forgotten easily."""
+    values = facts.server.values
+    if not facts.server.is_broker:
+        return
+    drain, permission = values.get("brokerDrain", NO_DRAIN), values.get("brokerPermission", OPEN)
+    if drain != NO_DRAIN:
+        yield warning(
+            f"the broker is drained (brokerDrain={drain})",
+            "clients are kept away from it, also after a restart",
+            "nothing if that is meant; else: pyrmq admin broker bring-back "
+            f"{values.get('brokerName', 'BROKER')}",
+        )
+    if permission != OPEN:
+        yield warning(
+            f"the broker does not take all requests (brokerPermission={permission})",
+            "4 is to read and 2 to write: sends or pulls are refused, also after a restart",
+            f"nothing if that is meant; else brokerPermission={OPEN}",
+        )
+    if drain == NO_DRAIN and permission == OPEN:
+        yield ok("the broker takes messages and gives them")
 
 
 def _unregistered(facts: Facts, name: str, number: str) -> Iterator[Finding]:

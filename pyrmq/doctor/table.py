@@ -51,6 +51,7 @@ CHECKS: dict[str, Check] = {
     "name servers": cluster.answering,
     "name servers agree": cluster.agreeing,
     "registration": cluster.own_name,
+    "drain": cluster.open_to_clients,
     "brokers": cluster.reachable,
     "Python": versions.python,
     "engine": versions.engine,

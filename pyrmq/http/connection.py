@@ -47,8 +47,9 @@ class Connection:
         self._peer = peer
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADER)
         self._is_head = False
-        self.reading = True
-        """Whether the request has not arrived yet."""
+        self.waits = True
+        """Whether it only waits for the client: for its request, or for it to close behind the
+        answer."""
 
     async def serve(self, answering: Answering) -> None:
         """Answers the one request. The caller closes the stream."""
@@ -82,7 +83,7 @@ class Connection:
         except h11.RemoteProtocolError as e:
             return text(e.error_status_hint or 400, f"{e}\n")
         finally:
-            self.reading = False
+            self.waits = False
         if not isinstance(event, h11.Request):
             return None
         request = _request_of(event)
@@ -145,6 +146,7 @@ class Connection:
         """Lets the client close first: a socket that is closed with unread bytes takes the answer
         back."""
         await self._stream.send_eof()
+        self.waits = True
         left = MAX_LINGER
         with trio.move_on_after(LINGER_SECONDS):
             while left > 0 and (data := await self._stream.receive_some(READ)):

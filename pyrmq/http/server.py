@@ -19,7 +19,8 @@ from pyrmq.net.server import listen
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 64
-"""Connections at a time. Beyond it the oldest that has sent no request gives way."""
+"""Connections at a time. Beyond it the oldest gives way that has sent no request, or is
+answered and not closed."""
 AT_ONCE = 4
 """Requests of one path that are answered at a time; beyond it 503."""
 _FULL = (
@@ -115,12 +116,12 @@ class HttpServer:
         return False
 
     def _give_way(self) -> bool:
-        """Ends the oldest connection that has sent no request, if there is one."""
+        """Ends the oldest connection that nothing is done for, if there is one."""
         for connection, scope in self._open.items():
-            if connection.reading and not scope.cancel_called:
+            if connection.waits and not scope.cancel_called:
                 scope.cancel()
                 self._refusals.refused(
-                    f"the oldest without a request: there are {MAX_CONNECTIONS} connections"
+                    f"the oldest that only waits: there are {MAX_CONNECTIONS} connections"
                 )
                 return True
         return False

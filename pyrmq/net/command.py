@@ -101,7 +101,10 @@ def encode_header(
     remark: str | None = None,
 ) -> bytes:
     """The header's bytes, without the frame around it. `ext` may be what `json_fields` makes, for
-    the serialize type JSON."""
+    the serialize type JSON. Half a surrogate pair in the remark, which may quote a request, becomes
+    `?`."""
+    if remark is not None and not remark.isascii():
+        remark = remark.encode(errors="replace").decode()
     if codec == ROCKETMQ:
         if isinstance(ext, str):
             raise ValueError("fields that are JSON go into a JSON header")

@@ -87,13 +87,15 @@ def _look_up(root: Any, path: str) -> Any:
 
 
 def dumps(value: Any) -> bytes:
-    """Writes a body as fastjson does: bare integer keys, nulls omitted, no blanks."""
-    return _text(value, "").encode()
+    """Writes a body as fastjson does: bare integer keys, nulls omitted, no blanks. Half a surrogate
+    pair, as in the name of a folder that is not UTF-8, becomes `?`: one such text must not take the
+    whole body away."""
+    return _text(value, "").encode(errors="replace")
 
 
 def member(key: Any, value: Any, line: str = "") -> bytes:
     """One member of an object, as `parts` joins them; `line` is that of the object's members."""
-    return f"{line}{_key(key)}:{_text(value, line)}".encode()
+    return f"{line}{_key(key)}:{_text(value, line)}".encode(errors="replace")
 
 
 def parts(value: Any, line: str = "") -> Iterator[bytes]:
@@ -109,14 +111,14 @@ def parts(value: Any, line: str = "") -> Iterator[bytes]:
     elif isinstance(value, Mapping):
         for key, item in value.items():
             if item is not None:
-                yield f"{opening}{inner}{_key(key)}:".encode()
+                yield f"{opening}{inner}{_key(key)}:".encode(errors="replace")
                 yield from parts(item, inner)
                 opening = ","
     elif isinstance(value, Raw):
         yield value.text
         return
     else:
-        yield _text(value, line).encode()
+        yield _text(value, line).encode(errors="replace")
         return
     yield b"{}" if opening == "{" else f"{line}}}".encode()
 

@@ -116,6 +116,12 @@ def _preview(plan: ResendPlan, again: bool) -> View:
         if row.groups:
             names = ", ".join(row.groups[:8]) + (", …" if len(row.groups) > 8 else "")
             notes.append(f"groups that consume {row.target} and get them too: {names}")
+        if row.foreign:
+            notes.append(
+                f"group {plan.group} does not consume {row.target}: the sender of these letters "
+                "may have made up where they come from; look at them first (pyrmq admin dlq look "
+                f"{plan.group} --topic {row.topic})"
+            )
     if plan.to is To.GROUP:
         notes.append(f"only group {plan.group} gets them, with all its retries anew")
     running = {None: "it is not known how many members of it run", 0: "no member of it runs now"}
@@ -139,6 +145,7 @@ def _preview(plan: ResendPlan, again: bool) -> View:
                 "unclear": row.unclear,
                 "error": None if row.error is None else str(row.error),
                 "groups": row.groups,
+                "foreign": row.foreign,
             }
             for row in plan.rows
         ],

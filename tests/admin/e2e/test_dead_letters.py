@@ -189,7 +189,8 @@ async def test_the_question_and_the_preview(embedded: Running) -> None:
         await _three(embedded, tools)
         await make_group(tools, embedded.namesrv, "Others", broker(embedded))
         (queue, *_) = await tools.messages.queues(TOPIC)
-        await tools.offsets.set(broker(embedded), "Others", queue, 0)
+        for group in (GROUP, "Others"):
+            await tools.offsets.set(broker(embedded), group, queue, 0)
     words = ("dlq", "resend", GROUP, "--to", "topic")
     for wrong in ((), ("--all", "--key", "o-1")):
         assert (await admin(embedded.namesrv, *words, *wrong)).code == 1
@@ -198,9 +199,13 @@ async def test_the_question_and_the_preview(embedded: Running) -> None:
     assert "Resend 3 dead letters" in asked.err
     assert f"groups that consume {TOPIC} and get them too: Others" in asked.err
     assert "no member of it runs now" in asked.err
+    # Whoever sends a message may say that it came from any topic.
+    assert f"group {GROUP} does not consume {OTHER}: " in asked.err
+    assert f"does not consume {TOPIC}: " not in asked.err
     dry = await admin(embedded.namesrv, *words, "--all", "--dry-run", "-o", "json")
     shown = json.loads(dry.out)
     assert (shown["letters"], shown["toSend"], shown["members"]) == (3, 3, 0)
+    assert {t["topic"]: t["foreign"] for t in shown["topics"]} == {OTHER: True, TOPIC: False}
     async with Admin(embedded.namesrv) as tools:
         assert not [m for m in await _stored(tools, TOPIC) if RESENT_FROM in m.properties]
 

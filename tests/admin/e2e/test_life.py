@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -14,10 +15,11 @@ from pyrmq.admin.dead_letters import Selection
 from pyrmq.admin.life_facts import Fact, What
 from pyrmq.admin.life_groups import Life
 from pyrmq.admin.resend import To
+from pyrmq.admin.traces import MAX_TRACES, MOST_EACH
 from pyrmq.client import ConsumeFrom, Producer, PushConsumer, TransactionalProducer
 from pyrmq.errors import NotFoundError
 from pyrmq.model.message import Message, SendResult
-from pyrmq.model.names import retry_topic
+from pyrmq.model.names import TRACE_TOPIC, retry_topic
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import TransactionState
 from pyrmq.server import Running
@@ -75,7 +77,7 @@ async def test_traced_and_consumed(serve: Serve) -> None:
             What.STORED, What.CONSUMED, What.OFFSET,
         ]  # fmt: skip
         by_trace, by_log = sorted(of(life, What.SENT), key=lambda f: f.source, reverse=True)
-        assert (by_trace.source, by_trace.detail["group"]) == ("message trace", "PG")
+        assert (by_trace.source, by_trace.detail["group"]) == ("message trace of clients", "PG")
         assert by_log.source == f"log of broker-a, topic {TOPIC}"
         (stored,) = of(life, What.STORED)
         assert stored.detail["offsetMsgId"] == sent.offset_msg_id
@@ -90,6 +92,41 @@ async def test_traced_and_consumed(serve: Serve) -> None:
         (one,) = json.loads(shown.out)
         assert one["messageId"] == sent.msg_id
         assert {fact["what"] for fact in one["facts"]} >= {"SENT", "STORED", "CONSUMED", "OFFSET"}
+
+
+def records(message_id: str, count: int, group: str) -> bytes:
+    """A message of the trace topic. [TraceDataEncoder]"""
+    row = ("SubAfter", "r", message_id, "5", "true", "k", "0", "9" * 30, group)
+    return "\x02".join(["\x01".join(row)] * count).encode()
+
+
+async def test_trace_that_a_client_makes_up(embedded: Running) -> None:
+    """It is bounded, escaped, and does not hide what others say."""
+    (sent,) = await send_all(embedded.namesrv, Message(TOPIC, b"x"))
+
+    def forged(count: int, group: str) -> Message:
+        return Message(TRACE_TOPIC, records(sent.msg_id, count, group), keys=sent.msg_id)
+
+    hostile = "G\n\x1b[31m"
+    await send_all(embedded.namesrv, forged(1, "honest"), forged(20_000, hostile))
+    async with Admin(embedded.namesrv) as tools:
+
+        async def traced(least: int) -> Life | None:
+            life = await tools.lives.of_id(sent.msg_id)
+            return life if len(of(life, What.CONSUMED)) >= least else None
+
+        life = await until(lambda: traced(2), "the records are indexed")
+        assert life is not None
+        groups = Counter(f.detail["group"] for f in of(life, What.CONSUMED))
+        assert groups == {"honest": 1, hostile: MOST_EACH}
+        shown = await admin(embedded.namesrv, "message", "life", sent.msg_id)
+        assert r"by group G\n\x1b[31m on" in shown.out
+        many = MAX_TRACES // MOST_EACH
+        await send_all(embedded.namesrv, *(forged(MOST_EACH, f"G{n}") for n in range(many)))
+        life = await until(lambda: traced(MAX_TRACES), "these too")
+        assert life is not None
+        assert len(of(life, What.CONSUMED)) == MAX_TRACES
+        assert any("made them up" in text for text in life.unknown)
 
 
 async def test_retries_and_dead_letters(embedded: Running) -> None:

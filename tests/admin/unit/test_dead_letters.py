@@ -61,7 +61,7 @@ SYSTEM = {
     "RETRY_TOPIC": "T", "ORIGIN_MESSAGE_ID": "A", "DELAY": "3", "REAL_TOPIC": "%DLQ%g",
     "REAL_QID": "0", "TRAN_MSG": "true", "PGROUP": "pg", "WAIT": "false", "MSG_TYPE": "reply",
     "TIMER_DELIVER_MS": "1", "MAX_RECONSUME_TIMES": "3", "RECONSUME_TIME": "2", "TRACE_ON": "true",
-    "__transactionId__": "t", "CLUSTER": "c",
+    "__transactionId__": "t", "CLUSTER": "c", "__STARTDELIVERTIME": "99999999999999",
 }  # fmt: skip
 
 

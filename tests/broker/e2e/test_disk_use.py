@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from tests.support.client import Client
 from tests.support.operators import create_topic
 from tests.support.wire import Command
 
-DISK = 27003
+DISK, RUNTIME_INFO = 27003, 28
 INVALID_PARAMETER, SYSTEM_BUSY = 29, 2
 
 
@@ -42,6 +44,18 @@ async def test_pages_a_topic_and_bad_requests(monkeypatch: pytest.MonkeyPatch) -
         await trio.to_thread.run_sync(_pages, server)
         monkeypatch.setattr(requests, "MAX_QUEUES", 1)
         await trio.to_thread.run_sync(_one_queue, server)
+
+
+async def test_a_store_whose_folder_is_not_utf8(tmp_path: Path) -> None:
+    async with pyrmq.testing.broker(tmp_path / os.fsdecode(b"st\xff")) as server:
+        await trio.to_thread.run_sync(_named_folder, server)
+
+
+def _named_folder(server: Running) -> None:
+    with Client(server.broker_address) as client:
+        (disk, *_) = found(client.call(DISK))["disks"]
+        assert "/st?" in disk["path"]
+        assert any("/st?" in key for key in found(client.call(RUNTIME_INFO))["table"])
 
 
 def _one_queue(server: Running) -> None:

@@ -169,6 +169,26 @@ def test_the_brokers_own_name() -> None:
     assert levels(cluster.own_name, Facts(Server(NAME_SERVER, {}))) == []
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({}, ["the broker takes messages and gives them"]),
+        ({"brokerDrain": "NONE", "brokerPermission": "6"}, ["the broker takes messages"]),
+        ({"brokerDrain": "WRITE"}, ["is drained (brokerDrain=WRITE)"]),
+        ({"brokerDrain": "ALL", "brokerPermission": "4"}, ["is drained", "(brokerPermission=4)"]),
+    ],
+)
+def test_a_broker_that_is_kept_drained(values: dict[str, str], said: list[str]) -> None:
+    """A drain is forgotten easily, and holds over restarts."""
+    found = list(cluster.open_to_clients(asked(**values)))
+    assert len(found) == len(said)
+    for finding, text in zip(found, said, strict=True):
+        assert text in finding.what
+        wanted = Level.OK if "takes messages" in text else Level.WARNING
+        assert finding.level is wanted
+    assert levels(cluster.open_to_clients, Facts(Server(NAME_SERVER, {}))) == []
+
+
 def test_a_broker_that_runs_is_registered_everywhere() -> None:
     machine = Machine(addresses=frozenset({"10.0.0.1"}), locked=True)
     both = asked(knows("n1:1", A), knows("n2:1", B), machine=machine)

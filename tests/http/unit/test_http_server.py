@@ -14,6 +14,7 @@ import trio
 from trio.testing import MockClock, lockstep_stream_pair, memory_stream_pair
 
 from pyrmq.errors import ConfigError
+from pyrmq.http import connection as connection_module
 from pyrmq.http import server as server_module
 from pyrmq.http.connection import ANSWER_SECONDS, MAX_HEADER, MAX_LINGER, READ_SECONDS
 from pyrmq.http.messages import Reply, Request, text
@@ -296,6 +297,24 @@ async def test_more_connections_than_are_answered(monkeypatch: pytest.MonkeyPatc
         go.set()
         for stream in first:
             assert Answer(await received(stream)).status == 200
+
+
+async def test_clients_that_do_not_close_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flood of them must not make a liveness probe fail."""
+    monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(connection_module, "LINGER_SECONDS", 60.0)
+    async with listening(on_a_port()) as server:
+        held = []
+        for _ in range(6):
+            stream = await trio.open_tcp_stream(*server.address)
+            held.append(stream)
+            await stream.send_all(GET)
+            answer = b""
+            async for part in stream:  # up to the server's end; this side stays open
+                answer += part
+            assert Answer(answer).status == 200
+        for stream in held:
+            await trio.aclose_forcefully(stream)
 
 
 async def test_the_sockets_are_closed_at_the_end() -> None:

@@ -199,6 +199,7 @@ def test_the_configuration_is_shown_and_changed(client: Client) -> None:
     [
         ("kvConfigPath=/tmp/x", NO_PERMISSION, "kvConfigPath cannot be changed"),
         ("configStorePath=/tmp/x", NO_PERMISSION, "configStorePath cannot be changed"),
+        ("enableTopicList=\\ud800", INVALID, "enableTopicList=?: true or false"),
         ("rocketmqHome=/tmp/x", NO_PERMISSION, "rocketmqHome cannot be changed"),
         ("configBlackList=", NO_PERMISSION, "configBlackList cannot be changed"),
         ("listenPort=1", NO_PERMISSION, "listenPort cannot be changed"),

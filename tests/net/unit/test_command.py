@@ -136,6 +136,13 @@ def test_an_answer_is_read_by_the_engine(codec: int) -> None:
     assert got.ext == {"x": "true", "y": "5"}
 
 
+@pytest.mark.parametrize("codec", [JSON, ROCKETMQ])
+def test_a_remark_that_quotes_half_a_surrogate_pair(codec: int) -> None:
+    asked = engine_reads(wire.encode(wire.Command(318, opaque=9, serialize=codec)))
+    got = engine_reads(answer(asked, Response(29, "é \ud800 is wrong")))
+    assert (got.code, got.remark) == (29, "é ? is wrong")
+
+
 def test_pieces_are_not_copied() -> None:
     asked = engine_reads(wire.encode(wire.Command(34)))
     pieces = [b"ab", b"cd"]

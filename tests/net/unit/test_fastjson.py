@@ -124,6 +124,17 @@ def test_no_part_has_too_many_members(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(fastjson.parts(members)) == [b"{0:7,1:7", b",2:7,3:7", b",4:7", b"}"]
 
 
+@pytest.mark.parametrize("text", ["\ud800", "\udcff/store", "a\ud83dz"])
+def test_half_a_surrogate_pair_takes_nothing_else_away(text: str) -> None:
+    """One such name, of a folder that is not UTF-8, must not end an answer or a saving."""
+    shown = "".join("?" if 0xD800 <= ord(c) < 0xE000 else c for c in text)
+    value = {"good": 1, text: {"x": [text]}}
+    wanted = f'{{"good":1,"{shown}":{{"x":["{shown}"]}}}}'.encode()
+    assert fastjson.dumps(value) == wanted
+    assert b"".join(fastjson.parts(value)) == wanted
+    assert fastjson.member(text, text) == f'"{shown}":"{shown}"'.encode()
+
+
 def test_strict_form() -> None:
     value = {"b": {1: "ä", 0: None}, "a": [{2: ()}]}
     assert fastjson.dumps_strict(value) == b'{"a":[{"2":[]}],"b":{"1":"\\u00e4"}}'
