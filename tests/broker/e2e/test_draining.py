@@ -79,6 +79,14 @@ def set_drain(node: Node, value: str) -> None:
     assert answer.code == 0, answer.remark
 
 
+def pending_half(found: Cluster) -> None:
+    """A transaction on broker a that nobody decides."""
+    with Client(found.nodes["a"].address) as client:
+        properties = {"TRAN_MSG": "true", "PGROUP": "producers", "UNIQ_KEY": "K"}
+        answer = client.send(TOPIC, properties=properties, change={"f": "4"})
+    assert answer.code == 0, answer.remark
+
+
 def test_a_stop_leaves_the_routes_first_and_takes_what_still_comes(tmp_path: Path) -> None:
     with cluster(tmp_path, "a", "b", drainTimeoutMillis=LONG, drainQuietMillis=300) as found:
         node = found.nodes["a"]
@@ -221,15 +229,18 @@ def test_the_commands(tmp_path: Path) -> None:
         assert found.perms() == {"a": 4, "b": 6}, "nobody would read them any more"
         with Client(found.nodes["a"].address) as client:
             client.call(15, topic=TOPIC, consumerGroup="readers", queueId=0, commitOffset=1)
+        pending_half(found)
         code, text = found.admin("broker", "drain", found.nodes["a"].text_address, "--reads")
         assert code == 0, text
         assert found.perms() == {"a": 0, "b": 6}
-        assert "nothing: the broker can be stopped" in text
+        assert "not consumed            0\n" in text, "half messages are for no group"
+        assert "1 transactions are pending" in text
         code, text = found.admin("broker", "drain-status", "a")
         assert code == 0, text
         assert "ALL" in text
         code, text = found.admin("broker", "bring-back", "a")
         assert code == 0, text
+        assert "waits for" not in text, "it is not going to be stopped"
         assert found.perms() == {"a": 6, "b": 6}
         code, text = found.admin("broker", "drain", "c")
         assert code == 2
