@@ -229,9 +229,8 @@ def _notes(broker: str, usage: DiskUsage) -> list[str]:
                 parts.append(_until(name, usage.settings[name], disk.left_until[name], rate))
         notes.append("; ".join(parts))
     if rate is not None:
-        notes.append(
-            f"{broker}: the log grows by {bytes_text(rate)}/s (average of the last hour, or since the start)"
-        )
+        since = "average of the last hour, or since the start"
+        notes.append(f"{broker}: the log grows by {bytes_text(rate)}/s ({since})")
     if not usage.exact:
         unmeasured = f", {usage.unmeasured} topics are not measured" if usage.unmeasured else ""
         notes.append(f"{broker}: sizes with ~ are estimated{unmeasured}")

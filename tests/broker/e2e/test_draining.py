@@ -223,6 +223,9 @@ def test_the_commands(tmp_path: Path) -> None:
         assert state["state"]["routed_for_reads"] is True
         assert state["state"]["groups"] == [{"group": "readers", "topic": TOPIC, "messages": 1}]
         assert "1 messages are not consumed" in state["waits_for"]
+        code, text = found.admin("cluster", "health")
+        (row,) = [line for line in text.splitlines() if found.nodes["a"].text_address in line]
+        assert row.split()[-2:] == ["drained", "(WRITE)"], text
         code, text = found.admin("broker", "drain", "a", "--reads")
         assert code == 2
         assert "1 messages of broker a are not consumed" in text
