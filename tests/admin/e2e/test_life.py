@@ -240,7 +240,7 @@ async def test_a_transaction(embedded: Running) -> None:
 async def test_a_message_that_nobody_has(embedded: Running) -> None:
     await send_all(embedded.namesrv, Message(TOPIC, b"x"))
     async with Admin(embedded.namesrv) as tools:
-        with pytest.raises(NotFoundError, match="broker-a has messages from .*no trace of it"):
+        with pytest.raises(NotFoundError, match=r"broker-a has messages from .*no trace of it"):
             await tools.lives.of_id("7F0000010001AAAAAAAA000000010000")
     gone = await admin(embedded.namesrv, "message", "life", "-t", TOPIC, "--key", "none")
     assert (gone.code, gone.out) == (2, "")
