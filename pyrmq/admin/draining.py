@@ -19,6 +19,7 @@ from pyrmq.admin.runtime_info import BrokerConsumeStats, Runtime
 from pyrmq.config.files import format_properties, parse_properties
 from pyrmq.errors import ClientError, ConnectError, PyrmqError, RequestTimeoutError, ResponseError
 from pyrmq.model.codes import RequestCode
+from pyrmq.model.names import TRANSACTION_GROUP
 from pyrmq.model.topic import PERM_READ, PERM_WRITE
 from pyrmq.net.address import format_address
 
@@ -53,7 +54,7 @@ class DrainState:
     """Whether routes have its queues to send to. None: no route names it."""
     routed_for_reads: bool | None
     unread: int
-    """Messages that groups have not consumed, of all groups."""
+    """Messages that groups have not consumed, of all groups of clients."""
     groups: list[Unread]
     """The groups with most of them."""
     producers: int | None
@@ -66,12 +67,15 @@ class DrainState:
 
     @property
     def waits_for(self) -> list[str]:
-        """What must come to an end before the broker can be stopped for good, as text."""
+        """What must come to an end before the broker can be stopped for good, as text. Nothing if
+        the broker is not drained."""
+        if self.drain == NO_DRAIN:
+            return []
         found: list[str] = []
         if self.routed_for_writes:
             found.append("routes still send messages here")
         if self.puts_per_second:
-            found.append(f"{self.puts_per_second:g} messages a second are still stored")
+            found.append(f"{self.puts_per_second:.1f} messages a second are still stored")
         if self.unread:
             found.append(f"{self.unread} messages are not consumed")
         if self.pending_halves:
@@ -101,11 +105,11 @@ class Draining(Part):
                 f"broker {name} is not pyrmq's: name servers can remove only its write permission. "
                 "Stop it when nothing is unread"
             )
-        unread = await self._consume_stats(address)
-        if unread.total_diff > 0:
+        unread = sum(_behind(await self._consume_stats(address)).values())
+        if unread:
             raise ClientError(
-                f"{unread.total_diff} messages of broker {name} are not consumed: drain it without "
-                "reads first, and wait until they are"
+                f"{unread} messages of broker {name} are not consumed: drain it without reads "
+                "first, and wait until they are (--wait SECONDS)"
             )
         return await self._set(name, address, DRAIN_ALL, own=True)
 
@@ -133,17 +137,14 @@ class Draining(Part):
         answer = await self._link.ask_json(address, RequestCode.GET_BROKER_RUNTIME_INFO)
         runtime = {str(k): str(v) for k, v in values.table(answer, "table").items()}
         perm = await self._routed(name)
-        behind = Counter[tuple[str, str]]()
-        for row in stats.queues:
-            if row.progress.diff > 0:
-                behind[row.group, row.progress.queue.topic] += row.progress.diff
+        behind = _behind(stats)
         return DrainState(
             name,
             address,
             drain,
             None if perm is None else bool(perm & PERM_WRITE),
             None if perm is None else bool(perm & PERM_READ),
-            max(stats.total_diff, 0),
+            sum(behind.values()),
             [Unread(g, t, n) for (g, t), n in behind.most_common(MOST_GROUPS)],
             await self._producers(address),
             _rate(runtime.get("putTps", "")),
@@ -219,6 +220,16 @@ class Draining(Part):
         groups = values.table(answer, "data").values()
         clients = [c for group in groups if isinstance(group, list) for c in group]
         return len({values.text(c, "clientId") for c in clients if isinstance(c, dict)})
+
+
+def _behind(stats: BrokerConsumeStats) -> Counter[tuple[str, str]]:
+    """Messages that are not consumed, by group and topic. The broker's own group of transactions
+    does not count: pending halves are counted apart, and op records are for nobody else."""
+    behind = Counter[tuple[str, str]]()
+    for row in stats.queues:
+        if row.progress.diff > 0 and row.group != TRANSACTION_GROUP:
+            behind[row.group, row.progress.queue.topic] += row.progress.diff
+    return behind
 
 
 def _rate(text: str) -> float | None:

@@ -46,6 +46,9 @@ class ServerHealth:
     """Used percent of the disk of log or queues, whichever is fuller."""
     refuses: bool = False
     """Of a broker: whether it refuses messages now."""
+    drain: str | None = None
+    """brokerDrain of a broker of pyrmq: `NONE`, or what an operator took it out of. This is no
+    problem."""
     problems: list[str] = field(default_factory=list)
 
     def trouble(self, problem: str, state: str = DEGRADED) -> None:
@@ -221,6 +224,7 @@ def _broker(replica: Replica, outcome: Outcome[tuple[Runtime, HaStatus | None]])
     row.disk = disk_percent(runtime)
     if row.disk is not None and row.disk >= DISK_HIGH:
         row.trouble(f"the disk is {row.disk:g} % full")
+    row.drain = runtime.get("brokerDrain")
     if why := refusal(runtime):
         row.refuses = True
         row.trouble(f"refuses messages: {why}")

@@ -51,13 +51,19 @@ class Lives(GroupLives):
     async def of_key(
         self, key: str, *, topic: str | None = None, limit: int = 8, trace_topic: str = TRACE_TOPIC
     ) -> list[Life]:
-        """The lives of the messages with a key, at most `limit`, by store time. Without `topic` all
-        topics are searched. Raises as `of_id`."""
+        """The lives of the messages with a key, at most `limit`, by store time: also of those that
+        wait for their time or their transaction. Without `topic` all topics are searched. Raises
+        as `of_id`."""
         life = Life(key, topic, trace_topic)
         found = await self._search(life, key, topic, unique=False)
-        if not found:
-            self._raise(life, f"no message has the key {key}")
         ids = dict.fromkeys((m.topic, m.msg_id) for m in found)
+        for name in (*_WAITING, HALF_TOPIC, CHECK_MAX_TOPIC):
+            for message in await self._query(life, name, key, unique=False):
+                target = message.properties.get(REAL_TOPIC, "")
+                if topic in (None, target) and all(message.msg_id != known for _, known in ids):
+                    ids[target, message.msg_id] = None
+        if not ids:
+            self._raise(life, f"no message has the key {key}")
         lives = [
             await self.of_id(message_id, topic=of, trace_topic=trace_topic)
             for of, message_id in list(ids)[:limit]
@@ -97,7 +103,8 @@ class Lives(GroupLives):
         await self._reached(life, groups, home, back)
         await self._limits(life, message_id, home, settled)
         if not life.facts:
-            self._raise(life, "; ".join([f"nothing is known of {message_id}", *life.unknown]))
+            gone = await self._gone(life, message_id)
+            self._raise(life, f"nothing is known of {message_id}: {gone}; there is no trace of it")
         life.facts = facts.in_order(life.facts)
         return life
 
@@ -277,19 +284,24 @@ class Lives(GroupLives):
             )
         if home and UNIQ_KEY not in home[0].properties:
             life.unknown.append("its retries and dead letters: it has no unique id to find them by")
-        offsets = [f for f in life.facts if f.what is What.OFFSET and f.detail["beyond"]]
-        if offsets and not any(f.what in CONSUMED for f in life.facts):
+        traced = {f.detail.get("group") for f in life.facts if f.what in CONSUMED}
+        untraced = dict.fromkeys(
+            f.detail["group"]
+            for f in life.facts
+            if f.what is What.OFFSET and f.detail["beyond"] and f.detail["group"] not in traced
+        )
+        if untraced:
             life.unknown.append(
-                "whether groups whose offset is beyond it consumed it, filtered it out or skipped "
-                "it: offsets do not tell these apart"
+                f"whether {', '.join(untraced)} consumed it, filtered it out or skipped it, and "
+                "which member: offsets do not say, and no member of them traced it"
             )
         if not home and not any(f.what is What.WAITS for f in life.facts):
-            life.unknown.append(await self._gone(life, message_id))
+            life.unknown.append(f"the message itself: {await self._gone(life, message_id)}")
 
     async def _gone(self, life: Life, message_id: str) -> str:
         """Why the message itself may be missing."""
         made = facts.made_at(message_id)
-        text = "the message itself: no broker has it under this id"
+        text = "no broker has it under this id"
         if made:
             text += f", which was made at {facts.when(made)}"
         begins = []

@@ -58,6 +58,15 @@ class Replica:
     was: str = ""
     """The last known address of a missing broker."""
 
+    @property
+    def label(self) -> str:
+        """What people call it: `broker-a`, of a slave `broker-a (slave 1)`; its address if no name
+        is known."""
+        if not self.broker_name:
+            return self.address
+        slave = f" (slave {self.broker_id})" if self.broker_id != MASTER_ID else ""
+        return self.broker_name + slave
+
     @classmethod
     def missing(cls, one: Missing) -> Replica:
         """A broker that should exist and is missing."""

@@ -51,11 +51,11 @@ class Figures:
 
     def __add__(self, other: Figures) -> Figures:
         return Figures(
-            self.messages_in + other.messages_in,
-            self.bytes_in + other.bytes_in,
-            self.messages_out + other.messages_out,
-            self.bytes_out + other.bytes_out,
-            self.requests + other.requests,
+            round(self.messages_in + other.messages_in, 3),
+            round(self.bytes_in + other.bytes_in, 3),
+            round(self.messages_out + other.messages_out, 3),
+            round(self.bytes_out + other.bytes_out, 3),
+            round(self.requests + other.requests, 3),
         )
 
     def in_a_second(self, seconds: float) -> Figures:
@@ -328,4 +328,4 @@ def _merged(
 def _rest(whole: Figures, parts: Iterable[Figures]) -> Figures:
     taken = sum(parts, NOTHING)
     names = ("messages_in", "bytes_in", "messages_out", "bytes_out", "requests")
-    return Figures(*(max(round(getattr(whole, n) - getattr(taken, n), 3), 0) for n in names))
+    return Figures(*(max(0, round(getattr(whole, n) - getattr(taken, n), 3)) for n in names))

@@ -205,6 +205,7 @@ def processors(
             "connections": len(server.connections),
             "deletedUnread": deleted_unread.total,
             "refusesMessages": why_it_refuses(live.now, store),
+            "brokerDrain": live.now.broker_drain,
             "pageCacheLockTimeMills": server.stalled_ms(),
             "getMessageEntireTimeMax": longest_read_ms(server.figures),
             "sendThreadPoolQueueSize": len(server.line),

@@ -128,7 +128,11 @@ class Use:
             yield from self.rings[kind].sample(tally, now, seconds)
 
     def bytes_per_second(self) -> float | None:
-        """What topics have stored in the last hour, on average; None before the second sampling."""
-        points = [point for point in self.points if point.seconds > 0]
-        seconds = sum(point.seconds for point in points)
-        return sum(point.counted[1] for point in points) / seconds if seconds > 0 else None
+        """How fast the log has grown in the last hour, or since the start: a slave's too. None
+        before the second sampling."""
+        ends = [
+            (point.end, point.state["logEnd"]) for point in self.points if "logEnd" in point.state
+        ]
+        if len(ends) < 2 or ends[-1][0] <= ends[0][0]:
+            return None
+        return max(ends[-1][1] - ends[0][1], 0) / (ends[-1][0] - ends[0][0])

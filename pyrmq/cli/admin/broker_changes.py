@@ -45,7 +45,7 @@ def config_set(
             key, value, broker=broker, cluster=cluster, slaves=slaves
         )
 
-    session.done(session.run(work), f"{key} is {value} now")
+    session.done(session.run(work), f"{key} is {value or 'empty'} now")
 
 
 @click.group(cls=Group)

@@ -69,6 +69,7 @@ def drain_status(session: Session, broker: str) -> None:
 
 
 def _view(state: DrainState) -> View:
+    from pyrmq.admin.draining import NO_DRAIN
     from pyrmq.cli.admin.view import Column, View
 
     groups = ", ".join(f"{u.group} in {u.topic}: {u.messages}" for u in state.groups)
@@ -78,12 +79,17 @@ def _view(state: DrainState) -> View:
         ("producers find it", _yes(state.routed_for_writes)),
         ("consumers find it", _yes(state.routed_for_reads)),
         ("producers connected", state.producers),
-        ("messages a second", state.puts_per_second),
+        (
+            "messages a second",
+            None if state.puts_per_second is None else f"{state.puts_per_second:.1f}",
+        ),
         ("not consumed", f"{state.unread}{f' ({groups})' if groups else ''}"),
         ("transactions pending", state.pending_halves),
         ("delayed, not delivered", state.delayed),
-        ("waits for", "; ".join(state.waits_for) or "nothing: the broker can be stopped"),
     ]
+    if state.drain != NO_DRAIN:
+        waits = "; ".join(state.waits_for) or "nothing: the broker can be stopped"
+        rows.append(("waits for", waits))
     columns = (Column("WHAT", lambda r: r[0]), Column("VALUE", lambda r: r[1]))
     return View({"state": state, "waits_for": state.waits_for}, rows, columns)
 

@@ -104,8 +104,13 @@ def _view(usage: Usage) -> View:
         what = [f"{usage.more} more"] if usage.more else []
         what += [f"at least {usage.folded} without rows of their own"] if usage.folded else []
         notes.append(f"others ({', '.join(what)}): {_text(usage.others_per_second)}")
+    users = [u for u in usage.users if not whole or u.per_second.sorted_by(usage.sort)]
+    if len(users) < len(usage.users):
+        what = usage.sort.partition("-")[0]
+        other = "" if what == "requests" else " (--sort requests shows them)"
+        notes.append(f"{len(usage.users) - len(users)} without {what} are not shown{other}")
     empty = "" if failed and not answered else "nobody used them"
-    return View(usage, usage.users, columns, notes, empty, failed, all_failed=not answered)
+    return View(usage, users, columns, notes, empty, failed, all_failed=not answered)
 
 
 def _name(user: User) -> str:
@@ -164,7 +169,8 @@ def disk(
         )
         failed = [of.outcome.problem for of in found if of.outcome.error]
         data = {of.replica.address: of.outcome.value for of in found if of.outcome.value}
-        rows = [row for address, usage in data.items() for row in _rows(address, usage, topic)]
+        names = {of.replica.address: of.replica.label for of in found}
+        rows = [row for at, usage in data.items() for row in _rows(names[at], usage, topic)]
         columns = [
             Column("WHAT", lambda r: r[1]),
             Column("BYTES", lambda r: bytes_text(r[2]), right=True),
@@ -174,20 +180,22 @@ def disk(
         ]
         if len(found) > 1:
             columns.insert(0, Column("BROKER", lambda r: r[0]))
-        notes = [note for address, usage in data.items() for note in _notes(address, usage)]
-        empty = "" if failed else "nothing is stored"
+        notes = [note for at, usage in data.items() for note in _notes(names[at], usage)]
+        empty = (
+            "" if failed else f"topic {topic}: nothing is stored" if topic else "nothing is stored"
+        )
         return View(data, rows, columns, notes, empty, failed, all_failed=not data)
 
     session.report(work)
 
 
-def _rows(address: str, usage: DiskUsage, topic: str | None) -> list[tuple[Any, ...]]:
+def _rows(broker: str, usage: DiskUsage, topic: str | None) -> list[tuple[Any, ...]]:
     """What, bytes, share, messages, bytes that are freed next."""
     log = usage.log_end - usage.log_begin
 
     def row(what: str, nbytes: int, messages: Any, exact: bool, freed: str) -> tuple[Any, ...]:
         share = f"{nbytes / log:.1%}" if log else ""
-        return address, what, nbytes, share if exact else f"~{share}", messages, freed
+        return broker, what, nbytes, share if exact else f"~{share}", messages, freed
 
     freed = {part.topic: part for part in usage.next.topics}
     found = []
@@ -196,7 +204,7 @@ def _rows(address: str, usage: DiskUsage, topic: str | None) -> list[tuple[Any, 
         text = bytes_text(next_.bytes) if next_ else ""
         found.append(row(one.topic, one.bytes, one.messages, one.exact, text))
         for queue in one.by_queue:
-            what = f"{one.topic}-{queue.queue_id}"
+            what = f"{one.topic}, queue {queue.queue_id}"
             found.append(row(what, queue.bytes, queue.messages, queue.exact, ""))
     if topic is None:
         more = usage.topic_count - len(usage.topics)
@@ -209,23 +217,24 @@ def _rows(address: str, usage: DiskUsage, topic: str | None) -> list[tuple[Any, 
     return found
 
 
-def _notes(address: str, usage: DiskUsage) -> list[str]:
+def _notes(broker: str, usage: DiskUsage) -> list[str]:
     notes = []
     ratios = ("diskMaxUsedSpaceRatio", "diskSpaceCleanForciblyRatio", "diskSpaceWarningLevelRatio")
     rate = usage.bytes_per_second
     for disk in usage.disks:
         used = "unknown" if disk.used_percent < 0 else f"{disk.used_percent} %"
-        parts = [f"{address}: {disk.path}: {used} in use, {bytes_text(disk.free)} free"]
+        parts = [f"{broker}: {disk.path}: {used} in use, {bytes_text(disk.free)} free"]
         for name in ratios:
             if name in disk.left_until and name in usage.settings and disk.used_percent >= 0:
                 parts.append(_until(name, usage.settings[name], disk.left_until[name], rate))
         notes.append("; ".join(parts))
     if rate is not None:
-        notes.append(f"{address}: the log grows by {bytes_text(rate)}/s (last hour)")
+        since = "average of the last hour, or since the start"
+        notes.append(f"{broker}: the log grows by {bytes_text(rate)}/s ({since})")
     if not usage.exact:
         unmeasured = f", {usage.unmeasured} topics are not measured" if usage.unmeasured else ""
-        notes.append(f"{address}: sizes with ~ are estimated{unmeasured}")
-    return notes + _retention_notes(address, usage)
+        notes.append(f"{broker}: sizes with ~ are estimated{unmeasured}")
+    return notes + _retention_notes(broker, usage)
 
 
 def _until(name: str, ratio: Any, left: int, rate: float | None) -> str:
@@ -235,13 +244,13 @@ def _until(name: str, ratio: Any, left: int, rate: float | None) -> str:
     return f"{bytes_text(left)} to {name}={ratio}{time}"
 
 
-def _retention_notes(address: str, usage: DiskUsage) -> list[str]:
+def _retention_notes(broker: str, usage: DiskUsage) -> list[str]:
     from pyrmq.cli.admin.view import moment
 
     due = [file for file in usage.files if file.due is not None]
     if not due or not usage.next.files:
         why = usage.files[0].why if usage.files else "there is none"
-        return [f"{address}: no file of the log can be deleted: {why}"]
+        return [f"{broker}: no file of the log can be deleted: {why}"]
     some = due[: usage.next.files]
     first, last = some[0], some[-1]
     when = moment(first.due or 0)
@@ -249,15 +258,15 @@ def _retention_notes(address: str, usage: DiskUsage) -> list[str]:
         when += f" to {moment(last.due or 0)}"
     files = "1 file" if len(some) == 1 else f"{len(some)} files"
     freed = bytes_text(usage.next.bytes)
-    notes = [f"{address}: retention deletes {files} next, {freed}, {when}: {_names(some)}"]
+    notes = [f"{broker}: retention deletes {files} next, {freed}, {when}: {_names(some)}"]
     for one in usage.next.groups:
         notes.append(
-            f"{address}: group {one.group} would lose {one.messages} messages of {one.topic} "
+            f"{broker}: group {one.group} would lose {one.messages} messages of {one.topic} "
             "that it has not consumed"
         )
     hidden = usage.next.group_count - len(usage.next.groups)
     if hidden > 0:
-        notes.append(f"{address}: {hidden} more groups and topics would lose messages")
+        notes.append(f"{broker}: {hidden} more groups and topics would lose messages")
     return notes
 
 
@@ -300,7 +309,8 @@ def history(session: Session, broker: str | None, cluster: str | None, last: str
         found = await admin.usage.history(seconds=LAST[last], broker=broker, cluster=cluster)
         failed = [of.outcome.problem for of in found if of.outcome.error]
         data = {of.replica.address: of.outcome.value for of in found if not of.outcome.error}
-        rows = [(address, point) for address, points in data.items() for point in points or ()]
+        names = {of.replica.address: of.replica.label for of in found}
+        rows = [(names[at], point) for at, points in data.items() for point in points or ()]
         columns = [
             Column("TIME", lambda r: moment(r[1].end)),
             Column("MSG IN/S", rate("messagesIn"), right=True),

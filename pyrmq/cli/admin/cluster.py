@@ -13,6 +13,7 @@ from pyrmq.cli.admin.session import Seconds, Session, namesrv_option, session
 if TYPE_CHECKING:
     from pyrmq.admin.api import Admin
     from pyrmq.admin.clusters import BrokerRoundTrips
+    from pyrmq.admin.health import ServerHealth
     from pyrmq.cli.admin.view import View
 
 
@@ -95,19 +96,25 @@ def health(session: Session, cluster: str | None) -> None:
     missing: an expect list names them, or they were seen before. Exit codes: 0 ok, 3 degraded,
     2 down.
     """
+    from pyrmq.admin.draining import NO_DRAIN
     from pyrmq.admin.health import DEGRADED, DOWN
     from pyrmq.cli.admin.session import FAILED, PARTLY
     from pyrmq.cli.admin.view import Column, View
 
     found = session.run(lambda admin: admin.clusters.health(cluster))
     styles = {DOWN: "red", DEGRADED: "yellow"}
+
+    def notes(server: ServerHealth) -> str:
+        drained = server.drain is not None and server.drain != NO_DRAIN
+        return "; ".join([*server.problems, *([f"drained ({server.drain})"] if drained else [])])
+
     columns = (
         Column("ROLE", "role"), Column("CLUSTER", "cluster"), Column("BROKER", "broker_name"),
         Column("ID", "broker_id", right=True), Column("ADDRESS", "address"),
         Column("STATE", "state", style=lambda s: styles.get(s.state, "green")),
         Column("BEHIND", "behind", right=True),
         Column("DISK", lambda s: "" if s.disk is None else f"{s.disk:.0f} %", right=True),
-        Column("", lambda s: "; ".join(s.problems)),
+        Column("", notes),
     )  # fmt: skip
     if session.output == "table":
         click.echo(found.state)

@@ -53,8 +53,8 @@ def _columns() -> tuple[Any, ...]:
         Column("KIND", "kind"), Column("NAME", "name"), Column("BROKER", "broker"),
         Column("CHANGE", lambda r: "not in file" if r["change"] == "keep" else r["change"],
                style=lambda r: _STYLES.get(r["change"], "")),
-        Column("FIELD", "field"), Column("FROM", lambda r: _text(r["from"])),
-        Column("TO", lambda r: _text(r["to"])),
+        Column("FIELD", "field"), Column("IN CLUSTER", lambda r: _text(r["from"])),
+        Column("IN FILE", lambda r: _text(r["to"])),
     )  # fmt: skip
 
 

@@ -53,7 +53,7 @@ def config_get(session: Session) -> None:
 def config_set(session: Session, key: str, value: str) -> None:
     """Change a KEY of name servers that run."""
     outcomes = session.run(lambda admin: admin.namesrv.update_config(key, value))
-    session.done(outcomes, f"{key} is {value} now")
+    session.done(outcomes, f"{key} is {value or 'empty'} now")
 
 
 @namesrv.group()
@@ -85,7 +85,7 @@ def kv_get(session: Session, namespace: str, key: str | None) -> None:
 def kv_put(session: Session, namespace: str, key: str, value: str) -> None:
     """Set a value on all name servers."""
     outcomes = session.run(lambda admin: admin.namesrv.put(namespace, key, value))
-    session.done(outcomes, f"{key} is {value} now")
+    session.done(outcomes, f"{key} is {value or 'empty'} now")
 
 
 @kv.command("delete")

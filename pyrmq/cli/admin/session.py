@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 import click
 
@@ -269,6 +269,29 @@ class Seconds(click.FloatRange):
         if seconds != seconds:
             self.fail(f"{value!r} is no number of seconds", param, ctx)
         return seconds
+
+
+class Span(Seconds):
+    """A length of time: a number of seconds, or `90s`, `30m`, `2h`, `1d`."""
+
+    name = "time"
+    _UNITS: ClassVar = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = str(value)
+        if (
+            len(text) < 10
+            and text[:-1].isascii()
+            and text[:-1].isdecimal()
+            and text[-1] in self._UNITS
+        ):
+            value = int(text[:-1]) * self._UNITS[text[-1]]
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as e:
+            if "is not a valid" not in e.message:
+                raise
+        self.fail(f"{text!r} is no length of time: seconds, or 90s, 30m, 2h, 1d", param, ctx)
 
 
 namesrv_option = click.option(

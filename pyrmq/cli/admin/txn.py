@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyrmq.cli.admin.lazy import Group
-from pyrmq.cli.admin.session import Seconds, Session, printing, session
+from pyrmq.cli.admin.session import Session, Span, printing, session
 
 if TYPE_CHECKING:
     from pyrmq.admin.api import Admin
@@ -113,9 +113,9 @@ def _end(session: Session, outcomes: Outcomes[Any]) -> None:
 @_group
 @click.option(
     "--older-than",
-    type=Seconds(0),
-    metavar="SECONDS",
-    help="Only what was sent so long ago.",
+    type=Span(0),
+    metavar="TIME",
+    help="Only what was sent so long ago: seconds, or 90s, 30m, 2h, 1d.",
 )
 @click.option("--discarded", is_flag=True, help="Those in TRANS_CHECK_MAX_TIME_TOPIC instead.")
 @click.option("--limit", type=click.IntRange(1, MAX_LIMIT), default=100, show_default=True)
@@ -132,7 +132,7 @@ def list_(
 ) -> None:
     """List what is neither committed nor rolled back, the oldest first.
 
-    Messages that were sent a moment ago are in it as well: --older-than 60 leaves them out.
+    Messages that were sent a moment ago are in it as well: --older-than 1m leaves them out.
     """
     from pyrmq.cli.admin import txn_text as text
 

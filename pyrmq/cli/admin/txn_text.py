@@ -10,8 +10,7 @@ from typing import Any
 from pyrmq.admin.txn.finder import Transaction, body_head
 from pyrmq.admin.txn.halves import Half, immune_until
 from pyrmq.admin.txn.scan import Scan, Statistics
-from pyrmq.cli.admin.view import Column, View
-from pyrmq.cli.store import moment
+from pyrmq.cli.admin.view import Column, View, moment
 from pyrmq.errors import ProtocolError
 from pyrmq.escape import escape
 from pyrmq.model.record import ReceivedMessage

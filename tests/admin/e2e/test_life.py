@@ -18,7 +18,7 @@ from pyrmq.admin.resend import To
 from pyrmq.admin.traces import MAX_TRACES, MOST_EACH
 from pyrmq.client import ConsumeFrom, Producer, PushConsumer, TransactionalProducer
 from pyrmq.errors import NotFoundError
-from pyrmq.model.message import Message, SendResult
+from pyrmq.model.message import Message, MessageQueue, SendResult
 from pyrmq.model.names import TRACE_TOPIC, retry_topic
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import TransactionState
@@ -85,6 +85,11 @@ async def test_traced_and_consumed(serve: Serve) -> None:
         (consumed,) = of(life, What.CONSUMED)
         assert (consumed.detail["group"], consumed.detail["success"]) == (GROUP, True)
         assert life.unknown == []
+        queue = MessageQueue(TOPIC, "broker-a", stored.detail["queueId"])
+        after = stored.detail["queueOffset"] + 1
+        await tools.offsets.set(broker(server), "Untraced", queue, after)
+        (untraced,) = (await tools.lives.of_id(sent.msg_id)).unknown
+        assert untraced.startswith("whether Untraced consumed it")
         by_offset = await tools.lives.of_id(sent.offset_msg_id)
         assert by_offset.message_id == sent.msg_id
         assert What.CONSUMED in whats(by_offset)
@@ -219,8 +224,11 @@ async def test_a_retry_waits_and_is_consumed(embedded: Running) -> None:
 
 async def test_a_delayed_message_waits(embedded: Running) -> None:
     async with Admin(embedded.namesrv) as tools:
-        (sent,) = await send_all(embedded.namesrv, Message(TOPIC, b"x", delay_time_level=18))
+        (sent,) = await send_all(
+            embedded.namesrv, Message(TOPIC, b"x", keys="o-1", delay_time_level=18)
+        )
         life = await living(tools, sent.msg_id)
+        assert [one.message_id for one in await tools.lives.of_key("o-1")] == [sent.msg_id]
         (waits,) = of(life, What.WAITS)
         assert (waits.detail["target"], life.topic) == (TOPIC, TOPIC)
         assert "delay level 18" in waits.text
@@ -240,7 +248,7 @@ async def test_a_transaction(embedded: Running) -> None:
     listener = Listener()
 
     async def send(producer: TransactionalProducer) -> SendResult:
-        return await producer.send_in_transaction(Message(TOPIC, b"x"))
+        return await producer.send_in_transaction(Message(TOPIC, b"x", keys="o-1"))
 
     async with (
         Admin(embedded.namesrv) as tools,
@@ -249,6 +257,10 @@ async def test_a_transaction(embedded: Running) -> None:
         pending = await living(tools, (await send(producer)).msg_id)
         assert (of(pending, What.HALF)[0].detail["producerGroup"], pending.topic) == ("TG", TOPIC)
         assert of(pending, What.WAITS)[0].detail["state"] == "PENDING"
+        by_key = await tools.lives.of_key("o-1")
+        assert [life.message_id for life in by_key] == [pending.message_id]
+        with pytest.raises(NotFoundError, match="no message has the key o-1"):
+            await tools.lives.of_key("o-1", topic="Other")
         listener.outcome = TransactionState.COMMIT
         sent = await send(producer)
 
@@ -265,7 +277,7 @@ async def test_a_transaction(embedded: Running) -> None:
 async def test_a_message_that_nobody_has(embedded: Running) -> None:
     await send_all(embedded.namesrv, Message(TOPIC, b"x"))
     async with Admin(embedded.namesrv) as tools:
-        with pytest.raises(NotFoundError, match="broker-a has messages from"):
+        with pytest.raises(NotFoundError, match=r"broker-a has messages from .*no trace of it"):
             await tools.lives.of_id("7F0000010001AAAAAAAA000000010000")
     gone = await admin(embedded.namesrv, "message", "life", "-t", TOPIC, "--key", "none")
     assert (gone.code, gone.out) == (2, "")

@@ -40,6 +40,7 @@ async def test_who_uses_a_broker(embedded: Running) -> None:
         await heavy.send(Message("Orders", b"x" * 3000))
         async with Producer("light", namesrv=embedded.namesrv) as light:
             await light.send(Message("Orders", b"x"))
+            await admin(embedded.namesrv, "broker", "disk")  # a client without messages
             await clock.step()
             async with Admin(embedded.namesrv) as tools:
                 groups = await tools.usage.top("group", seconds=10)
@@ -51,6 +52,12 @@ async def test_who_uses_a_broker(embedded: Running) -> None:
                     await tools.usage.top(sort="size")
             shown = await admin(
                 embedded.namesrv, "broker", "hogs", "--by", "group", "--last", "10s"
+            )
+            by_messages = await admin(
+                embedded.namesrv, "broker", "hogs", "--last", "10s", "--sort", "messages-in"
+            )
+            by_requests = await admin(
+                embedded.namesrv, "broker", "hogs", "--last", "10s", "--sort", "requests"
             )
             listed = await admin(embedded.namesrv, "broker", "hogs", "--last", "1h", "-o", "json")
             told = await admin(embedded.namesrv, "broker", "history", "--last", "1m", "-o", "json")
@@ -73,6 +80,9 @@ async def test_who_uses_a_broker(embedded: Running) -> None:
     assert shown.lines[0].split()[:2] == ["GROUP", "ROLE"]
     assert shown.lines[1].split()[:2] == ["heavy", "producer"]
     assert "average of 10 s, 1 broker" in shown.out
+    assert "(no heartbeat)" not in by_messages.out, "they sent nothing"
+    assert "without messages are not shown (--sort requests shows them)" in by_messages.out
+    assert "(no heartbeat)" in by_requests.out
     answer = json.loads(listed.out)
     assert answer["total"]["messages_in"] == 2
     assert sum(user["total"]["messages_in"] for user in answer["users"]) == 2
@@ -106,6 +116,8 @@ async def test_the_disk_and_what_retention_frees(tmp_path: Path) -> None:
             (of,) = await tools.usage.disk()
             (one,) = await tools.usage.disk(topic="A", files=1)
         shown = await admin(server.namesrv, "broker", "disk")
+        queues = await admin(server.namesrv, "broker", "disk", "-t", "A")
+        none = await admin(server.namesrv, "broker", "disk", "-t", "None")
         listed = await admin(server.namesrv, "broker", "disk", "-b", address, "-o", "json")
         puts = {name: nbytes for name, _, nbytes in server.broker.store.puts()}
     disk, single = of.outcome.value, one.outcome.value
@@ -134,6 +146,9 @@ async def test_the_disk_and_what_retention_frees(tmp_path: Path) -> None:
     assert shown.code == 0, shown.err
     assert shown.lines[1].split()[0] == "A"
     assert "retention deletes 1 file next, 64.0 KiB" in shown.out
+    assert "broker-a: retention deletes" in shown.out
+    assert queues.lines[2].startswith("A, queue 0 ")
+    assert "topic None: nothing is stored" in none.out
     assert f"group g would lose {lost.messages} messages of A" in shown.out
     assert json.loads(listed.out)[address]["next"]["groups"][0]["messages"] == lost.messages
 
@@ -177,6 +192,10 @@ def broker_says(seconds: float, *rows: tuple[str, int], count: int = 0) -> Broke
     total = Figures(bytes_in=sum(n for _, n in rows) + 100)
     rest = Figures(bytes_in=100)
     return BrokerUsage("client", 0, 0, seconds, figures, count or len(rows), total, rest, 3)
+
+
+def test_sums_are_numbers_that_people_can_read() -> None:
+    assert str((Figures(0.1) + Figures(0.2)).messages_in) == "0.3"
 
 
 def test_one_answer_of_several_brokers() -> None:

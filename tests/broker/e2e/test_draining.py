@@ -79,6 +79,14 @@ def set_drain(node: Node, value: str) -> None:
     assert answer.code == 0, answer.remark
 
 
+def pending_half(found: Cluster) -> None:
+    """A transaction on broker a that nobody decides."""
+    with Client(found.nodes["a"].address) as client:
+        properties = {"TRAN_MSG": "true", "PGROUP": "producers", "UNIQ_KEY": "K"}
+        answer = client.send(TOPIC, properties=properties, change={"f": "4"})
+    assert answer.code == 0, answer.remark
+
+
 def test_a_stop_leaves_the_routes_first_and_takes_what_still_comes(tmp_path: Path) -> None:
     with cluster(tmp_path, "a", "b", drainTimeoutMillis=LONG, drainQuietMillis=300) as found:
         node = found.nodes["a"]
@@ -215,21 +223,27 @@ def test_the_commands(tmp_path: Path) -> None:
         assert state["state"]["routed_for_reads"] is True
         assert state["state"]["groups"] == [{"group": "readers", "topic": TOPIC, "messages": 1}]
         assert "1 messages are not consumed" in state["waits_for"]
+        code, text = found.admin("cluster", "health")
+        (row,) = [line for line in text.splitlines() if found.nodes["a"].text_address in line]
+        assert row.split()[-2:] == ["drained", "(WRITE)"], text
         code, text = found.admin("broker", "drain", "a", "--reads")
         assert code == 2
         assert "1 messages of broker a are not consumed" in text
         assert found.perms() == {"a": 4, "b": 6}, "nobody would read them any more"
         with Client(found.nodes["a"].address) as client:
             client.call(15, topic=TOPIC, consumerGroup="readers", queueId=0, commitOffset=1)
+        pending_half(found)
         code, text = found.admin("broker", "drain", found.nodes["a"].text_address, "--reads")
         assert code == 0, text
         assert found.perms() == {"a": 0, "b": 6}
-        assert "nothing: the broker can be stopped" in text
+        assert "not consumed            0\n" in text, "half messages are for no group"
+        assert "1 transactions are pending" in text
         code, text = found.admin("broker", "drain-status", "a")
         assert code == 0, text
         assert "ALL" in text
         code, text = found.admin("broker", "bring-back", "a")
         assert code == 0, text
+        assert "waits for" not in text, "it is not going to be stopped"
         assert found.perms() == {"a": 6, "b": 6}
         code, text = found.admin("broker", "drain", "c")
         assert code == 2

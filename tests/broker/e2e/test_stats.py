@@ -321,6 +321,7 @@ DECIMALS = (
 )  # fmt: skip
 TEXTS = {
     "brokerActive": "true|false",
+    "brokerDrain": "NONE",
     "brokerVersionDesc": r"V\d+_\d+_\d+",
     "commitLogDirCapacity": r"Total : [\d.]+ [KMGTP]?i?B, Free : [\d.]+ [KMGTP]?i?B\.",
     "getFoundTps": r"[\d.]* [\d.]* [\d.]*",

@@ -127,3 +127,21 @@ async def test_it_is_sampled_every_ten_seconds(autojump_clock: trio.testing.Mock
         nursery.cancel_scope.cancel()
     found = await asked(use, trio.current_time(), kind="topic", seconds=3600)
     assert found["total"]["bytesIn"] == 300 * found["count"]
+
+
+async def test_how_fast_the_log_grows_of_a_slave_too() -> None:
+    """By the log's end: a slave's log grows although no client sends to it."""
+    ends = iter((1000, 1500, 4000))
+
+    async def state() -> dict[str, int]:
+        return {"logEnd": next(ends)}
+
+    clients: Any = SimpleNamespace(client_id_of=lambda c: None)
+    use = Use(clients, list, state)
+    assert use.bytes_per_second() is None
+    await use.sample(10.0)
+    assert use.bytes_per_second() is None
+    await use.sample(20.0)
+    assert use.bytes_per_second() == 50.0
+    await use.sample(40.0)
+    assert use.bytes_per_second() == 100.0

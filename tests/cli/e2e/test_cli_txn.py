@@ -140,6 +140,8 @@ def test_choices(broker: ScriptedBroker, address: str) -> None:
     assert ids("--limit", "2") == ["K5", "K4"]
     assert ids("--older-than", "1") == ids()
     assert ids("--older-than", "100000000000") == []
+    assert ids("--older-than", "1s") == ids()
+    assert ids("--older-than", "9000d") == []
     assert "the oldest 2 are shown" in txn("list", "-b", address, "--limit", "2").stderr
 
 
@@ -335,6 +337,8 @@ def test_nobody_there(command: str, address: str) -> None:
         ["list", "-b", "a:1", "--cluster", "c"],
         ["list", "--limit", "0"],
         ["list", "--older-than", "-1"],
+        ["list", "--older-than", "1w"],
+        ["list", "--older-than", "s"],
         ["show"],
         ["commit"],
         ["nonsense"],
