@@ -57,6 +57,22 @@ class Standalone:
         """Where this worker keeps the folders of its executors."""
         return self.home / f"work{worker}"
 
+    def executors(self) -> list[int]:
+        """The processes of executors that run now: children of the workers."""
+        workers = {process.pid for process in self._processes[1:]}
+        found = []
+        for status in Path("/proc").glob("[0-9]*/status"):
+            with suppress(OSError):  # it has just ended
+                parent = re.search(r"^PPid:\t(\d+)", status.read_text(), re.MULTILINE)
+                if parent is not None and int(parent[1]) in workers:
+                    found.append(int(status.parent.name))
+        return sorted(found)
+
+    def said(self) -> str:
+        """What the executors have written to their logs, those that ended too."""
+        logs = self.home.glob("work*/*/*/stderr")
+        return "".join(log.read_text(errors="replace") for log in sorted(logs))
+
     def _start(
         self, name: str, kind: str, options: list[str], said: str, blind: bool = False
     ) -> str:

@@ -107,13 +107,35 @@ final class NativeScan implements AutoCloseable {
     text.codePoints()
         .forEach(
             c -> {
-              if (Character.isISOControl(c) || Character.getType(c) == Character.FORMAT) {
+              if (isHidden(c)) {
                 out.append(String.format("\\u%04x", c));
               } else {
                 out.appendCodePoint(c);
               }
             });
     return out.toString();
+  }
+
+  /** A value that a user gave, for an error: in quotes, and cut if it is long. */
+  static String quoted(String text) {
+    int most = 200;
+    String shown = text.codePointCount(0, text.length()) <= most
+        ? text
+        : text.substring(0, text.offsetByCodePoints(0, most)) + "...";
+    return "'" + escaped(shown) + "'";
+  }
+
+  /** Whether a terminal or a log would not show it as itself: it could hide or forge a line. */
+  private static boolean isHidden(int c) {
+    return switch (Character.getType(c)) {
+      case Character.CONTROL,
+              Character.FORMAT,
+              Character.LINE_SEPARATOR,
+              Character.PARAGRAPH_SEPARATOR,
+              Character.SURROGATE ->
+          true;
+      default -> false;
+    };
   }
 
   /** Frees everything; again does nothing. */

@@ -135,7 +135,7 @@ final class Options {
         throw Internals.shown(
             new ScanException(
                 "ConfigError",
-                "option reader must be auto, jvm or python, not '" + get(READER) + "'",
+                "option reader must be auto, jvm or python, not " + NativeScan.quoted(get(READER)),
                 ""));
     }
   }

@@ -78,7 +78,7 @@ public final class RocketMQCatalog implements TableCatalog, SupportsNamespaces {
     }
     if (!text.matches("[0-9]{1,18}")) {
       throw refused(
-          "VERSION AS OF '" + version + "' is neither a commit-log offset nor JSON",
+          "VERSION AS OF " + NativeScan.quoted(version) + " is neither a commit-log offset nor JSON",
           "give a number of bytes, or {\"topic\": {\"broker\": {\"0\": queue offset}}}");
     }
     return new CatalogTable(title(table), found.before(Long.parseLong(text)));
@@ -87,8 +87,8 @@ public final class RocketMQCatalog implements TableCatalog, SupportsNamespaces {
   /** TIMESTAMP AS OF: what was stored before that time, in microseconds. */
   @Override
   public Table loadTable(Identifier table, long micros) throws NoSuchTableException {
-    String millis = Long.toString(-Math.floorDiv(-micros, 1000));
-    return new CatalogTable(title(table), read(table).with(Map.of("endingTimestamp", millis)));
+    long millis = Math.floorDiv(micros, 1000) + (Math.floorMod(micros, 1000) == 0 ? 0 : 1);
+    return new CatalogTable(title(table), read(table).with(Map.of("endingTimestamp", Long.toString(millis))));
   }
 
   @Override
@@ -211,7 +211,7 @@ public final class RocketMQCatalog implements TableCatalog, SupportsNamespaces {
   private String title(Identifier table) {
     String[] namespace = table.namespace();
     String store = namespace.length == 0 ? DEFAULT : namespace[0];
-    return name + "." + store + "." + table.name();
+    return NativeScan.escaped(name + "." + store + "." + table.name());
   }
 
   private RuntimeException readOnly(String statement) {
