@@ -1,5 +1,5 @@
-"""The jar as a new user starts it: spark-submit, spark-sql and Spark Connect, each a process, with a
-Python that does not have the wheel; and class paths and folders that are not as they should be."""
+"""The jar as a new user starts it: spark-submit, spark-sql and Spark Connect, each a process, with
+a Python that does not have the wheel; class paths and folders that are not as they should be."""
 
 from __future__ import annotations
 

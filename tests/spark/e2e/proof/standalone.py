@@ -61,11 +61,12 @@ class Standalone:
         """The processes of executors that run now: children of the workers."""
         workers = {process.pid for process in self._processes[1:]}
         found = []
-        for status in Path("/proc").glob("[0-9]*/status"):
+        for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):  # it has just ended
-                parent = re.search(r"^PPid:\t(\d+)", status.read_text(), re.MULTILINE)
-                if parent is not None and int(parent[1]) in workers:
-                    found.append(int(status.parent.name))
+                parent = re.search(r"^PPid:\t(\d+)", (folder / "status").read_text(), re.MULTILINE)
+                executes = b"ExecutorBackend" in (folder / "cmdline").read_bytes()
+                if executes and parent is not None and int(parent[1]) in workers:
+                    found.append(int(folder.name))
         return sorted(found)
 
     def said(self) -> str:

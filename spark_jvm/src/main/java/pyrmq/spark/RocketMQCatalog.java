@@ -1,6 +1,7 @@
 package pyrmq.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -28,6 +29,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public final class RocketMQCatalog implements TableCatalog, SupportsNamespaces {
   private static final String DEFAULT = "default";
+
+  /** The year 10000, which options cannot say: no message is stored later. */
+  private static final long FOREVER_MICROS = 253_402_300_800_000_000L;
 
   private String name;
   private Map<String, String> options = Map.of();
@@ -87,8 +91,14 @@ public final class RocketMQCatalog implements TableCatalog, SupportsNamespaces {
   /** TIMESTAMP AS OF: what was stored before that time, in microseconds. */
   @Override
   public Table loadTable(Identifier table, long micros) throws NoSuchTableException {
+    Options found = read(table);
+    if (micros >= FOREVER_MICROS) {
+      return new CatalogTable(title(table), found);
+    }
     long millis = Math.floorDiv(micros, 1000) + (Math.floorMod(micros, 1000) == 0 ? 0 : 1);
-    return new CatalogTable(title(table), read(table).with(Map.of("endingTimestamp", Long.toString(millis))));
+    // As a text, because the option refuses numbers that people do not mean as milliseconds.
+    String end = Instant.ofEpochMilli(Math.max(0, millis)).toString();
+    return new CatalogTable(title(table), found.with(Map.of("endingTimestamp", end)));
   }
 
   @Override
