@@ -96,7 +96,7 @@ def blind(spark: SparkSession, cluster: Standalone, store: str) -> dict[str, Any
     return said
 
 
-SLOW = "reflect('java.lang.Thread', 'sleep', 3L) IS NULL"
+SLOW = "reflect('java.lang.Thread', 'sleep', 3L) = 'null'"
 """True, after three milliseconds: a task with some hundred rows runs for a second."""
 SPECULATE = {
     "spark.speculation": "true",
@@ -178,7 +178,7 @@ def held(spark: SparkSession, cluster: Standalone) -> dict[int, dict[str, int]]:
 
 def speculation(spark: SparkSession, cluster: Standalone, store: str) -> dict[str, Any]:
     """One partition is slow, so that a second task of it starts; the one that loses is killed."""
-    slow = "reflect('java.lang.Thread', 'sleep', if(spark_partition_id() = 0, 20L, 0L)) IS NULL"
+    slow = "reflect('java.lang.Thread', 'sleep', if(spark_partition_id() = 0, 20L, 0L)) = 'null'"
     found = sums(frame(spark, store).where(slow))
     nothing = {"tasks": 0, "streams": 0, "batches": 0, "bytes": 0}
 

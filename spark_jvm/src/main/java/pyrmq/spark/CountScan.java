@@ -20,7 +20,7 @@ record CountScan(String name, Counts counts, List<Predicate> pushed) implements 
 
   @Override
   public String description() {
-    String filters = NativeScan.escaped(pushed.toString());
+    String filters = Escape.escaped(pushed.toString());
     return "RocketMQQueues " + name + ", PushedAggregates: " + counts + ", PushedFilters: " + filters;
   }
 }

@@ -94,48 +94,12 @@ final class NativeScan implements AutoCloseable {
 
   /** A note of the engine: [level, text]. Texts may hold what files and users wrote. */
   static void log(JsonNode note) {
-    String text = escaped(note.path(1).asText());
+    String text = Escape.escaped(note.path(1).asText());
     if (note.path(0).asText().equals("warning")) {
       LOG.warn(text);
     } else {
       LOG.info(text);
     }
-  }
-
-  static String escaped(String text) {
-    StringBuilder out = new StringBuilder(text.length());
-    text.codePoints()
-        .forEach(
-            c -> {
-              if (isHidden(c)) {
-                out.append(String.format("\\u%04x", c));
-              } else {
-                out.appendCodePoint(c);
-              }
-            });
-    return out.toString();
-  }
-
-  /** A value that a user gave, for an error: in quotes, and cut if it is long. */
-  static String quoted(String text) {
-    int most = 200;
-    String shown = text.codePointCount(0, text.length()) <= most
-        ? text
-        : text.substring(0, text.offsetByCodePoints(0, most)) + "...";
-    return "'" + escaped(shown) + "'";
-  }
-
-  /** Whether a terminal or a log would not show it as itself: it could hide or forge a line. */
-  private static boolean isHidden(int c) {
-    return switch (Character.getType(c)) {
-      case Character.CONTROL,
-              Character.FORMAT,
-              Character.LINE_SEPARATOR,
-              Character.PARAGRAPH_SEPARATOR,
-              Character.SURROGATE ->
-          true;
-      default -> false;
-    };
   }
 
   /** Frees everything; again does nothing. */

@@ -82,7 +82,7 @@ public final class RocketMQCatalog implements TableCatalog, SupportsNamespaces {
     }
     if (!text.matches("[0-9]{1,18}")) {
       throw refused(
-          "VERSION AS OF " + NativeScan.quoted(version) + " is neither a commit-log offset nor JSON",
+          "VERSION AS OF " + Escape.quoted(version) + " is neither a commit-log offset nor JSON",
           "give a number of bytes, or {\"topic\": {\"broker\": {\"0\": queue offset}}}");
     }
     return new CatalogTable(title(table), found.before(Long.parseLong(text)));
@@ -221,7 +221,7 @@ public final class RocketMQCatalog implements TableCatalog, SupportsNamespaces {
   private String title(Identifier table) {
     String[] namespace = table.namespace();
     String store = namespace.length == 0 ? DEFAULT : namespace[0];
-    return NativeScan.escaped(name + "." + store + "." + table.name());
+    return Escape.escaped(name + "." + store + "." + table.name());
   }
 
   private RuntimeException readOnly(String statement) {
