@@ -189,6 +189,21 @@ def test_two_versions_of_the_jar(
             assert re.search(r"SparkSetupError: .*9\.9\.9", said), said[-6000:]
 
 
+def test_another_line_of_spark(tmp_path: Path, store: Path, sent: list[Sent], python: Path) -> None:
+    """Spark says that it is 4.0: the jar refuses, and says which lines it is for."""
+    with zipfile.ZipFile(next((HOME / "jars").glob("spark-common-utils_*.jar"))) as jar:
+        text = jar.read("spark-version-info.properties").decode()
+    front = tmp_path / "front"
+    front.mkdir()
+    changed = re.sub(r"(?m)^version=.*$", "version=4.0.1", text)
+    (front / "spark-version-info.properties").write_text(changed)
+    option = ["--driver-class-path", front]
+    _, said = submitted(tmp_path, python, store, "--jars", jvm_jar.built(), *option)
+    assert "this jar is for Spark 4.1, 4.2 and 4.3, but here runs Spark 4.0.1" in said, said[-6000:]
+    assert "SparkSetupError" in said
+    assert "ROWS" not in said
+
+
 def test_a_temporary_folder_by_a_link(
     tmp_path: Path, store: Path, sent: list[Sent], python: Path
 ) -> None:

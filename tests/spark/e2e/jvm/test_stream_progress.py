@@ -14,6 +14,8 @@ from spark_ext.listener import metrics_of
 from tests.spark.small_store import Sent, Writer
 from tests.spark.streams import Query
 
+pytestmark = pytest.mark.spark_versions
+
 
 @pytest.fixture
 def writer(tmp_path: Path) -> Iterator[Writer]:
@@ -51,7 +53,6 @@ def test_behind(query: Query, writer: Writer) -> None:
     assert {int(one[key]) for one in left for key in ("skippedBytes", "lostBytes")} == {0}
 
 
-@pytest.mark.spark_versions
 def test_the_listener_has_the_same(query: Query, writer: Writer) -> None:
     writer.put(100)
     query.run(maxOffsetsPerTrigger="40")
@@ -91,7 +92,6 @@ def test_what_is_lost(query: Query, writer: Writer) -> None:
     assert sources(query)[-1]["metrics"]["lostBytes"] == str(int(second.name) - at)
 
 
-@pytest.mark.spark_versions
 def test_offsets_are_json(query: Query, writer: Writer) -> None:
     sent = writer.put(10)
     query.run()

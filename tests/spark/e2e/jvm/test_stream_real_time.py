@@ -19,6 +19,8 @@ from tests.spark.small_store import Writer
 from tests.spark.streams import Query
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.spark_versions
+
 LONG = "10 minutes"
 """A micro-batch that does not end by itself within a test."""
 STATEFUL = tuple(map(int, spark_version.split(".")[:2])) >= (4, 3)
