@@ -39,7 +39,9 @@ class Standalone:
                 options = ["--cores", "1", "--memory", "1g"]
                 options += ["--work-dir", str(self.work(number)), self.url]
                 name = f"worker{number}"
-                self._start(name, WORKER, options, "Successfully registered", blind=number == 1)
+                # Of its own: Spark starts no second task of a split on the host of the first.
+                host = f"127.0.0.{number + 1}"
+                self._start(name, WORKER, options, "Successfully registered", host, number == 1)
         except BaseException:
             self._stop()
             raise
@@ -75,9 +77,15 @@ class Standalone:
         return "".join(log.read_text(errors="replace") for log in sorted(logs))
 
     def _start(
-        self, name: str, kind: str, options: list[str], said: str, blind: bool = False
+        self,
+        name: str,
+        kind: str,
+        options: list[str],
+        said: str,
+        host: str = "127.0.0.1",
+        blind: bool = False,
     ) -> str:
-        command = [str(self.home / "bin" / "spark-class"), kind, "--host", "127.0.0.1"]
+        command = [str(self.home / "bin" / "spark-class"), kind, "--host", host]
         command += ["--port", "0", "--webui-port", "0", *options]
         if blind and self.hidden is not None:
             script = 'mount -t tmpfs none "$0" && exec "$@"'
