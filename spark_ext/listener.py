@@ -13,6 +13,7 @@ reader in the JVM has them there, and what it left out. Without a listener:
 
 from __future__ import annotations
 
+import ast
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -114,14 +115,22 @@ def _is_ours(source: Any) -> bool:
 
 
 def _offset(source: Any, name: str) -> dict[str, Any]:
-    """An offset is JSON text in the objects of PySpark, and may be an object elsewhere."""
+    """An offset is JSON text in the objects of PySpark, and may be an object elsewhere. PySpark 4.1
+    gives what the reader in the JVM says as the text of a dict of Python."""
     found = _get(source, name)
     if isinstance(found, str):
-        try:
-            found = json.loads(found)
-        except ValueError:
-            return {}
+        found = _parsed(found)
     return found if isinstance(found, dict) else {}
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            return None
 
 
 def _get(holder: Any, name: str) -> Any:

@@ -23,7 +23,7 @@ QUEUES = {"queues": {"T": {"a": {"0": 5, "1": 9}}}, "version": 1}
 BEHIND = {"messages": 12, "minMessages": 2, "avgMessages": 6.0, "maxMessages": 10}
 
 
-@pytest.mark.parametrize("form", [lambda offset: offset, json.dumps])
+@pytest.mark.parametrize("form", [lambda offset: offset, json.dumps, str])
 def test_of_a_progress(form: Any) -> None:
     latest = {**QUEUES, "behind": BEHIND}
     found = metrics_of(progress(form(QUEUES), form(latest), processedRowsPerSecond=4))
@@ -47,7 +47,7 @@ def test_what_the_reader_in_the_jvm_left_out() -> None:
 
 def test_sources_of_others_are_left_alone() -> None:
     assert metrics_of(None) == []
-    for end in ("null", "5", None, {"topic": {"0": 5}}, '{"x'):
+    for end in ("null", "5", None, {"topic": {"0": 5}}, '{"x', "{'log': f()}", "[" * 100_000):
         assert metrics_of(progress(end, None)) == []
 
 

@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 from tests.spark import small_store
 from tests.spark.small_store import Sent
 
+pytestmark = pytest.mark.spark_versions
+
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:

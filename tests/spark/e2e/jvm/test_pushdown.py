@@ -14,6 +14,8 @@ from pyspark.sql import functions as F
 from tests.spark import small_store
 from tests.spark.small_store import Sent
 
+pytestmark = pytest.mark.spark_versions
+
 COUNT = 1200
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,13 @@ from pyspark.version import __version__ as spark_version
 
 from tests.spark.e2e.proof.writer import Writer as Process
 from tests.spark.e2e.proof.writer import number_of
-from tests.spark.small_store import Writer
+from tests.spark.small_store import Sent, Writer
 from tests.spark.streams import Query
 from tests.support.waiting import eventually
+
+from .test_native_library import NOTHING, held
+
+pytestmark = pytest.mark.spark_versions
 
 LONG = "10 minutes"
 """A micro-batch that does not end by itself within a test."""
@@ -227,6 +233,61 @@ def test_a_topic_that_is_added_needs_a_micro_batch(
     rows = frame(spark, writer.root, subscribe="orders,payments").select("keys")
     with pytest.raises(Exception, match=r"payments.*availableNow"):
         start(rows, tmp_path).awaitTermination(60)
+
+
+def damage(root: Path, hurt: Sent) -> None:
+    """The magic of a record becomes none."""
+    log = max(p for p in (root / "commitlog").iterdir() if int(p.name) <= hurt.physical)
+    with open(log, "r+b") as file:
+        file.seek(hurt.physical - int(log.name) + 4)
+        file.write(b"\xff\xff\xff\xff")
+
+
+def test_a_damaged_record_ends_the_query(
+    spark: SparkSession, writer: Writer, tmp_path: Path
+) -> None:
+    damage(writer.root, writer.put(100)[30])
+    query = start(frame(spark, writer.root).select("keys"), tmp_path)
+    with pytest.raises(Exception, match="SegmentDamagedError"):
+        query.awaitTermination(60)
+    assert not query.isActive
+    eventually(lambda: held(spark), "what is held", until=lambda now: now == NOTHING)
+
+
+def test_a_damaged_record_is_left_out(
+    spark: SparkSession, writer: Writer, tmp_path: Path, seen: Seen
+) -> None:
+    """What stands behind it comes, and what is written later."""
+    hurt = writer.put(100)[30]
+    damage(writer.root, hurt)
+    rows = frame(spark, writer.root, onCorruption="skip").selectExpr(seen.column("keys"))
+    query = start(rows, tmp_path)
+    try:
+        for count in (0, 50):
+            writer.put(count)
+            wanted = {one.key for one in writer.sent} - {hurt.key}
+            eventually(lambda: running(query) and seen.values() == wanted, "rows")  # noqa: B023
+    finally:
+        query.stop()
+    eventually(lambda: held(spark), "what is held", until=lambda now: now == NOTHING)
+
+
+def test_a_log_that_is_cut_ends_no_jvm(
+    spark: SparkSession, writer: Writer, tmp_path: Path, seen: Seen
+) -> None:
+    """Its file gets shorter than what was read, while a task waits for more."""
+    sent = writer.put(100)
+    rows = frame(spark, writer.root).selectExpr(seen.column("keys"))
+    query = start(rows, tmp_path)
+    try:
+        eventually(lambda: running(query) and len(seen.values()) == 100, "rows")
+        writer.close()
+        os.truncate(writer.root / "commitlog" / "00000000000000000000", sent[10].physical + 20)
+        eventually(lambda: not query.isActive, "the query ends")
+        assert re.search(r"Segment\w*Error", str(query.exception()))
+    finally:
+        query.stop()
+    eventually(lambda: held(spark), "what is held", until=lambda now: now == NOTHING)
 
 
 stateful = pytest.mark.skipif(

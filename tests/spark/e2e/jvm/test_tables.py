@@ -27,6 +27,8 @@ os.environ["PYSPARK_PYTHON"] = nowhere
 
 from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.spark_versions
+
 spark = (
     SparkSession.builder.master("local[1]")
     .config("spark.jars", jar)

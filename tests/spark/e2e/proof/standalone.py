@@ -40,7 +40,9 @@ class Standalone:
                 options = ["--cores", "1", "--memory", self._memory]
                 options += ["--work-dir", str(self.work(number)), self.url]
                 name = f"worker{number}"
-                self._start(name, WORKER, options, "Successfully registered", blind=number == 1)
+                # Of its own: Spark starts no second task of a split on the host of the first.
+                host = f"127.0.0.{number + 1}"
+                self._start(name, WORKER, options, "Successfully registered", host, number == 1)
         except BaseException:
             self._stop()
             raise
@@ -58,10 +60,33 @@ class Standalone:
         """Where this worker keeps the folders of its executors."""
         return self.home / f"work{worker}"
 
+    def executors(self) -> list[int]:
+        """The processes of executors that run now: children of the workers."""
+        workers = {process.pid for process in self._processes[1:]}
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # it has just ended
+                parent = re.search(r"^PPid:\t(\d+)", (folder / "status").read_text(), re.MULTILINE)
+                executes = b"ExecutorBackend" in (folder / "cmdline").read_bytes()
+                if executes and parent is not None and int(parent[1]) in workers:
+                    found.append(int(folder.name))
+        return sorted(found)
+
+    def said(self) -> str:
+        """What the executors have written to their logs, those that ended too."""
+        logs = self.home.glob("work*/*/*/stderr")
+        return "".join(log.read_text(errors="replace") for log in sorted(logs))
+
     def _start(
-        self, name: str, kind: str, options: list[str], said: str, blind: bool = False
+        self,
+        name: str,
+        kind: str,
+        options: list[str],
+        said: str,
+        host: str = "127.0.0.1",
+        blind: bool = False,
     ) -> str:
-        command = [str(self.home / "bin" / "spark-class"), kind, "--host", "127.0.0.1"]
+        command = [str(self.home / "bin" / "spark-class"), kind, "--host", host]
         command += ["--port", "0", "--webui-port", "0", *options]
         if blind and self.hidden is not None:
             script = 'mount -t tmpfs none "$0" && exec "$@"'

@@ -56,6 +56,26 @@ def test_the_jar_is_all_that_workers_need(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough("five JVMs of its own; killed tasks are also tested in one")
+def test_an_executor_is_killed(tmp_path: Path) -> None:
+    """By SIGKILL, in the middle of a batch and of a micro-batch: each message comes once."""
+    right, found = on_the_cluster(tmp_path, "killed_batch", "killed_stream")
+    for name, answer in found.items():
+        assert answer["sums"] == right, name
+        assert answer["failed"] > 0, "its task was lost"
+        assert answer["stayed"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.thorough("four JVMs of its own; killed tasks are also tested in one")
+def test_speculation(tmp_path: Path) -> None:
+    """Two tasks read one split: each message comes once, and the task that loses holds nothing."""
+    right, found = on_the_cluster(tmp_path, "speculation")
+    assert found["speculation"]["sums"] == right
+    assert found["speculation"]["lost"] > 0
+
+
+@pytest.mark.slow
 @pytest.mark.thorough("four JVMs of its own; the texts are also tested in one")
 def test_a_store_that_one_worker_does_not_see(tmp_path: Path) -> None:
     if not can_hide():

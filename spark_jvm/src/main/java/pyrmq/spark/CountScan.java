@@ -20,6 +20,7 @@ record CountScan(String name, Counts counts, List<Predicate> pushed) implements 
 
   @Override
   public String description() {
-    return "RocketMQQueues " + name + ", PushedAggregates: " + counts + ", PushedFilters: " + pushed;
+    String filters = Escape.escaped(pushed.toString());
+    return "RocketMQQueues " + name + ", PushedAggregates: " + counts + ", PushedFilters: " + filters;
   }
 }

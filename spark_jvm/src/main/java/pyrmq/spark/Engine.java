@@ -60,7 +60,7 @@ final class Engine {
     JsonNode answer = call(asked);
     log(answer.path("notes"));
     if (!answer.path("exact").asBoolean()) {
-      LOG.info("messages are counted by reading them: {}", NativeScan.escaped(answer.path("why").asText()));
+      LOG.info("messages are counted by reading them: {}", Escape.escaped(answer.path("why").asText()));
     }
     return answer;
   }

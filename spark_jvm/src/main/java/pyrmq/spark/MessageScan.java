@@ -88,7 +88,7 @@ final class MessageScan implements Scan, SupportsReportStatistics, Batch {
   public String description() {
     List<String> parts = new ArrayList<>();
     parts.add("RocketMQScan " + table.name());
-    parts.add("PushedFilters: " + pushed);
+    parts.add("PushedFilters: " + Escape.escaped(pushed.toString()));
     if (totals != null) {
       parts.add("PushedAggregates: " + totals);
     }

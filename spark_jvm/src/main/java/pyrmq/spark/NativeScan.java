@@ -94,26 +94,12 @@ final class NativeScan implements AutoCloseable {
 
   /** A note of the engine: [level, text]. Texts may hold what files and users wrote. */
   static void log(JsonNode note) {
-    String text = escaped(note.path(1).asText());
+    String text = Escape.escaped(note.path(1).asText());
     if (note.path(0).asText().equals("warning")) {
       LOG.warn(text);
     } else {
       LOG.info(text);
     }
-  }
-
-  static String escaped(String text) {
-    StringBuilder out = new StringBuilder(text.length());
-    text.codePoints()
-        .forEach(
-            c -> {
-              if (Character.isISOControl(c) || Character.getType(c) == Character.FORMAT) {
-                out.append(String.format("\\u%04x", c));
-              } else {
-                out.appendCodePoint(c);
-              }
-            });
-    return out.toString();
   }
 
   /** Frees everything; again does nothing. */

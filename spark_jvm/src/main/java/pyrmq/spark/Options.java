@@ -99,7 +99,7 @@ final class Options {
     for (String name : List.of("path", "paths", "location", "nameServer")) {
       String value = get(name);
       if (value != null) {
-        return NativeScan.escaped(WITH_SECRET.matcher(value).find() ? "(a URI)" : value);
+        return Escape.escaped(WITH_SECRET.matcher(value).find() ? "(a URI)" : value);
       }
     }
     return "(no place)";
@@ -135,7 +135,7 @@ final class Options {
         throw Internals.shown(
             new ScanException(
                 "ConfigError",
-                "option reader must be auto, jvm or python, not '" + get(READER) + "'",
+                "option reader must be auto, jvm or python, not " + Escape.quoted(get(READER)),
                 ""));
     }
   }

@@ -1,6 +1,7 @@
 package pyrmq.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -28,6 +29,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public final class RocketMQCatalog implements TableCatalog, SupportsNamespaces {
   private static final String DEFAULT = "default";
+
+  /** The year 10000, which options cannot say: no message is stored later. */
+  private static final long FOREVER_MICROS = 253_402_300_800_000_000L;
 
   private String name;
   private Map<String, String> options = Map.of();
@@ -78,7 +82,7 @@ public final class RocketMQCatalog implements TableCatalog, SupportsNamespaces {
     }
     if (!text.matches("[0-9]{1,18}")) {
       throw refused(
-          "VERSION AS OF '" + version + "' is neither a commit-log offset nor JSON",
+          "VERSION AS OF " + Escape.quoted(version) + " is neither a commit-log offset nor JSON",
           "give a number of bytes, or {\"topic\": {\"broker\": {\"0\": queue offset}}}");
     }
     return new CatalogTable(title(table), found.before(Long.parseLong(text)));
@@ -87,8 +91,14 @@ public final class RocketMQCatalog implements TableCatalog, SupportsNamespaces {
   /** TIMESTAMP AS OF: what was stored before that time, in microseconds. */
   @Override
   public Table loadTable(Identifier table, long micros) throws NoSuchTableException {
-    String millis = Long.toString(-Math.floorDiv(-micros, 1000));
-    return new CatalogTable(title(table), read(table).with(Map.of("endingTimestamp", millis)));
+    Options found = read(table);
+    if (micros >= FOREVER_MICROS) {
+      return new CatalogTable(title(table), found);
+    }
+    long millis = Math.floorDiv(micros, 1000) + (Math.floorMod(micros, 1000) == 0 ? 0 : 1);
+    // As a text, because the option refuses numbers that people do not mean as milliseconds.
+    String end = Instant.ofEpochMilli(Math.max(0, millis)).toString();
+    return new CatalogTable(title(table), found.with(Map.of("endingTimestamp", end)));
   }
 
   @Override
@@ -211,7 +221,7 @@ public final class RocketMQCatalog implements TableCatalog, SupportsNamespaces {
   private String title(Identifier table) {
     String[] namespace = table.namespace();
     String store = namespace.length == 0 ? DEFAULT : namespace[0];
-    return name + "." + store + "." + table.name();
+    return Escape.escaped(name + "." + store + "." + table.name());
   }
 
   private RuntimeException readOnly(String statement) {

@@ -4,7 +4,7 @@ package pyrmq.spark;
  * A read failed. The native library throws it; so do the classes here.
  *
  * <p>{@code kind} is the class of the error in {@code pyrmq.errors}, such as SegmentDamagedError: the
- * same for the Python source.
+ * same for the Python source. Names of files and topics stand in the text with hidden characters escaped.
  */
 public final class ScanException extends RuntimeException {
   private final String kind;
@@ -16,10 +16,10 @@ public final class ScanException extends RuntimeException {
   }
 
   public ScanException(String kind, String message, String hint, Throwable cause) {
-    super(whole(kind, message, hint), cause);
+    super(Escape.escaped(whole(kind, message, hint)), cause);
     this.kind = kind;
-    this.text = message;
-    this.hint = hint == null ? "" : hint;
+    this.text = message == null ? "" : Escape.escaped(message);
+    this.hint = hint == null ? "" : Escape.escaped(hint);
   }
 
   private static String whole(String kind, String message, String hint) {

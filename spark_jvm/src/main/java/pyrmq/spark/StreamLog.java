@@ -51,7 +51,7 @@ final class StreamLog {
             notes.add(Math.max(0, ends.get(broker) - position) + " behind");
           }
           String more = notes.isEmpty() ? "" : " (" + String.join(", ", notes) + ")";
-          parts.add(NativeScan.escaped(broker) + " at " + position + more);
+          parts.add(Escape.escaped(broker) + " at " + position + more);
         });
     LOG.info("rocketmq stream: {}", String.join("; ", parts));
     logged = last;
