@@ -1,8 +1,9 @@
 """Repeated lines are written once, and then as a count.
 
 Two records are repetitions if they come from the same place in the program, are about the same, and
-have the same text but for its numbers (of lines of the engine with its numbers). The first one is written; a minute later one line says how
-often it came since. A place of the program that has too many different lines is bounded besides.
+have the same text but for its numbers (of lines of the engine with its numbers). The first one is
+written; a minute later one line says how often it came since. A place of the program that has too
+many different lines is bounded besides.
 Memory is bounded: what has no room is written early, with its count.
 """
 
