@@ -215,8 +215,8 @@ def transaction(t: Transaction) -> Iterator[Fact]:
         yield Fact(What.HALF, copy.store_timestamp, text, source, detail)
     checks = max((as_int(m.properties.get(CHECK_TIMES), 0) for m in t.copies), default=0)
     if checks:
-        times = "once" if checks == 1 else f"{checks} times"
-        text = f"the broker asked its producer {times}"
+        often = "once" if checks == 1 else f"{checks} times"
+        text = f"the broker asked its producer {often}"
         yield Fact(What.CHECKED, 0, text, source, {"checks": checks})
     at = t.ops[-1].stored if t.ops else _settled_at(t)
     what = What.WAITS if t.state is State.PENDING else What.SETTLED

@@ -59,8 +59,9 @@ class Figures:
         )
 
     def in_a_second(self, seconds: float) -> Figures:
-        """The average of what was counted in so many seconds; nothing for none."""
-        if seconds <= 0:
+        """The average of what was counted in so many seconds; nothing for none, and for a time that
+        no broker can mean."""
+        if seconds < _SHORTEST:
             return NOTHING
         return Figures(
             round(self.messages_in / seconds, 3),
@@ -81,6 +82,7 @@ class Figures:
 
 
 NOTHING = Figures()
+_SHORTEST = 0.001
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from pyrmq.errors import ProtocolError
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.topic import as_int
 
+_MOST = 1 << 63
+
 
 def text(value: Mapping[Any, Any], name: str) -> str:
     """A text; empty for what is absent."""
@@ -18,8 +20,10 @@ def text(value: Mapping[Any, Any], name: str) -> str:
 
 
 def number(value: Mapping[Any, Any], name: str) -> int:
-    """A whole number; 0 for what is none."""
-    return as_int(value.get(name), 0)
+    """A whole number of 64 bits; 0 for what is none. JSON has longer ones, which are not even
+    numbers to calculate with: no float can hold them."""
+    found = as_int(value.get(name), 0)
+    return found if -_MOST <= found < _MOST else 0
 
 
 def real(row: Mapping[Any, Any], name: str) -> float:

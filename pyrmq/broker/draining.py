@@ -134,7 +134,7 @@ class Draining:
         async with channels_of(self._live.now) as channels:
             watch = _Watch(self._live.now, self._store, self._is_system, channels)
             if not await watch.has_another():
-                log.info("no other broker takes the messages of these topics: clients stay")
+                log.info("no other broker is known that takes messages: clients stay")
                 return False
             self._pause()
             say("draining: leaves the routes")

@@ -8,6 +8,7 @@ acl delete User:x -b {broker} --yes
 acl get User:x -b {broker}
 acl list -b {broker}
 acl update User:x -b {broker} --resource Topic:Asked --action Sub
+broker bring-back {broker}
 broker clean commitlog -b {broker} --yes
 broker clean cq -b {broker}
 broker clean topics -b {broker} --yes
@@ -19,9 +20,17 @@ broker config set sendThreadPoolQueueCapacity 2000 -b {broker}
 broker consume-stats -b {broker}
 broker container add /tmp/none.conf --container {broker}
 broker container remove --yes --container {broker} --cluster DefaultCluster --name broker-a --id 0
+broker disk -b {broker}
+broker disk --topic Asked
+broker drain {broker} --reads --wait 0
+broker drain-status broker-a
+broker bring-back broker-a
 broker epoch -c DefaultCluster
 broker flush-offset 0 --yes -b {broker}
 broker ha -b {broker}
+broker history -b {broker}
+broker hogs -b {broker}
+broker hogs --by topic --last 1h
 broker probe --topic Sent --count 2 --size 10
 broker read-ahead normal -b {broker}
 broker status -b {broker}
@@ -64,6 +73,7 @@ message life --key k3
 message print --topic Asked
 message queue-index 0 --topic Asked --queue 1
 message send --topic Sent --body hello
+message trace {unique-3}
 namesrv config get
 namesrv config set orderMessageEnable true
 namesrv kv delete Space key --yes
