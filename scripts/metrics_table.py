@@ -17,7 +17,7 @@ def table(families: Iterable[Family]) -> str:
         labels = ", ".join(family.labels)
         doc = family.doc
         if family.bounds:
-            doc += f" Buckets up to {', '.join(f'{bound:g}' for bound in family.bounds)}."
+            doc += f" Buckets up to {', '.join(f'{bound:.10g}' for bound in family.bounds)}."
         rows.append(f"| `{family.name}` | {family.kind.value} | {labels} | {doc} |")
     return "\n".join(rows) + "\n"
 

@@ -288,7 +288,11 @@ class Lives(GroupLives):
         untraced = dict.fromkeys(
             f.detail["group"]
             for f in life.facts
-            if f.what is What.OFFSET and f.detail["beyond"] and f.detail["group"] not in traced
+            if f.what is What.OFFSET
+            and f.detail["beyond"]
+            and f.detail["group"] not in traced
+            and not f.detail.get("cameBack")
+            and "retry" not in f.detail
         )
         if untraced:
             life.unknown.append(

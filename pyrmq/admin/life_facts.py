@@ -209,8 +209,8 @@ def transaction(t: Transaction) -> Iterator[Fact]:
     source = f"half and op topics of {t.link.name}"
     for copy in t.copies:
         text = f"for topic {t.topic} by producer group {t.group}: half offset {copy.queue_offset}"
-        if times := as_int(copy.properties.get(CHECK_TIMES), 0):
-            text += f", stored again for check {times}"
+        if check := as_int(copy.properties.get(CHECK_TIMES), 0):
+            text += f", stored again for check {check}"
         detail = {**place_of(copy), "producerGroup": t.group}
         yield Fact(What.HALF, copy.store_timestamp, text, source, detail)
     checks = max((as_int(m.properties.get(CHECK_TIMES), 0) for m in t.copies), default=0)

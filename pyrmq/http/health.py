@@ -15,7 +15,7 @@ def health_routes(health: Health) -> dict[str, Handler]:
     def handler(*, ready: bool) -> Handler:
         async def answer(request: Request) -> Reply:
             good, body = health.report(ready=ready)
-            return Reply(200 if good else 503, JSON, body, (("cache-control", "no-store"),))
+            return Reply(200 if good else 503, JSON, body)
 
         return answer
 

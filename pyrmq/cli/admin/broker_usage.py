@@ -106,9 +106,9 @@ def _view(usage: Usage) -> View:
         notes.append(f"others ({', '.join(what)}): {_text(usage.others_per_second)}")
     users = [u for u in usage.users if not whole or u.per_second.sorted_by(usage.sort)]
     if len(users) < len(usage.users):
-        kind = usage.sort.partition("-")[0]
-        other = "" if kind == "requests" else " (--sort requests shows them)"
-        notes.append(f"{len(usage.users) - len(users)} without {kind} are not shown{other}")
+        figure = usage.sort.partition("-")[0]
+        other = "" if figure == "requests" else " (--sort requests shows them)"
+        notes.append(f"{len(usage.users) - len(users)} without {figure} are not shown{other}")
     empty = "" if failed and not answered else "nobody used them"
     return View(usage, users, columns, notes, empty, failed, all_failed=not answered)
 

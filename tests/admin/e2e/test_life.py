@@ -153,6 +153,11 @@ async def test_retries_and_dead_letters(embedded: Running) -> None:
         assert fact.source == f"log of broker-a, topic %DLQ%{GROUP}"
         assert any("producer group" in text for text in life.unknown)
         assert any("with which result" in text for text in life.unknown)
+        queue = MessageQueue(TOPIC, "broker-a", sent.queue.queue_id)
+        await tools.offsets.set(broker(embedded), GROUP, queue, sent.queue_offset + 1)
+        life = await tools.lives.of_id(sent.msg_id)
+        assert of(life, What.OFFSET)[0].detail["beyond"]
+        assert not any(text.startswith("whether") for text in life.unknown), "it failed on it"
         plan = await tools.dead_letters.preview(GROUP, To.GROUP, Selection(key="k"))
         assert [one.state.value async for one in tools.dead_letters.resend(plan)] == ["sent"]
 

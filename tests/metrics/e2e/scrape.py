@@ -18,6 +18,7 @@ def get(address: Address | None, path: str = "/metrics", accept: str = ACCEPT) -
     try:
         connection.request("GET", path, headers={"Accept": accept})
         response = connection.getresponse()
+        assert response.headers.get_all("cache-control") == ["no-store"]
         return response.status, response.read().decode()
     finally:
         connection.close()
