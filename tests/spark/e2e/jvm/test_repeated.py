@@ -92,7 +92,7 @@ def one_of_each(spark: SparkSession, store: Path, checkpoint: Path) -> None:
     assert frame.where("tags = 'A'").selectExpr("sum(length(body))").first() is not None
     assert len(frame.orderBy(F.desc("commitLogOffset")).limit(3).collect()) == 3
     assert frame.groupBy("topic", "queueId").count().count() == 8
-    assert frame.groupBy("tags").agg(F.max("bodyLength")).count() == 3
+    assert frame.groupBy("tags").agg(F.max("commitLogOffset")).count() == 3
     with pytest.raises(Exception, match="USER_RAISED_EXCEPTION"):
         frame.selectExpr("raise_error(string(body))").collect()
     assert len(Query(spark, store, checkpoint).run()) == COUNT
