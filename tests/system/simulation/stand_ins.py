@@ -27,6 +27,9 @@ class Killed(BaseException):
 class Link:
     """The server's end of a connection, as tables and processors see it."""
 
+    times = None
+    """Nobody asks how long answers take."""
+
     def __init__(self, life: Life, peer: str, session: Session) -> None:
         self.life = life
         self.peer = peer
@@ -46,6 +49,9 @@ class Link:
     @property
     def takes_requests(self) -> bool:
         return not (self.closed or self.out)
+
+    def got(self, messages: int, nbytes: int) -> None:
+        """Nobody asks who uses the broker."""
 
     def call_on_close(self, callback: Callable[[Any], None]) -> None:
         self.on_close[callback] = None

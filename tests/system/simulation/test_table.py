@@ -69,6 +69,7 @@ class Connection:
 
     closed = False
     peer = "the test"
+    times = None
 
     def __init__(self) -> None:
         self.sent = b""
