@@ -116,7 +116,7 @@ wheel-check: ## Build an sdist and a wheel and try them outside the checkout
 thorough: $(LONG_FORMS:%=thorough-%) ## All the long forms below, one after the other (hours)
 
 thorough-crash: $(STAMP) ## Kill a loaded broker 300 times per variant and read everything back
-	$(LONG) tests/system/crash tests/outbox/e2e/test_killed_service.py -s
+	$(LONG) tests/system/crash tests/system/rolling tests/outbox/e2e/test_killed_service.py -s
 
 thorough-faults: $(STAMP) ## Tear, flip and fail: every torn image, 20,000 flips, every failing call, servers that lie
 	$(LONG) tests/system/faults tests/admin/e2e/bad_servers tests/system/hostile/requests

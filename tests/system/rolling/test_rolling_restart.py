@@ -54,7 +54,10 @@ async def sent_more(load: Load, broker: str = "") -> None:
         )
 
 
-@pytest.mark.parametrize("slaves", [0, 1], ids=["masters", "pairs"])
+PAIRS = pytest.param(1, id="pairs", marks=pytest.mark.thorough("six processes for half a minute"))
+
+
+@pytest.mark.parametrize("slaves", [pytest.param(0, id="masters"), PAIRS])
 async def test_a_rolling_restart_fails_no_send(tmp_path: Path, slaves: int) -> None:
     with cluster(tmp_path, slaves) as (namesrv, nodes):
         load = Load(namesrv)
