@@ -13,7 +13,7 @@ from pyrmq.client import routes
 from tests.support.scripted.streams import ROUTE, SEND, StreamBroker, StreamCluster
 from tests.support.wire import Command
 
-LEAVES = 270001
+LEAVES = 27000
 FLAG_ONEWAY = 2
 
 
