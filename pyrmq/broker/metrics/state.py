@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ from pyrmq.broker.metrics import families as f
 from pyrmq.broker.metrics.traffic import Choices
 from pyrmq.broker.pop.parts import PopParts
 from pyrmq.broker.replication.replicating import Replicating
-from pyrmq.broker.requests.runtime import EarliestTime, used_part, why_it_refuses
+from pyrmq.broker.requests.runtime import EarliestTime, why_it_refuses
+from pyrmq.broker.stats.disk_use import read_disk
 from pyrmq.broker.tables.clients import ClientTable, ConsumerGroup
 from pyrmq.broker.tables.groups import is_own
 from pyrmq.broker.tables.tables import Tables
@@ -209,10 +209,10 @@ class StoreState:
         found = []
         for folder in dict.fromkeys(folders):
             try:
-                fs = os.statvfs(folder)
+                disk = read_disk(folder)
             except OSError:
                 continue
-            found.append((str(folder), used_part(folder), fs.f_bavail * fs.f_frsize))
+            found.append((disk.path, disk.used_part, disk.free))
         return earliest, found
 
 

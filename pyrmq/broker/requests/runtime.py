@@ -13,12 +13,12 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 
 from pyrmq.broker.bounds import Bounded
 from pyrmq.broker.config.broker_config import OTHER_KEYS, BrokerConfig
 from pyrmq.broker.config.updates import ConfigUpdates
 from pyrmq.broker.stats.broker_stats import BrokerStats
+from pyrmq.broker.stats.disk_use import disk_of
 from pyrmq.config.files import format_properties, parse_properties
 from pyrmq.config.table import FixedKey, check_value, values_of
 from pyrmq.engine import Command, Delays, Store
@@ -161,10 +161,10 @@ class RuntimeInfo:
     def _disk(self) -> dict[str, object]:
         """Figures that are asked of the disk, in a thread."""
         root, logs = self._config.store_path_root_dir, self._config.commit_log_dirs
-        ratios = {path: used_part(path) for path in logs}
+        ratios = {path: disk_of(path).used_part for path in logs}
         table: dict[str, object] = {f"commitLogDiskRatio_{p}": r for p, r in ratios.items()}
         table["commitLogDiskRatio"] = min(ratios.values())
-        table["consumeQueueDiskRatio"] = used_part(root)
+        table["consumeQueueDiskRatio"] = disk_of(root).used_part
         every = free = 0
         with suppress(OSError):
             fs = os.statvfs(root)
@@ -206,18 +206,6 @@ def why_it_refuses(config: BrokerConfig, store: Store) -> str:
     if why is None and not config.is_slave and not config.broker_permission & PERM_WRITE:
         why = f"brokerPermission={config.broker_permission}"
     return why or ""
-
-
-def used_part(path: Path) -> float:
-    """The part of a path's disk that is in use, in whole percent rounded up, as retention counts
-    it; -1 if the system does not say. [UtilAll]"""
-    try:
-        fs = os.statvfs(path)
-    except OSError:
-        return -1.0
-    used = fs.f_blocks - fs.f_bfree
-    every = used + fs.f_bavail
-    return -(-used * 100 // every) / 100 if every else -1.0
 
 
 def _size(n: float) -> str:

@@ -118,17 +118,29 @@ class Disk:
     free: int
     used: int
 
+    @property
+    def used_part(self) -> float:
+        """`used` as a part of 1; -1 if unknown."""
+        return self.used / 100 if self.used >= 0 else -1.0
+
     def left_until(self, ratio: int) -> int:
         """Bytes until more than so many percent are used."""
         return max(self.total * ratio // 100 - (self.total - self.free), 0)
 
 
 def disk_of(path: Path) -> Disk:
-    """Percent are rounded up, and what is kept for root does not count. [UtilAll]"""
+    """That of a path; an unknown one if the system does not say."""
     try:
-        fs = os.statvfs(path)
+        return read_disk(path)
     except OSError:
         return Disk(str(path), 0, 0, -1)
+
+
+def read_disk(path: Path) -> Disk:
+    """Percent are rounded up, and what is kept for root does not count. [UtilAll]
+
+    Raises OSError."""
+    fs = os.statvfs(path)
     used = fs.f_blocks - fs.f_bfree
     every = used + fs.f_bavail
     percent = -(-used * 100 // every) if every else -1
