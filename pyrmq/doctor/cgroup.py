@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from pyrmq.processes.cgroup import folders
+
 NO_LIMIT = 1 << 60
 """Version 1 writes a number above it for none."""
 
@@ -21,22 +23,9 @@ def task_limit(own: Path, cgroups: Path) -> int | None:
 
 
 def _values(own: Path, cgroups: Path, controller: str, v2: str, v1: str) -> Iterator[int]:
-    """The values of a limit in the process's group and those around it. In a container the path
-    that the kernel names may not be mounted: then only the root is looked at."""
-    try:
-        lines = own.read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        _, controllers, path = (*line.split(":", 2), "", "")[:3]
-        if controllers and controller not in controllers.split(","):
-            continue
-        root = cgroups / controllers if controllers else cgroups
-        folder = root / path.lstrip("/")
-        for place in (folder, *folder.parents):
-            if not place.is_relative_to(root):
-                break
-            with suppress(OSError, ValueError):
-                value = int((place / (v1 if controllers else v2)).read_text())
-                if value < NO_LIMIT:
-                    yield value
+    """The values of a limit in the process's group and those around it."""
+    for folder, is_v1 in folders(own, cgroups, controller):
+        with suppress(OSError, ValueError):
+            value = int((folder / (v1 if is_v1 else v2)).read_text())
+            if value < NO_LIMIT:
+                yield value

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from pyrmq.processes import cgroup
+
 CGROUPS = Path("/sys/fs/cgroup")
 OWN = Path("/proc/self/cgroup")
 
@@ -23,23 +25,10 @@ def cpu_quota(own: Path = OWN, cgroups: Path = CGROUPS) -> float | None:
 
 
 def _quotas(own: Path, cgroups: Path) -> Iterator[float]:
-    """The quotas of the cgroup of this process and of those around it, in cores. In a container
-    the path that the kernel names may not be mounted: then only the root is looked at."""
-    try:
-        lines = own.read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        _, controllers, path = (*line.split(":", 2), "", "")[:3]
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        root = cgroups / controllers if controllers else cgroups
-        folder = root / path.lstrip("/")
-        for place in (folder, *folder.parents):
-            if not place.is_relative_to(root):
-                break
-            with suppress(OSError, ValueError, ZeroDivisionError):
-                yield _quota(place, v1=bool(controllers))
+    """The quotas of the cgroup of this process and of those around it, in cores."""
+    for folder, v1 in cgroup.folders(own, cgroups, "cpu"):
+        with suppress(OSError, ValueError, ZeroDivisionError):
+            yield _quota(folder, v1=v1)
 
 
 def _quota(folder: Path, *, v1: bool) -> float:
