@@ -186,14 +186,9 @@ class SendHooks:
             oneway=oneway,
             ordering_key=ordering_key,
         )
-        try:
+        with telemetry.within(operation):
             operation.result = result = await send(operation.messages)
             return result
-        except BaseException as e:
-            operation.error = e
-            raise
-        finally:
-            telemetry.end(operation)
 
     async def soon(
         self, message: Message, queue: MessageQueue | None, sender: SoonSender
@@ -227,14 +222,9 @@ class SendHooks:
                 keys=request.key.split(","),
                 apart=True,
             )
-            try:
+            with telemetry.within(operation):
                 operation.result = result = await deliver(request, queue)
                 return result
-            except BaseException as e:
-                operation.error = e
-                raise
-            finally:
-                telemetry.end(operation)
 
         return told
 

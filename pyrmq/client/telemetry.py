@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -220,7 +220,6 @@ class ClientTelemetry:
         if messages:
             self.end(self.begin(Work.RECEIVE, messages[0].topic, messages, batch=True, since=since))
 
-    @contextmanager
     def during(
         self,
         work: Work,
@@ -229,9 +228,13 @@ class ClientTelemetry:
         *,
         batch: bool = False,
         result: Any = None,
-    ) -> Iterator[Operation]:
+    ) -> AbstractContextManager[Operation]:
         """An operation around a block."""
-        operation = self.begin(work, topic, messages, batch=batch, result=result)
+        return self.within(self.begin(work, topic, messages, batch=batch, result=result))
+
+    @contextmanager
+    def within(self, operation: Operation) -> Iterator[Operation]:
+        """The rest of an operation: it ends with the block, by whose error it has failed."""
         try:
             yield operation
         except BaseException as e:
