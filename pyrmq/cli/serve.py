@@ -81,11 +81,14 @@ class LogOptions:
 
 
 def _early_log() -> Logs:
-    """The log of the process, which waits until it is known where lines go."""
+    """The log of the process, which waits until it is known where lines go. If the command fails,
+    what it has logged is written before its error is shown."""
     from pyrmq.logs.setup import Logs, heed_signals
 
     heed_signals()
-    return Logs.early()
+    logs = Logs.early()
+    click.get_current_context().call_on_close(logs.writer.flush)
+    return logs
 
 
 @click.command()

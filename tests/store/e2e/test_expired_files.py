@@ -30,7 +30,7 @@ FILE = 16_384
 QUEUES = 2
 DAY = 86_400
 PULL_OFFSET_MOVED = 21
-ENGINE_LINE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO pyrmq\.engine: "
+ENGINE_LINE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO pyrmq\.engine\.store: "
 
 used = shutil.disk_usage(Path(__file__).parent)
 pytestmark = pytest.mark.skipif(used.used > used.total * 0.8, reason="the disk is too full")
