@@ -18,6 +18,7 @@ from tests.spark.reading import read_all
 from tests.spark.small_store import Sent
 from tests.support.server import ServerProcess
 
+pytestmark = pytest.mark.spark_versions
 WITHOUT_PYTHON = """
 import os
 import sys
@@ -26,8 +27,6 @@ jar, store, nowhere = sys.argv[1:]
 os.environ["PYSPARK_PYTHON"] = nowhere
 
 from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark_versions
 
 spark = (
     SparkSession.builder.master("local[1]")
