@@ -1,7 +1,7 @@
 //! Records of raw segments as Arrow record batches.
 //!
 //! `files` is the set of segments and how their bytes are read, `walk` goes from record to record,
-//! `end` finds how far the log reaches, `select` says which messages are wanted, by `filters` too, `inflate`
+//! `end` finds how far the log reaches, `select` says which messages are wanted, by `filters` too (`names` numbers topics), `inflate`
 //! unpacks bodies, `columns` are the columns there are, `build` fills them (`body_json` the one of JSON bodies),
 //! `source` says which records come next and
 //! `sink` makes rows of them, `reader` ties these into batches.
@@ -27,6 +27,7 @@ mod filters;
 mod inflate;
 mod json_type;
 mod json_values;
+mod names;
 mod reader;
 #[cfg(test)]
 mod reader_tests;
@@ -49,6 +50,7 @@ pub use error::{EncodeError, Result, ScanError};
 pub use files::{FileSet, LogFile, Open, OpenLocal, ReadAt, open_regular};
 pub use filters::{Filters, Texts};
 pub use json_type::{JsonField, JsonType, MAX_DEPTH, MAX_FIELDS};
+pub use names::Names;
 pub use reader::{Damage, Reader, Settings, Stats, Verify};
 pub use select::{Selection, TopicRule, TopicRules};
 pub use source::RecordSource;

@@ -3,6 +3,7 @@
 use super::error::{Result, ScanError};
 use super::filters::Filters;
 use super::inflate::children;
+use super::names::Names;
 use pyrmq_format::properties;
 use pyrmq_format::record::{View, sys_flag};
 use rustc_hash::FxHashMap;
@@ -10,8 +11,6 @@ use rustc_hash::FxHashMap;
 /// Bytes of topic names whose rules are remembered; a log that was made to hold more costs time, not
 /// memory.
 const MAX_NAMES: usize = 16 << 20;
-/// Topics that are found without a hash. Names often end in a digit.
-const LATELY: usize = 64;
 
 /// What is wanted of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,10 +37,9 @@ struct Topic {
 pub struct Selection {
     rules: Option<Box<dyn TopicRules>>,
     topics: Vec<Topic>,
-    known: FxHashMap<Box<[u8]>, usize>,
+    /// Their names, as the log has them.
+    known: Names,
     names: usize,
-    /// Numbers of topics that were met lately, by the last byte of their names.
-    lately: [usize; LATELY],
     /// Store time, from and before.
     pub times: (i64, i64),
     pub tags: Option<Vec<String>>,
@@ -79,9 +77,8 @@ impl Selection {
         Selection {
             rules,
             topics: Vec::new(),
-            known: FxHashMap::default(),
+            known: Names::default(),
             names: 0,
-            lately: [0; LATELY],
             times: (i64::MIN, i64::MAX),
             tags: None,
             key: None,
@@ -109,22 +106,13 @@ impl Selection {
 
     #[inline]
     fn topic(&mut self, name: &[u8]) -> Result<usize> {
-        let ending = name.last().map_or(0, |&last| last as usize) % LATELY;
-        let index = self.lately[ending];
-        if let Some(topic) = self.topics.get(index)
-            && *topic.name.as_bytes() == *name
-        {
-            return Ok(index);
+        match self.known.find(name) {
+            Some(number) => Ok(number as usize),
+            None => self.new_topic(name),
         }
-        let index = self.find(name)?;
-        self.lately[ending] = index;
-        Ok(index)
     }
 
-    fn find(&mut self, name: &[u8]) -> Result<usize> {
-        if let Some(&index) = self.known.get(name) {
-            return Ok(index);
-        }
+    fn new_topic(&mut self, name: &[u8]) -> Result<usize> {
         let text = String::from_utf8_lossy(name).into_owned();
         let rule = match &mut self.rules {
             Some(rules) => rules.rule_of(&text)?,
@@ -133,13 +121,11 @@ impl Selection {
         self.names += name.len() + 100;
         if self.names > MAX_NAMES {
             self.topics.clear();
-            self.known.clear();
+            self.known = Names::default();
             self.names = name.len();
         }
-        let index = self.topics.len();
         self.topics.push(Topic { name: text, rule });
-        self.known.insert(name.into(), index);
-        Ok(index)
+        Ok(self.known.add(name) as usize)
     }
 
     /// Whether the head of a record lets it through.

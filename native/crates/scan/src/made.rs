@@ -1,6 +1,7 @@
 //! Small stores for the tests, and what is in them.
 
-use super::{LocalPlaces, Notes, SegmentStore, open_stores};
+use super::plan::plan;
+use super::{LocalPlaces, Notes, Request, SegmentStore, Task, open_stores};
 use pyrmq_format::cq_entry::{CqEntry, Entry, Layout};
 use pyrmq_format::host::Host;
 use pyrmq_format::index::{key_hash, topic_seed};
@@ -283,4 +284,27 @@ fn child(props: &[u8], body: usize) -> Vec<u8> {
     out.extend_from_slice(&(props.len() as i16).to_be_bytes());
     out.extend_from_slice(props);
     out
+}
+
+/// A store of records with bodies of different lengths; `queues` in turns, one of ten is `rare`.
+pub fn mixed(rows: usize, queues: usize) -> Made {
+    let put = |n: usize| Put {
+        body: n * 7 % 90,
+        ..Put::new(if n % 10 == 3 { "rare" } else { "A" }, (n % queues) as i32)
+    };
+    make(&(0..rows).map(put).collect::<Vec<_>>(), &Way::default())
+}
+
+/// One task that reads everything.
+pub fn task(made: &Made, change: impl FnOnce(&mut Request)) -> Task {
+    let mut request = Request {
+        paths: vec![made.store.root.clone()],
+        broker_names: vec!["b".to_owned()],
+        ..Request::default()
+    };
+    request.how.batch_rows = 10;
+    change(&mut request);
+    let found = plan(&request, &LocalPlaces, &Notes::default()).unwrap();
+    assert_eq!(found.tasks.len(), 1);
+    found.tasks.into_iter().next().unwrap()
 }

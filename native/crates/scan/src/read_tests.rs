@@ -1,31 +1,12 @@
 //! Tasks whose files change, are damaged or cannot be seen.
 
 use super::*;
-use crate::made::{LOG_FILE, Made, Put, Way, make};
-use crate::plan::plan;
-use crate::{LocalPlaces, Request};
+use crate::LocalPlaces;
+use crate::made::{LOG_FILE, Made, mixed, task};
 use std::fs;
 
 fn made() -> Made {
-    let put = |n: usize| Put {
-        body: n * 7 % 90,
-        ..Put::new(if n % 10 == 3 { "rare" } else { "A" }, 0)
-    };
-    make(&(0..200).map(put).collect::<Vec<_>>(), &Way::default())
-}
-
-/// One task that reads everything.
-fn task(made: &Made, change: impl FnOnce(&mut Request)) -> Task {
-    let mut request = Request {
-        paths: vec![made.store.root.clone()],
-        broker_names: vec!["b".to_owned()],
-        ..Request::default()
-    };
-    request.how.batch_rows = 10;
-    change(&mut request);
-    let found = plan(&request, &LocalPlaces, &Notes::default()).unwrap();
-    assert_eq!(found.tasks.len(), 1);
-    found.tasks.into_iter().next().unwrap()
+    mixed(200, 1)
 }
 
 /// Rows, and the error at which reading ended.

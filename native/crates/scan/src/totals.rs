@@ -6,14 +6,14 @@ use super::notes;
 use super::place::Places;
 use super::read::TaskReader;
 use super::task::Task;
-use arrow_array::builder::StringBuilder;
+use arrow_array::builder::{Int32Builder, StringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{
-    Array, ArrayRef, Int32Array, Int64Array, RecordBatch, TimestampMicrosecondArray,
+    Array, ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use pyrmq_arrow::Stats;
+use pyrmq_arrow::{Names, Stats};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -24,8 +24,6 @@ const MAX_GROUPS: usize = 4096;
 const PAUSE_BYTES: u64 = 64 << 20;
 /// Columns of a key, and totals.
 const MAX_COLUMNS: usize = 64;
-/// Texts of a column that are found without a hash; a topic's name often ends in a digit.
-const LATELY: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -106,7 +104,7 @@ impl TotalsReader {
                 Err(error) => {
                     self.done = true;
                     self.given = true;
-                    self.groups.clear();
+                    self.groups.take(&self.schema);
                     return Err(error);
                 }
             }
@@ -148,65 +146,86 @@ struct Cell {
     any: bool,
 }
 
+/// A column of the key.
+struct Level {
+    /// The number of a value behind the number of those before it.
+    found: FxHashMap<(u32, u64), u32>,
+    texts: Names,
+    /// The value of each group.
+    values: Values,
+}
+
+enum Values {
+    Text(StringBuilder),
+    Integer(Int32Builder),
+}
+
+impl Level {
+    fn of(data: &DataType) -> Self {
+        Level {
+            found: FxHashMap::default(),
+            texts: Names::default(),
+            values: match data {
+                DataType::Int32 => Values::Integer(Int32Builder::new()),
+                _ => Values::Text(StringBuilder::new()),
+            },
+        }
+    }
+
+    /// A number that no other value of the column has; 0 is null.
+    #[inline]
+    fn number(&mut self, column: &Part<'_>, row: usize) -> u64 {
+        match column {
+            Part::Text(values) if values.is_valid(row) => {
+                let text = values.value(row).as_bytes();
+                let number = match self.texts.find(text) {
+                    Some(number) => number,
+                    None => self.texts.add(text),
+                };
+                u64::from(number) + 1
+            }
+            Part::Integer(values) if values.is_valid(row) => {
+                1 << 32 | u64::from(values.value(row) as u32)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Keeps the value of a new group.
+    fn keep(&mut self, column: &Part<'_>, row: usize) {
+        match (&mut self.values, column) {
+            (Values::Text(to), Part::Text(of)) => {
+                to.append_option(of.is_valid(row).then(|| of.value(row)));
+            }
+            (Values::Integer(to), Part::Integer(of)) => {
+                to.append_option(of.is_valid(row).then(|| of.value(row)));
+            }
+            _ => unreachable!("a column keeps its type"),
+        }
+    }
+
+    /// The values of all groups; it begins anew.
+    fn take(&mut self) -> ArrayRef {
+        self.found.clear();
+        self.texts = Names::default();
+        match &mut self.values {
+            Values::Text(values) => Arc::new(values.finish()),
+            Values::Integer(values) => Arc::new(values.finish()),
+        }
+    }
+}
+
 struct Groups {
     /// Places of the key's columns in a batch.
     by: Vec<usize>,
     of: Vec<(Function, Option<usize>, DataType)>,
     /// Of each column of the key.
     levels: Vec<Level>,
-    /// The keys in order, as `encode` wrote them.
-    keys: Vec<Box<[u8]>>,
+    count: usize,
     /// Of each total, the cells of the groups.
     cells: Vec<Vec<Cell>>,
     /// Of each row of a batch.
     ids: Vec<u32>,
-}
-
-/// A column of the key.
-struct Level {
-    /// The number of a value behind the number of those before it.
-    found: FxHashMap<(u32, u64), u32>,
-    texts: FxHashMap<Box<[u8]>, u32>,
-    /// The texts by their numbers, the first of which is 1.
-    names: Vec<Box<[u8]>>,
-    /// Numbers of texts that were met lately, by their last bytes.
-    lately: [u32; LATELY],
-}
-
-impl Default for Level {
-    fn default() -> Self {
-        Level {
-            found: FxHashMap::default(),
-            texts: FxHashMap::default(),
-            names: vec![Box::default()],
-            lately: [0; LATELY],
-        }
-    }
-}
-
-impl Level {
-    /// The number of a text.
-    #[inline]
-    fn text(&mut self, text: &[u8]) -> u32 {
-        let ending = text.last().map_or(0, |&last| last as usize) % LATELY;
-        let number = self.lately[ending];
-        if number > 0 && *self.names[number as usize] == *text {
-            return number;
-        }
-        let number = self.find(text);
-        self.lately[ending] = number;
-        number
-    }
-
-    fn find(&mut self, text: &[u8]) -> u32 {
-        if let Some(number) = self.texts.get(text) {
-            return *number;
-        }
-        let number = self.names.len() as u32;
-        self.texts.insert(text.into(), number);
-        self.names.push(text.into());
-        number
-    }
 }
 
 impl Groups {
@@ -216,7 +235,7 @@ impl Groups {
             found.map_err(|_| wrong(format!("there is no column {name}")))
         };
         let mut fields = Vec::new();
-        let mut by = Vec::new();
+        let (mut by, mut levels) = (Vec::new(), Vec::new());
         for name in &totals.by {
             let at = place(name)?;
             let data = read.field(at).data_type();
@@ -224,6 +243,7 @@ impl Groups {
                 return Err(wrong(format!("totals by {name} are not kept")));
             }
             by.push(at);
+            levels.push(Level::of(data));
             fields.push(Field::new(name, data.clone(), true));
         }
         let mut of = Vec::new();
@@ -244,18 +264,18 @@ impl Groups {
             of.push((total.function, at, data));
         }
         let groups = Groups {
-            levels: by.iter().map(|_| Level::default()).collect(),
+            levels,
             by,
             cells: vec![Vec::new(); of.len()],
             of,
-            keys: Vec::new(),
+            count: 0,
             ids: Vec::new(),
         };
         Ok((groups, Arc::new(Schema::new(fields))))
     }
 
     fn len(&self) -> usize {
-        self.keys.len()
+        self.count
     }
 
     fn of_all(&self) -> bool {
@@ -264,16 +284,8 @@ impl Groups {
 
     /// The only group there is without keys, with no row yet.
     fn one(&mut self) {
-        if self.keys.is_empty() {
-            self.group(Box::default());
-        }
-    }
-
-    fn clear(&mut self) {
-        self.levels.fill_with(Level::default);
-        self.keys.clear();
-        for cells in &mut self.cells {
-            cells.clear();
+        if self.count == 0 {
+            self.group();
         }
     }
 
@@ -325,33 +337,30 @@ impl Groups {
             .iter()
             .map(|at| Part::of(batch.column(*at)))
             .collect();
-        for (depth, level) in levels.iter_mut().enumerate() {
+        let mut new = Vec::new();
+        for (depth, (level, column)) in levels.iter_mut().zip(&columns).enumerate() {
             let last = depth + 1 == columns.len();
             for (row, id) in ids.iter_mut().enumerate() {
-                let pair = (*id, columns[depth].number(row, level));
-                *id = match level.found.get(&pair) {
-                    Some(known) => *known,
-                    None => {
-                        let new = level.found.len() as u32;
-                        level.found.insert(pair, new);
-                        if last {
-                            let mut key = Vec::new();
-                            columns
-                                .iter()
-                                .for_each(|column| column.encode(row, &mut key));
-                            self.group(key.into());
-                        }
-                        new
-                    }
-                };
+                let pair = (*id, level.number(column, row));
+                let next = level.found.len() as u32;
+                *id = *level.found.entry(pair).or_insert(next);
+                if last && *id == next {
+                    new.push(row);
+                }
             }
+        }
+        for row in new {
+            for (level, column) in levels.iter_mut().zip(&columns) {
+                level.keep(column, row);
+            }
+            self.group();
         }
         (self.ids, self.levels) = (ids, levels);
     }
 
-    /// A new group: its number is that of its key.
-    fn group(&mut self, key: Box<[u8]>) {
-        self.keys.push(key);
+    /// A new group: its number is the count before.
+    fn group(&mut self) {
+        self.count += 1;
         for (cells, (function, ..)) in self.cells.iter_mut().zip(&self.of) {
             cells.push(Cell {
                 value: match function {
@@ -366,22 +375,9 @@ impl Groups {
 
     /// The groups as rows; they begin anew.
     fn take(&mut self, schema: &SchemaRef) -> RecordBatch {
-        let mut columns: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
-        let mut rest: Vec<&[u8]> = self.keys.iter().map(|key| &**key).collect();
-        for field in &schema.fields()[..self.by.len()] {
-            columns.push(match field.data_type() {
-                DataType::Int32 => Arc::new(rest.iter_mut().map(integer).collect::<Int32Array>()),
-                _ => {
-                    let mut texts = StringBuilder::new();
-                    for key in &mut rest {
-                        texts.append_option(text(key));
-                    }
-                    Arc::new(texts.finish())
-                }
-            });
-        }
-        for (cells, (.., data)) in self.cells.iter().zip(&self.of) {
-            let values = cells.iter().map(|cell| cell.any.then_some(cell.value));
+        let mut columns: Vec<ArrayRef> = self.levels.iter_mut().map(Level::take).collect();
+        for (cells, (.., data)) in self.cells.iter_mut().zip(&self.of) {
+            let values = cells.drain(..).map(|cell| cell.any.then_some(cell.value));
             columns.push(match data {
                 DataType::Int32 => {
                     Arc::new(values.map(|v| v.map(|v| v as i32)).collect::<Int32Array>())
@@ -394,7 +390,7 @@ impl Groups {
                 _ => Arc::new(values.collect::<Int64Array>()),
             });
         }
-        self.clear();
+        self.count = 0;
         RecordBatch::try_new(schema.clone(), columns).expect("columns are as the schema says")
     }
 }
@@ -420,9 +416,9 @@ fn fold(
     }
 }
 
-/// A column of a key. A null is one byte 0; a value is 1, for text its length, and its bytes.
+/// A column of a key, of one batch.
 enum Part<'a> {
-    Text(&'a arrow_array::StringArray),
+    Text(&'a StringArray),
     Integer(&'a Int32Array),
 }
 
@@ -433,59 +429,6 @@ impl<'a> Part<'a> {
             _ => Part::Text(column.as_string::<i32>()),
         }
     }
-
-    /// A number that no other value of the column has; 0 is null.
-    #[inline]
-    fn number(&self, row: usize, level: &mut Level) -> u64 {
-        match self {
-            Part::Text(values) if values.is_valid(row) => {
-                u64::from(level.text(values.value(row).as_bytes()))
-            }
-            Part::Integer(values) if values.is_valid(row) => {
-                1 << 32 | u64::from(values.value(row) as u32)
-            }
-            _ => 0,
-        }
-    }
-
-    fn encode(&self, row: usize, key: &mut Vec<u8>) {
-        match self {
-            Part::Text(values) if values.is_valid(row) => {
-                let value = values.value(row).as_bytes();
-                key.push(1);
-                key.extend_from_slice(&(value.len() as u32).to_le_bytes());
-                key.extend_from_slice(value);
-            }
-            Part::Integer(values) if values.is_valid(row) => {
-                key.push(1);
-                key.extend_from_slice(&values.value(row).to_le_bytes());
-            }
-            _ => key.push(0),
-        }
-    }
-}
-
-/// Takes an integer off the front of a key.
-fn integer(key: &mut &[u8]) -> Option<i32> {
-    let (there, rest) = key.split_first().expect("a key has all its columns");
-    *key = rest;
-    (*there == 1).then(|| {
-        let (value, rest) = key.split_first_chunk().expect("an integer has four bytes");
-        *key = rest;
-        i32::from_le_bytes(*value)
-    })
-}
-
-/// Takes a text off the front of a key.
-fn text<'a>(key: &mut &'a [u8]) -> Option<&'a str> {
-    let (there, rest) = key.split_first().expect("a key has all its columns");
-    *key = rest;
-    (*there == 1).then(|| {
-        let (length, rest) = key.split_first_chunk().expect("a text has a length");
-        let (value, rest) = rest.split_at(u32::from_le_bytes(*length) as usize);
-        *key = rest;
-        std::str::from_utf8(value).expect("it was text")
-    })
 }
 
 fn wrong(text: String) -> SegmentError {

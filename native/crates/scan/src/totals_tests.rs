@@ -1,31 +1,13 @@
 //! Totals beside those of the rows that the same task gives.
 
 use super::*;
-use crate::made::{LOG_FILE, Made, Put, Way, make};
-use crate::plan::plan;
-use crate::{LocalPlaces, Notes, Request};
+use crate::LocalPlaces;
+use crate::made::{LOG_FILE, Made, mixed, task};
 use std::collections::BTreeMap;
 use std::fs;
 
 fn made(rows: usize) -> Made {
-    let put = |n: usize| Put {
-        body: n * 7 % 90,
-        ..Put::new(if n % 10 == 3 { "rare" } else { "A" }, (n % 4) as i32)
-    };
-    make(&(0..rows).map(put).collect::<Vec<_>>(), &Way::default())
-}
-
-fn task(made: &Made, change: impl FnOnce(&mut Request)) -> Task {
-    let mut request = Request {
-        paths: vec![made.store.root.clone()],
-        broker_names: vec!["b".to_owned()],
-        ..Request::default()
-    };
-    request.how.batch_rows = 10;
-    change(&mut request);
-    let found = plan(&request, &LocalPlaces, &Notes::default()).unwrap();
-    assert_eq!(found.tasks.len(), 1);
-    found.tasks.into_iter().next().unwrap()
+    mixed(rows, 4)
 }
 
 fn asked(by: &[&str], of: &[(Function, &str)]) -> Totals {
