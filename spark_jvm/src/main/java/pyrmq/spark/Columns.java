@@ -5,6 +5,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
@@ -59,6 +61,13 @@ final class Columns {
   /** Our name of a column that a user may write in any case; null if there is none. */
   static String own(String given) {
     return OWN.get(given.toLowerCase(Locale.ROOT));
+  }
+
+  /** Our name of the column that an expression is; null if it is something else. */
+  static String own(Expression expression) {
+    return expression instanceof NamedReference reference && reference.fieldNames().length == 1
+        ? own(reference.fieldNames()[0])
+        : null;
   }
 
   /** Our names of the columns of a schema that the engine has checked. */

@@ -8,7 +8,6 @@ import java.util.Map;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.expressions.Expression;
-import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.aggregate.Count;
@@ -52,7 +51,7 @@ final class Counts {
     StructType schema = new StructType();
     List<String> by = new ArrayList<>();
     for (Expression expression : aggregation.groupByExpressions()) {
-      String name = column(expression);
+      String name = Columns.own(expression);
       if (name == null || !KEYS.contains(name)) {
         return null;
       }
@@ -93,27 +92,21 @@ final class Counts {
     return functions + (by.isEmpty() ? "" : " by " + by);
   }
 
-  private static String column(Expression expression) {
-    return expression instanceof NamedReference reference && reference.fieldNames().length == 1
-        ? Columns.own(reference.fieldNames()[0])
-        : null;
-  }
-
   private static What what(AggregateFunc function) {
     if (function instanceof CountStar) {
       return What.COUNT;
     }
     if (function instanceof Count count) {
       // No row has null in these columns.
-      String name = count.isDistinct() ? null : column(count.column());
+      String name = count.isDistinct() ? null : Columns.own(count.column());
       boolean counted = name != null && (KEYS.contains(name) || name.equals("queueOffset"));
       return counted ? What.COUNT : null;
     }
     if (function instanceof Min min) {
-      return "queueOffset".equals(column(min.column())) ? What.MIN : null;
+      return "queueOffset".equals(Columns.own(min.column())) ? What.MIN : null;
     }
     if (function instanceof Max max) {
-      return "queueOffset".equals(column(max.column())) ? What.MAX : null;
+      return "queueOffset".equals(Columns.own(max.column())) ? What.MAX : null;
     }
     return null;
   }

@@ -2,7 +2,6 @@ package pyrmq.spark;
 
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.SortDirection;
 import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
@@ -107,8 +106,7 @@ final class MessageScanBuilder
   @Override
   public boolean pushTopN(SortOrder[] orders, int rows) {
     if (orders.length == 0
-        || !(orders[0].expression() instanceof NamedReference column)
-        || !"commitLogOffset".equals(Columns.own(String.join(".", column.fieldNames())))) {
+        || !"commitLogOffset".equals(Columns.own(orders[0].expression()))) {
       return false;
     }
     boolean first = orders[0].direction() == SortDirection.ASCENDING;

@@ -6,7 +6,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import org.apache.spark.sql.connector.expressions.Expression;
-import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.aggregate.Count;
@@ -102,10 +101,7 @@ final class Totals {
   }
 
   private static StructField field(Expression expression, StructType read) {
-    if (!(expression instanceof NamedReference reference) || reference.fieldNames().length != 1) {
-      return null;
-    }
-    String name = Columns.own(reference.fieldNames()[0]);
+    String name = Columns.own(expression);
     for (StructField field : read.fields()) {
       if (name != null && name.equals(Columns.own(field.name()))) {
         return field;
