@@ -144,12 +144,16 @@ class RequestCode(IntEnum):
     POLLING_INFO = 200055
     POP_ROLLBACK = 200056
     BATCH_ACK_MESSAGE = 200151
-    # pyrmq's own: 27000 to 27099
+    # pyrmq's own: OWN_REQUESTS
     NOTIFY_BROKER_LEAVES = 27000
     """A broker tells clients of pyrmq that its routes have changed (one-way)."""
     GET_BROKER_USE = 27001
     GET_BROKER_HISTORY = 27002
     GET_DISK_USE = 27003
+
+
+OWN_REQUESTS = range(27000, 27100)
+"""The codes that only pyrmq has."""
 
 
 def request_text(code: int) -> str:
