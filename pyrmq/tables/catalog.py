@@ -30,7 +30,8 @@ _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _AWAY = (
     "OperationalError", "ConnectionError", "ConnectTimeout", "ReadTimeout", "Timeout",
     "ServiceUnavailableError", "ServerError", "TooManyRequestsError", "CommitStateUnknownException",
-    "TTransportException", "EndpointConnectionError", "WaitingForLockException", "ChunkedEncodingError",
+    "TTransportException", "EndpointConnectionError", "WaitingForLockException",
+    "ChunkedEncodingError",
 )  # fmt: skip
 """Classes of pyiceberg, SQLAlchemy, requests, thrift and botocore for a catalog that is away, by
 name: most of these packages need not be installed."""
@@ -53,7 +54,7 @@ def is_away(error: BaseException | None) -> bool:
 
 
 def identifier(name: str) -> tuple[str, ...]:
-    """The parts of `namespace.table`. CatalogError for a name that a catalog or an engine refuses."""
+    """The parts of `namespace.table`. CatalogError for a name that a catalog may refuse."""
     parts = tuple(name.split("."))
     if len(parts) < 2:
         raise CatalogError(f"{escape(name)} has no namespace", f"name the table mq.{escape(name)}")
