@@ -165,7 +165,7 @@ class Run:
         return True
 
     def _start(self, ends: Ends | None) -> Any:
-        """Where to read from; None if there is nothing to read. Each `catch_up` that finds something
+        """Where to read from; None if there is nothing to read. Each `catch_up` that finds messages
         checks first that the log is still the one that the table is of."""
         if self._at is not None and self._at[0] == ends:
             position = self._at[1]

@@ -1,4 +1,4 @@
-"""A writer that is killed at a chosen step, as a process: `python -m tests.tables.killer FOLDER STEP`."""
+"""A writer that is killed at a chosen step: `python -m tests.tables.killer FOLDER STEP`."""
 
 from __future__ import annotations
 

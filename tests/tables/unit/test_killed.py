@@ -54,7 +54,8 @@ def test_files_of_a_process_that_lives_are_not_deleted(world: World, log: Log) -
     foreign.write_bytes(b"of another machine")
     log.put(3)
     write(world, log)
-    assert other.exists() and foreign.exists()
+    assert other.exists()
+    assert foreign.exists()
 
 
 class Disk:
