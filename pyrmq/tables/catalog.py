@@ -45,12 +45,21 @@ def is_secret(name: str) -> bool:
 def is_away(error: BaseException | None) -> bool:
     """Whether an error says that the catalog, or the place of its files, cannot be reached now."""
     while error is not None:
+        if sqlite_refused(error):
+            return False
         if isinstance(error, CatalogAwayError) or any(
             one.__name__ in _AWAY for one in type(error).__mro__
         ):
             return True
         error = error.__cause__
     return False
+
+
+def sqlite_refused(error: BaseException) -> bool:
+    """Whether SQLite says that it cannot write, rather than that another one holds the lock: the
+    disk is full, or the file may not be written. The change is not made."""
+    name = getattr(getattr(error, "orig", None), "sqlite_errorname", "")
+    return str(name).startswith(("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CANTOPEN"))
 
 
 def identifier(name: str) -> tuple[str, ...]:
