@@ -214,9 +214,27 @@ def _embedded(spec: str, given: dict[str, str], create: bool, secrets: frozenset
 
 def _opened(load: Callable[[], Any], shown: str, secrets: frozenset[str]) -> Catalog:
     try:
-        return Catalog(load(), shown, secrets)
+        found = load()
+        _check_warehouse(found.properties.get("warehouse"))
+        return Catalog(found, shown, secrets)
+    except TableError:
+        raise
     except Exception as error:
         raise _error(f"catalog {shown} cannot be opened", error, secrets) from None
+
+
+def _check_warehouse(place: Any) -> None:
+    """CatalogError for credentials in it: it becomes the location in the metadata of each table,
+    which all readers see. `abfss://container@account` has none."""
+    if not isinstance(place, str) or not _URI.match(place):
+        return
+    parts = urlsplit(place)
+    user, found, _ = parts.netloc.rpartition("@")
+    if parts.query or (found and (":" in user or not parts.scheme.startswith(("abfs", "wasb")))):
+        raise CatalogError(
+            "the property warehouse has credentials in its URI, and tables would show them",
+            "give them as properties in .pyiceberg.yaml, such as s3.access-key-id",
+        )
 
 
 def _error(doing: str, error: Exception, secrets: frozenset[str]) -> CatalogError:
