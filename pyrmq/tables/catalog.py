@@ -248,6 +248,8 @@ def _error(doing: str, error: Exception, secrets: frozenset[str]) -> CatalogErro
     missing = isinstance(error, ImportError) or type(error).__name__ == "NotInstalledError"
     if missing:
         return CatalogError(whole, "install the extra of pyiceberg for this catalog")
+    if sqlite_refused(error):
+        return CatalogError(whole, "free space on its disk, and let this user write there")
     if is_away(error):
         return CatalogAwayError(whole, "try again when the catalog can be reached")
     return CatalogError(whole, "check the name, the properties and the rights of this catalog")
