@@ -117,6 +117,8 @@ def write(
     if catalog.find(name) is None:
         source.start(None)  # a topic that does not exist makes no table
     create_table(catalog, name, source.topic, source.schema, partition=partition, codec=codec)
+    if every is None:
+        source.pin()
     run = Run(catalog, name, source, source.schema, waiting=waiting, stop=stopping.is_asked)
     seen = Added()
 
