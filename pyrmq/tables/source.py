@@ -134,9 +134,11 @@ class StoreSource:
             raise unknown_topic(self.topic, found)
 
     def _anchors(
-        self, stores: Sequence[SegmentStore], known: Ends
+        self, stores: Sequence[SegmentStore], known: Ends | None
     ) -> dict[tuple[str, int], Anchor]:
         """The last messages that the table has, as the stores have them."""
+        if known is None:
+            return {}
         assign = {b: tuple(sorted(queues)) for b, queues in known.brokers.items()}
         ranges = [(b, q, one.last.offset) for b, q, one in known.queues()]
         starts: dict[str, dict[int, int]] = {}
