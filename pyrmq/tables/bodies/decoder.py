@@ -55,8 +55,9 @@ class Decoder:
             [pa.field(one.name, kinds.arrow_type(one.kind)) for one in self.fields]
         )
 
-    def decode(self, batch: pyarrow.RecordBatch) -> Decoded:
-        """The rows of a batch with their columns, and those that do not fit."""
+    def decode(self, batch: pyarrow.RecordBatch, keep_body: bool = False) -> Decoded:
+        """The rows of a batch with their columns, and those that do not fit. `keep_body`: as in the
+        spec, for a table that has the column."""
         import pyarrow as pa
 
         at = batch.schema.get_field_index(BODY)
@@ -76,13 +77,13 @@ class Decoder:
             mask = pa.array(fits, pa.bool_())
             good, values = batch.filter(mask), values.filter(mask)
         texts = pa.array([reasons[row] for row in sorted(reasons)], pa.string())
+        if not (keep_body or self.spec.keep_body):
+            good = good.drop_columns([BODY])
         return Decoded(self._with(good, values), _appended(bad, {ERROR: texts}))
 
     def _with(
         self, batch: pyarrow.RecordBatch, values: pyarrow.StructArray
     ) -> pyarrow.RecordBatch:
-        if not self.spec.keep_body:
-            batch = batch.drop_columns([BODY])
         if self.spec.layout != FLAT:
             return _appended(batch, {VALUE: values})
         names = [one.name for one in self._form.record.fields]
