@@ -1,4 +1,4 @@
-"""Bodies as columns: JSON, Avro and Protobuf by a schema, and what becomes of a body that does not fit.
+"""Bodies as columns: JSON, Avro and Protobuf by a schema, and bodies that do not fit.
 
 `kinds` are the types that a field may have; `json_schema`, `avro_schema` and `protobuf_schema` read
 them from files; `json_form`, `avro_form` and `protobuf_form` decode. `decoder` makes columns of a

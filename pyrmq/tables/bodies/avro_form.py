@@ -1,7 +1,8 @@
 """Bodies in Avro, decoded by fastavro: plain, with the single-object header, or with Confluent's.
 
-The writer's schema is the one that the header names, of those that were given; the columns are those
-of the last one. A plain body has no header, so the schema that was given must be the writer's.
+The writer's schema is the one that the header names, of those that were given; the columns are
+those of the last one. A plain body has no header, so the schema that was given must be the
+writer's.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Walks Avro schemas and bodies without fastavro: which schemas let a small body claim much, and how
-many values a body has before they become objects."""
+"""Walks Avro schemas and bodies without fastavro: which schemas let a small body claim much, and
+how many values a body has before they become objects."""
 
 from __future__ import annotations
 

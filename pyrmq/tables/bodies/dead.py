@@ -1,9 +1,9 @@
 """Bodies that do not fit, in a table of their own: `<table>_dlq`, with the reason and the position.
 
-Two tables cannot be committed in one step. So the dead bodies of a run are committed first, with the
-ends that the table is to have. If the process ends before the table is committed, the next run begins
-at the old ends and meets the same messages again: those whose position the dead table has are left
-out, from both tables. So a body is in one table, once, whatever ends when.
+Two tables cannot be committed in one step. So the dead bodies of a run are committed first, with
+the ends that the table is to have. If the process ends before the table is committed, the next run
+begins at the old ends and meets the same messages again: those whose position the dead table has
+are left out, from both tables. So a body is in one table, once, whatever ends when.
 
 A body that is in the dead table stays there, also if it fits a schema that is given later.
 """
@@ -46,8 +46,7 @@ class Known:
         old = self._queues.get(key)
         if old is not None:
             offsets, places, times = (
-                np.concatenate(pair)
-                for pair in zip(old, (offsets, places, times), strict=True)
+                np.concatenate(pair) for pair in zip(old, (offsets, places, times), strict=True)
             )
         order = np.argsort(offsets, kind="stable")
         self._queues[key] = offsets[order], places[order], times[order]
@@ -63,9 +62,7 @@ class Known:
 
         keep = np.ones(len(batch), bool)
         brokers = batch.column("brokerName").to_pylist()
-        queues, offsets, places, times = (
-            _numbers(batch.column(column)) for column in _PLACE[1:]
-        )
+        queues, offsets, places, times = (_numbers(batch.column(column)) for column in _PLACE[1:])
         names = np.array(brokers, object)
         for (broker, queue), (known, known_places, known_times) in self._queues.items():
             rows = np.flatnonzero((queues == queue) & (names == broker))
@@ -112,7 +109,7 @@ class DeadTable:
             return known
         if self._table.properties.get(OF) != self._of:
             raise TableSchemaError(
-                f"table {self.name} exists, and is not the one of bodies that do not fit {self._of}",
+                f"table {self.name} exists, and is not the one of dead bodies of {self._of}",
                 "rename it",
             )
         self._check()
@@ -139,8 +136,8 @@ class DeadTable:
         self._pending += len(batch)
 
     def commit(self, ends: Ends, waiting: Waiting) -> None:
-        """Commits what was written; `ends`: those that the table is to have. Does nothing if nothing
-        was written. TableConflictError if another writer committed dead bodies."""
+        """Commits what was written; `ends`: those that the table is to have. Does nothing if
+        nothing was written. TableConflictError if another writer committed dead bodies."""
         writer = self._writer
         if writer is None:
             return

@@ -81,9 +81,7 @@ class Decoder:
             good = good.drop_columns([BODY])
         return Decoded(self._with(good, values), _appended(bad, {ERROR: texts}))
 
-    def _with(
-        self, batch: pyarrow.RecordBatch, values: pyarrow.StructArray
-    ) -> pyarrow.RecordBatch:
+    def _with(self, batch: pyarrow.RecordBatch, values: pyarrow.StructArray) -> pyarrow.RecordBatch:
         if self.spec.layout != FLAT:
             return _appended(batch, {VALUE: values})
         names = [one.name for one in self._form.record.fields]
@@ -120,9 +118,7 @@ def _columns(spec: BodySpec, record: Record) -> tuple[Field, ...]:
     return tuple(Field(one.name, one.kind) for one in record.fields)
 
 
-def _appended(
-    batch: pyarrow.RecordBatch, columns: dict[str, pyarrow.Array]
-) -> pyarrow.RecordBatch:
+def _appended(batch: pyarrow.RecordBatch, columns: dict[str, pyarrow.Array]) -> pyarrow.RecordBatch:
     import pyarrow as pa
 
     schema = batch.schema

@@ -1,9 +1,9 @@
 """Changes the columns of a table to what a schema of bodies needs, as far as Iceberg allows it.
 
-Columns are added, `int` becomes `long`, `float` becomes `double`, decimals get more digits, required
-columns become optional. A table that has the wider type already keeps it, and a column that the
-schema does not have any more stays, with null in new rows. Everything else is an error that names the
-column.
+Columns are added, `int` becomes `long`, `float` becomes `double`, decimals get more digits,
+required columns become optional. A table that has the wider type already keeps it, and a column
+that the schema does not have any more stays, with null in new rows. Everything else is an error
+that names the column.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Change:
 def evolve(
     catalog: Catalog, name: str, fields: Sequence[Field], properties: Mapping[str, str]
 ) -> tuple[Any, list[str]]:
-    """Brings the columns and the properties of a table to what is wanted, in one commit, and returns
-    the table and what was changed. TableSchemaError if Iceberg does not allow it."""
+    """Brings the columns and the properties of a table to what is wanted, in one commit, and
+    returns the table and what was changed. TableSchemaError if Iceberg does not allow it."""
     from pyiceberg.exceptions import CommitFailedException
 
     for _ in range(RACES):

@@ -1,4 +1,5 @@
-"""Headers before the payload of a body: Confluent's wire format and Avro's single-object encoding."""
+"""Headers before the payload of a body: Confluent's wire format and Avro's single-object
+encoding."""
 
 from __future__ import annotations
 

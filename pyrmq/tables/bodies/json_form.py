@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyrmq.tables.bodies import frames, json_schema, json_values, kinds, rows
-from pyrmq.tables.bodies.misfit import Misfit
 from pyrmq.tables.bodies.schema_file import SchemaFile
 
 if TYPE_CHECKING:

@@ -1,4 +1,5 @@
-"""Reads a JSON Schema (2020-12 and earlier drafts, OpenAPI's formats) as the columns of JSON bodies.
+"""Reads a JSON Schema (2020-12 and earlier drafts, OpenAPI's formats) as the columns of JSON
+bodies.
 
 Keywords that only restrict values, such as `minimum` and `pattern`, make no columns and are not
 checked. `required`, the types and `additionalProperties: false` are.
@@ -53,7 +54,9 @@ class _Reader:
         self._what = what
         self._visits = 0
 
-    def kind(self, schema: Any, path: tuple[str, ...], open_refs: tuple[str, ...]) -> tuple[Kind, bool]:
+    def kind(
+        self, schema: Any, path: tuple[str, ...], open_refs: tuple[str, ...]
+    ) -> tuple[Kind, bool]:
         """The kind, and whether null is allowed."""
         self._visits += 1
         if self._visits > _MAX_VISITS or len(path) > kinds.MAX_DEPTH + 2:
@@ -173,7 +176,10 @@ class _Reader:
         """One schema of those that a value must fit all: properties of all, other words of the
         last. References are followed one step."""
         out: dict[str, Any] = {}
-        parts = [*self._list(schema, "allOf", path), {k: v for k, v in schema.items() if k != "allOf"}]
+        parts = [
+            *self._list(schema, "allOf", path),
+            {k: v for k, v in schema.items() if k != "allOf"},
+        ]
         for part in parts:
             seen = 0
             while isinstance(part, dict) and ("$ref" in part or "allOf" in part):

@@ -6,12 +6,12 @@ from __future__ import annotations
 import base64
 import json
 import re
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from pyrmq.tables.bodies import misfit
-from pyrmq.tables.bodies.kinds import Kind, Many, Named, Plain, Record
+from pyrmq.tables.bodies.kinds import Kind, Many, Plain, Record
 from pyrmq.tables.bodies.misfit import Misfit
 
 MAX_VALUES = 1_000_000
@@ -73,7 +73,9 @@ class _Walk:
         if self._left < 0:
             raise Misfit(path, f"the body has more than {MAX_VALUES} values")
 
-    def struct(self, found: dict[str, Any], record: Record, path: tuple[str, ...]) -> dict[str, Any]:
+    def struct(
+        self, found: dict[str, Any], record: Record, path: tuple[str, ...]
+    ) -> dict[str, Any]:
         self._count(len(record.fields), path)
         out = {}
         for field in record.fields:
@@ -209,7 +211,7 @@ def _time(found: str, name: str, path: tuple[str, ...]) -> Any:
             raise ValueError
         zone = (parts[4] or "Z").upper()
         moment = datetime.fromisoformat(f"{parts[1]}T{parts[2]}{'+00:00' if zone == 'Z' else zone}")
-        since = moment - datetime(1970, 1, 1, tzinfo=timezone.utc)
+        since = moment - datetime(1970, 1, 1, tzinfo=UTC)
         micros = int((parts[3] or "0").ljust(6, "0")[:6])
         return (since.days * 86_400 + since.seconds) * 1_000_000 + micros
     except ValueError:

@@ -1,7 +1,7 @@
 """Types of the fields of bodies: those that Iceberg has, as one small tree.
 
-Each form of bodies reads its schema into this tree. Arrow types, Iceberg types and the engine's JSON
-are made of it.
+Each form of bodies reads its schema into this tree. Arrow types, Iceberg types and the engine's
+JSON are made of it.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def _check(kind: Kind, what: str, path: tuple[str, ...], count: list[int]) -> No
         twin = seen.setdefault(one.name.lower(), one.name)
         if twin is not one.name:
             raise TableError(
-                f"{what}: the fields {shown((*path, twin))} and {shown((*path, one.name))} have the "
-                "same name for Spark, which compares names without case",
+                f"{what}: the fields {shown((*path, twin))} and {shown((*path, one.name))} have "
+                "the same name for Spark, which compares names without case",
                 "leave one of them out of the schema",
             )
         _check(one.kind, what, (*path, one.name), count)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 class BodyPlan:
-    """How the bodies of a topic become columns of its table. TableError if the schema makes none."""
+    """How the bodies of a topic become columns of its table. TableError if the schema makes
+    none."""
 
     def __init__(self, spec: BodySpec) -> None:
         self.spec = spec
@@ -85,8 +86,8 @@ class BodyPlan:
                 kind = evolve.kind_of(there[field.name].field_type)
             except (KeyError, ValueError) as error:
                 raise TableSchemaError(
-                    f"column {field.name} of table {'.'.join(table.name())} is not as the schema of "
-                    f"bodies makes it: {error}",
+                    f"column {field.name} of table {'.'.join(table.name())} is not as the schema "
+                    f"of bodies makes it: {error}",
                     "write another table",
                 ) from None
             target[field.name] = kinds.arrow_type(kind)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class ProtobufForm:
-    """Decodes the bodies of one topic. Messages may have at most 100 others within each other, as in
-    all implementations of Protobuf."""
+    """Decodes the bodies of one topic. Messages may have at most 100 others within each other, as
+    in all implementations of Protobuf."""
 
     def __init__(self, schema: SchemaFile, message: str, header: str) -> None:
         self._unknown = need("google.protobuf.unknown_fields", "bodies in Protobuf").UnknownFieldSet
@@ -42,7 +42,9 @@ class ProtobufForm:
             raise
         except MemoryError:
             raise
-        except Exception as error:  # of bytes that are anything: a DecodeError, or a text that is none
+        except (
+            Exception
+        ) as error:  # of bytes that are anything: a DecodeError, or a text that is none
             raise Misfit((), f"the body is not of the message: {brief(error)}") from None
         if not message.IsInitialized():
             missing = ", ".join(message.FindInitializationErrors()[:5])

@@ -1,5 +1,5 @@
-"""Reads a descriptor set of Protobuf as the columns of bodies, and as what takes the values out of a
-message.
+"""Reads a descriptor set of Protobuf as the columns of bodies, and as what takes the values out of
+a message.
 
 `protoc --include_imports --descriptor_set_out=FILE` makes such a file."""
 
@@ -110,8 +110,8 @@ class _Reader:
         """The struct of a message. `inside`: the messages around it."""
         if message.full_name in inside:
             raise TableError(
-                f"{self._what}: {kinds.shown(path)} has the type {escape(message.full_name)} that it "
-                "is in, and a table has no recursive types",
+                f"{self._what}: {kinds.shown(path)} has the type {escape(message.full_name)} that "
+                "it is in, and a table has no recursive types",
                 "make a descriptor set of a .proto file without this field: it is then passed over",
             )
         inside = (*inside, message.full_name)
@@ -224,5 +224,7 @@ def _json(value: Any, room: Room) -> str:
     try:
         found = json_format.MessageToDict(value)
     except Exception as error:  # such as a Value with nothing in it, or NaN
-        raise Misfit((), f"a value of google.protobuf.Struct is not JSON: {misfit.brief(error)}") from None
+        raise Misfit(
+            (), f"a value of google.protobuf.Struct is not JSON: {misfit.brief(error)}"
+        ) from None
     return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
