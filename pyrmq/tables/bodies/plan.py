@@ -71,9 +71,22 @@ class BodyPlan:
                     "give --body and --body-schema as before",
                 )
             return table, []
+        self._check_layout(catalog.load(name), name)
         table, changed = evolve.evolve(catalog, name, fields, self.properties())
         self.fit(table)
         return table, changed
+
+    def _check_layout(self, table: Any, name: str) -> None:
+        text = table.properties.get(BODY_PROPERTY)
+        try:
+            layout = self.spec.layout if text is None else BodySpec.from_json(text).layout
+        except TableError:
+            return  # it is written anew
+        if layout != self.spec.layout:
+            raise TableSchemaError(
+                f"the fields of table {name} are laid out as {layout}, not {self.spec.layout}",
+                f"give --body-columns {layout}, or write another table",
+            )
 
     def fit(self, table: Any) -> None:
         """Takes the types that the table has: it may have wider ones, and more fields. A table that

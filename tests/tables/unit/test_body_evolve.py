@@ -197,6 +197,15 @@ def test_a_table_of_decoded_bodies_does_not_take_bytes(world: World) -> None:
         BodyPlan(BodySpec()).evolve(world.catalog, TABLE)
 
 
+def test_the_layout_of_a_table_stays(world: World) -> None:
+    first = plan({"id": {"type": "integer"}}, layout="flat")
+    table_of(world, *first.fields)
+    first.evolve(world.catalog, TABLE)
+    with pytest.raises(TableSchemaError, match="give --body-columns flat"):
+        plan({"id": {"type": "integer"}}).evolve(world.catalog, TABLE)
+    assert [one.name for one in world.table().schema().fields] == ["id"]
+
+
 def test_flat_columns() -> None:
     found = plan({"id": {"type": "integer"}, "name": {"type": "string"}}, layout="flat")
     batch = pa.record_batch({"queueId": [1, 2], "body": [b'{"id":5}', b"x"]})
