@@ -75,7 +75,7 @@ def has_empty_items(schema: Any) -> bool:
             return takes_bytes(one["type"])
         if one["type"] in ("record", "error"):
             return one["name"] in sized
-        return one["type"] != "null" and one.get("size") != 0
+        return bool(one["type"] != "null" and one.get("size") != 0)
 
     while True:  # a record takes bytes if one of its fields does
         more = {

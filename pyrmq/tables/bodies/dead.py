@@ -20,7 +20,7 @@ from pyrmq.tables.bodies.decoder import ERROR
 from pyrmq.tables.catalog import Catalog
 from pyrmq.tables.commit import Staged, Waiting
 from pyrmq.tables.ends import TOPIC, Ends, QueueEnd, ends_of
-from pyrmq.tables.errors import OutcomeUnknownError, TableSchemaError, TableStoreError
+from pyrmq.tables.errors import OutcomeUnknownError, TableSchemaError, TableStoreError, need
 
 if TYPE_CHECKING:
     import pyarrow
@@ -192,19 +192,19 @@ class DeadTable:
 
     def _read(self, behind: dict[tuple[str, int], int], known: Known) -> None:
         import numpy as np
-        from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, Or
 
+        of: Any = need("pyiceberg.expressions", "a table")
         terms: list[Any] = [
-            And(
-                EqualTo("brokerName", broker),
-                EqualTo("queueId", queue),
-                GreaterThanOrEqual("queueOffset", first),
+            of.And(
+                of.EqualTo("brokerName", broker),
+                of.EqualTo("queueId", queue),
+                of.GreaterThanOrEqual("queueOffset", first),
             )
             for (broker, queue), first in behind.items()
         ]
         if len(terms) > _MAX_TERMS:
-            terms = [GreaterThanOrEqual("queueOffset", min(behind.values()))]
-        rows = terms[0] if len(terms) == 1 else Or(*terms)
+            terms = [of.GreaterThanOrEqual("queueOffset", min(behind.values()))]
+        rows = terms[0] if len(terms) == 1 else of.Or(*terms)
         with self._catalog.errors(f"table {self.name} cannot be read"):
             scan = self._table.scan(row_filter=rows, selected_fields=_PLACE)
             for batch in scan.to_arrow_batch_reader():

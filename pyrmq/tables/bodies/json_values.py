@@ -78,7 +78,7 @@ class _Walk:
         self, found: dict[str, Any], record: Record, path: tuple[str, ...]
     ) -> dict[str, Any]:
         self._count(len(record.fields), path)
-        out = {}
+        out: dict[str, Any] = {}
         for field in record.fields:
             inner = found.get(field.name)
             if inner is None:

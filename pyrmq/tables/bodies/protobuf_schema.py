@@ -59,9 +59,10 @@ class Protobuf:
 
 def read(content: bytes, message: str, what: str) -> Protobuf:
     """The message type of a descriptor set. TableError says what is wrong."""
-    need("google.protobuf", "bodies in Protobuf")
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
+    descriptor_pb2, descriptor_pool, message_factory = (
+        need(f"google.protobuf.{one}", "bodies in Protobuf")
+        for one in ("descriptor_pb2", "descriptor_pool", "message_factory")
+    )
     try:
         files = descriptor_pb2.FileDescriptorSet.FromString(content)
         if not files.file:
@@ -223,8 +224,7 @@ def _moment(value: Any, path: tuple[str, ...]) -> int:
 
 
 def _json(value: Any, room: Room) -> str:
-    from google.protobuf import json_format
-
+    json_format = need("google.protobuf.json_format", "bodies in Protobuf")
     try:
         found = json_format.MessageToDict(value)
     except Exception as error:  # such as a Value with nothing in it, or NaN
