@@ -1,0 +1,213 @@
+"""The messages of a log that a table does not have yet: where they begin, and whether nothing is
+missing in between."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyrmq.engine import DEFAULT_COLUMNS, SegmentStore, Split
+from pyrmq.errors import DataLossError, OffsetOutOfRangeError, UnknownTopicError
+from pyrmq.escape import escape
+from pyrmq.segments.plan import SPLIT_BYTES, plan
+from pyrmq.segments.read_options import ReadOptions
+from pyrmq.segments.selection import Selection
+from pyrmq.tables import identity
+from pyrmq.tables.ends import Ends, QueueEnd
+from pyrmq.tables.errors import TableStoreError
+from pyrmq.tables.rows import Rows
+
+
+@dataclass(frozen=True)
+class TailOptions:
+    """How a log is read, by the parameters of `pyrmq.scan`."""
+
+    fail_on_data_loss: bool = True
+    on_corruption: str = "fail"
+    verify_crc: str = "tail"
+    plan: str = "auto"
+    split_bytes: int = SPLIT_BYTES
+    min_partitions: int | None = None
+    batch_rows: int = 10_000
+    batch_bytes: int = 1 << 20
+
+    def reading(self, columns: tuple[str, ...]) -> ReadOptions:
+        """Of these columns, properties as a map."""
+        return ReadOptions(
+            columns=columns,
+            properties="map",
+            verify_crc=self.verify_crc,
+            on_corruption=self.on_corruption,
+            batch_rows=self.batch_rows,
+            batch_bytes=self.batch_bytes,
+        )
+
+
+class Tail:
+    """Of one table, at the ends that it had."""
+
+    def __init__(self, table: str, topic: str, ends: Ends | None, options: TailOptions) -> None:
+        self._table = table
+        self._topic = topic
+        self._ends = ends
+        self._options = options
+
+    def splits(
+        self, stores: Sequence[SegmentStore], rows: Rows, columns: tuple[str, ...]
+    ) -> list[Split]:
+        """The tasks that read it, up to the present end of each log.
+
+        TableStoreError for a log that is not the table's, and for a broker whose log is not given;
+        DataLossError, with queue and offsets, for messages that are in neither.
+        """
+        stores = [s for s in stores if not rows.brokers or s.name in rows.brokers]
+        self._check_brokers(stores, rows)
+        return [split for store in stores for split in self._of_store(store, rows, columns)]
+
+    def _check_brokers(self, stores: Sequence[SegmentStore], rows: Rows) -> None:
+        given = {store.name for store in stores}
+        known = set() if self._ends is None else set(self._ends.brokers)
+        wanted = known & set(rows.brokers) if rows.brokers else known
+        if missing := sorted(wanted - given):
+            names = ", ".join(map(escape, sorted(given))) or "none"
+            raise TableStoreError(
+                f"table {self._table} has messages of broker {escape(missing[0])}, and no store of "
+                f"it is given (given: {names})",
+                "give the stores of all brokers of the table; broker_names names them, if the "
+                "broker was renamed; brokers=[…] asks for the rows of some",
+            )
+
+    def _of_store(
+        self, store: SegmentStore, rows: Rows, columns: tuple[str, ...]
+    ) -> list[Split]:
+        known = {} if self._ends is None else self._ends.brokers.get(store.name, {})
+        if rows.queues:
+            known = {queue: end for queue, end in known.items() if queue in rows.queues}
+        identity.check(self._table, self._topic, store, known)
+        chosen = Selection(
+            topics=(self._topic,),
+            queues=rows.queues,
+            tags=rows.tags,
+            starting_offsets=self._starts(store, known, rows),
+            filters=rows.filters(),
+        )
+        try:
+            return plan(
+                [store],
+                chosen,
+                self._options.reading(columns),
+                split_bytes=self._options.split_bytes,
+                min_partitions=self._options.min_partitions,
+                mode=self._options.plan,
+                fail_on_data_loss=self._options.fail_on_data_loss,
+            )
+        except UnknownTopicError as error:
+            if not known:
+                return []
+            raise self._shorter(store, f"it has no topic {escape(self._topic)}") from error
+        except OffsetOutOfRangeError as error:
+            raise self._shorter(store, error.args[0]) from error
+        except DataLossError as error:
+            raise DataLossError(
+                f"table {self._table} does not reach to what is left in {escape(store.root)}: "
+                f"{error.args[0]}; what is between is lost"
+            ) from error
+
+    def _shorter(self, store: SegmentStore, what: str) -> TableStoreError:
+        return TableStoreError(
+            f"table {self._table} has more than {escape(store.root)}: {what}",
+            f"{identity.HINT}; a copy of a store, or a slave, may have to catch up",
+        )
+
+    def _starts(
+        self, store: SegmentStore, known: Mapping[int, QueueEnd], rows: Rows
+    ) -> str | dict[str, dict[str, dict[int, int]]]:
+        """Where each queue begins. A queue that the table does not have begins at 0, so that
+        deleted messages of it are an error; but not if they were deleted before the table's last
+        commit, which has all that was there."""
+        starts = {queue: end.end for queue, end in known.items()}
+        if self._ends is None:
+            return "earliest"
+        last = max((end.last.commitLogOffset for end in known.values()), default=-1)
+        first = store.files[0][0] if store.files else 0
+        if first == 0 or first > last:
+            for queue in queues_of(store, self._topic):
+                if not rows.queues or queue in rows.queues:
+                    starts.setdefault(queue, 0)
+        return {self._topic: {store.name: starts}} if starts else "earliest"
+
+
+def queues_of(store: SegmentStore, topic: str) -> Iterator[int]:
+    """Ids of the topic's queues that have a folder; none where the store has no queues here."""
+    if store.queues is None:
+        return
+    for folder in (store.queues, os.path.join(os.path.dirname(store.queues), "batchconsumequeue")):
+        try:
+            names = os.listdir(os.path.join(folder, topic))
+        except (OSError, ValueError):
+            continue
+        for name in names:
+            if name.isascii() and name.isdigit() and int(name) < 1 << 31:
+                yield int(name)
+
+
+@dataclass(frozen=True)
+class TailPart:
+    """A part of a log with the columns of a table. Can be sent to another process."""
+
+    split: Split
+    schema: Any
+    """pyarrow.Schema of what comes."""
+    decode: Any
+    """A `decoded.Decode`; None: bodies stay as they are."""
+
+    def only(self, schema: Any) -> TailPart:
+        """With some of the columns."""
+        names = () if self.decode is None else self.decode.names
+        decode = self.decode if any(name in names for name in schema.names) else None
+        split = with_columns(self.split, read_columns(schema, names))
+        return TailPart(split, schema, decode)
+
+    def read(self) -> Iterator[Any]:
+        """Its rows as pyarrow record batches. Errors: see `Split.read`."""
+        for batch in self.split.read():
+            whole = batch if self.decode is None else self.decode(batch)
+            if whole.num_rows:
+                yield shaped(whole, self.schema)
+
+
+def with_columns(split: Split, columns: tuple[str, ...]) -> Split:
+    """The same task with other columns."""
+    made, (text, system) = split.__reduce__()  # type: ignore[misc]
+    task = json.loads(text)
+    task["how"]["columns"] = list(columns)
+    found: Split = made(json.dumps(task).encode(), system)
+    return found
+
+
+def read_columns(schema: Any, decoded: Sequence[str]) -> tuple[str, ...]:
+    """The columns that are read of a log for these of a table; `decoded` come from bodies."""
+    from pyrmq.engine import ALL_COLUMNS
+
+    wanted = [name for name in schema.names if name in ALL_COLUMNS and name not in decoded]
+    if "body" not in wanted and any(name in decoded for name in schema.names):
+        wanted.append("body")
+    return tuple(wanted) or (DEFAULT_COLUMNS[0],)
+
+
+def shaped(batch: Any, schema: Any) -> Any:
+    """A batch with exactly these columns; one that it does not have is null."""
+    import pyarrow
+
+    names = set(batch.schema.names)
+    arrays = []
+    for field in schema:
+        if field.name not in names:
+            arrays.append(pyarrow.nulls(batch.num_rows, field.type))
+            continue
+        values = batch.column(field.name)
+        arrays.append(values if values.type == field.type else values.cast(field.type))
+    return pyarrow.record_batch(arrays, schema=schema)
