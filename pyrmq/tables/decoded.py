@@ -3,15 +3,19 @@ columns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pyrmq.engine import ALL_COLUMNS
+from pyrmq.escape import escape
 from pyrmq.segments.read_options import ReadOptions
-from pyrmq.tables.errors import TableSchemaError
+from pyrmq.tables.bodies.spec import BODY
+from pyrmq.tables.errors import TableError, TableSchemaError
 
-BODY = "pyrmq.body"
-"""Property of a table whose rows have columns that were decoded from bodies: how."""
+ON_ERROR = ("fail", "skip")
+PLACE = ("brokerName", "queueId", "queueOffset")
 
 
 def arrow_schema(table: Any, name: str, columns: Sequence[str] = ()) -> Any:
@@ -34,15 +38,62 @@ def arrow_schema(table: Any, name: str, columns: Sequence[str] = ()) -> Any:
     return pyarrow.schema(fields)
 
 
-class Decode:
-    """Bodies as columns, by the property of a table. Can be sent to another process."""
+@dataclass(frozen=True)
+class _Seen:
+    """As much of a pyiceberg Table as says how its bodies are decoded. Can be sent elsewhere."""
 
-    names: tuple[str, ...] = ()
+    properties: Mapping[str, str]
+    columns: Any
+    parts: tuple[str, ...]
+
+    def schema(self) -> Any:
+        return self.columns
+
+    def name(self) -> tuple[str, ...]:
+        return self.parts
+
+
+@dataclass(frozen=True)
+class Decode:
+    """Bodies of the log as the columns of a table, by the schema that the table was written with.
+    Can be sent to another process."""
+
+    seen: _Seen
+    on_error: str
+    """`fail`, or `skip`: a body that does not fit is left out, as the table leaves it out."""
+
+    @cached_property
+    def _plan(self) -> Any:
+        from pyrmq.tables.bodies.plan import of_table
+
+        return of_table(self.seen)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that are made of bodies."""
+        return tuple(field.name for field in self._plan.fields)
 
     def __call__(self, batch: Any) -> Any:
-        raise NotImplementedError
+        """The rows with these columns. TableError for a body that does not fit, with its place."""
+        found = self._plan.stage(batch)
+        if found.bad.num_rows and self.on_error == "fail":
+            row = found.bad.slice(0, 1).to_pylist()[0]
+            place = ", ".join(f"{name} {row[name]}" for name in PLACE if name in row)
+            raise TableError(
+                f"table {'.'.join(self.seen.parts)}: a body of the log does not fit its schema: "
+                f"{escape(row['error'])} ({escape(place)})",
+                "on_error='skip' leaves such messages out, as a table does whose job skips them or "
+                "writes them to its dead-letter table",
+            )
+        return found.good
+
+    def __reduce__(self) -> Any:
+        return Decode, (self.seen, self.on_error)
 
 
-def of(table: Any, name: str, schema: Any) -> Decode | None:
-    """How columns of the schema are made of bodies; None where none of them is."""
-    return None
+def of(table: Any, on_error: str) -> Decode | None:
+    """How the columns of a pyiceberg Table are made of bodies; None if they stay bytes."""
+    text = table.properties.get(BODY)
+    if text is None:
+        return None
+    return Decode(_Seen({BODY: text}, table.schema(), tuple(table.name())), on_error)

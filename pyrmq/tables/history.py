@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +20,7 @@ from pyrmq.tables.ends import TOPIC, Ends, ends_of
 from pyrmq.tables.errors import TableSchemaError, need
 from pyrmq.tables.rows import Rows
 from pyrmq.tables.stored import StoredPart
-from pyrmq.tables.tail import Tail, TailOptions, TailPart, read_columns
+from pyrmq.tables.tail import Readable, Tail, TailOptions, TailPart, read_columns
 
 _MAX_THREADS = 8
 _TRIES = 3
@@ -137,8 +137,8 @@ class TableScan:
         return plugins.register_io_source(read, schema=schema)
 
     def to_duckdb(self, connection: Any = None) -> Any:
-        """A duckdb.DuckDBPyRelation, of `connection` or DuckDB's default one. It streams; each query
-        reads anew. For fewer columns and rows, name them to `pyrmq.table`."""
+        """A duckdb.DuckDBPyRelation, of `connection` or DuckDB's default one. It streams, and each
+        query reads anew. For fewer columns and rows, name them to `pyrmq.table`."""
         duckdb = need("duckdb", "a relation")
         return (duckdb if connection is None else connection).from_arrow(self)
 
@@ -170,6 +170,7 @@ def table(
     storage_options: Mapping[str, Any] | None = None,
     fail_on_data_loss: bool = True,
     on_corruption: str = "fail",
+    on_error: str = "fail",
     name_server: str | None = None,
 ) -> TableScan:
     """The messages of table `name` (`mq.orders`) and those behind it in the segments at `store`:
@@ -184,7 +185,8 @@ def table(
     Rows are left out in both halves, before they are read where that is possible: `queues` by id,
     `brokers` by name, `offsets` (from, before) of each queue, store times from `start_time` to
     before `end_time` (ms, or a datetime with a zone), `tags` ("A || B", or several). `columns` by
-    name; all without them.
+    name; all without them. Of a table with decoded bodies the log is decoded by the same schema;
+    `on_error`: fail or skip, for a body of the log that does not fit.
 
     Raises DataLossError if retention deleted messages that the table does not have
     (`fail_on_data_loss=False` continues behind them), TableStoreError if the table was written from
@@ -194,6 +196,10 @@ def table(
         raise SegmentOptionError(
             (Parameter("name_server"), ": the log is read from files here, not through brokers"),
             "give the store; Spark reads through brokers: options history and nameServer",
+        )
+    if on_error not in decoded.ON_ERROR:
+        raise SegmentOptionError(
+            (Parameter("on_error"), f": {on_error!r}"), f"expected {' or '.join(decoded.ON_ERROR)}"
         )
     if store is None:
         raise SegmentOptionError(
@@ -218,10 +224,17 @@ def table(
         stores = open_stores(as_paths(store), broker_names, storage_options)
         return Tail(pinned.name, pinned.topic, pinned.ends, options).splits(stores, rows, read)
 
-    return planned(opened, name, columns, rows, behind)
+    return planned(opened, name, columns, rows, behind, on_error)
 
 
-def planned(catalog: Catalog, name: str, columns: Sequence[str], rows: Rows, behind: Any) -> Any:
+def planned(
+    catalog: Catalog,
+    name: str,
+    columns: Sequence[str],
+    rows: Rows,
+    behind: Callable[[Pinned, tuple[str, ...]], Sequence[Readable]],
+    on_error: str = "fail",
+) -> TableScan:
     """A scan of the table as it is now. `behind(pinned, columns)` gives the splits of the log.
 
     Where retention has deleted what the table's ends did not have, the table is loaded anew: with
@@ -231,8 +244,8 @@ def planned(catalog: Catalog, name: str, columns: Sequence[str], rows: Rows, beh
     while True:
         pinned = pin(catalog, name)
         schema = pinned.schema(columns)
-        decode = decoded.of(pinned.iceberg, name, schema)
-        read = read_columns(schema, () if decode is None else decode.names)
+        decode = decoded.of(pinned.iceberg, on_error)
+        read = read_columns(schema, decode)
         try:
             splits = behind(pinned, read)
         except DataLossError:

@@ -23,17 +23,13 @@ HINT = (
 )
 
 
-def check(
-    table: str, topic: str, store: SegmentStore, queues: Mapping[int, QueueEnd]
-) -> None:
+def check(table: str, topic: str, store: SegmentStore, queues: Mapping[int, QueueEnd]) -> None:
     """TableStoreError unless the log has the last message that the table has of each queue."""
     files = store.files
     first = files[0][0] if files else 0
     end = files[-1][0] + files[-1][1] if files else 0
     wanted = {
-        queue: found.last
-        for queue, found in queues.items()
-        if found.last.commitLogOffset >= first
+        queue: found.last for queue, found in queues.items() if found.last.commitLogOffset >= first
     }
     if not wanted:
         return

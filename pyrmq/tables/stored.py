@@ -157,9 +157,7 @@ def parts(table: Any, rows: Rows, schema: Any) -> list[StoredPart]:
         metadata = table.metadata.model_copy(update=lean)
         deleted = Deleted(metadata, ids.select(*schema.names), condition)
     found = [
-        StoredPart(
-            table.io, task, columns, numbered, deleted if _needs_pyiceberg(task) else None
-        )
+        StoredPart(table.io, task, columns, numbered, deleted if _needs_pyiceberg(task) else None)
         for task in tasks
     ]
     return sorted(found, key=_order(ids))
@@ -170,7 +168,7 @@ def _order(ids: Any) -> Any:
 
     def key(part: StoredPart) -> tuple[Any, ...]:
         bounds = part.task.file.lower_bounds or {}
-        return tuple(bounds.get(field.field_id, b"")[::_step(field)] for field in keys)
+        return tuple(bounds.get(field.field_id, b"")[:: _step(field)] for field in keys)
 
     return key
 

@@ -7,15 +7,16 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from pyrmq.engine import DEFAULT_COLUMNS, SegmentStore, Split
+from pyrmq.engine import ALL_COLUMNS, SegmentStore, Split
 from pyrmq.errors import DataLossError, OffsetOutOfRangeError, UnknownTopicError
 from pyrmq.escape import escape
 from pyrmq.segments.plan import SPLIT_BYTES, plan
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.selection import Selection
 from pyrmq.tables import identity
+from pyrmq.tables.decoded import PLACE, Decode
 from pyrmq.tables.ends import Ends, QueueEnd
 from pyrmq.tables.errors import TableStoreError
 from pyrmq.tables.rows import Rows
@@ -80,9 +81,7 @@ class Tail:
                 "broker was renamed; brokers=[…] asks for the rows of some",
             )
 
-    def _of_store(
-        self, store: SegmentStore, rows: Rows, columns: tuple[str, ...]
-    ) -> list[Split]:
+    def _of_store(self, store: SegmentStore, rows: Rows, columns: tuple[str, ...]) -> list[Split]:
         known = {} if self._ends is None else self._ends.brokers.get(store.name, {})
         if rows.queues:
             known = {queue: end for queue, end in known.items() if queue in rows.queues}
@@ -154,25 +153,32 @@ def queues_of(store: SegmentStore, topic: str) -> Iterator[int]:
                 yield int(name)
 
 
+class Readable(Protocol):
+    """A task of a read: a `Split`, or one that reads through a broker."""
+
+    def read(self) -> Iterator[Any]: ...
+
+
 @dataclass(frozen=True)
 class TailPart:
     """A part of a log with the columns of a table. Can be sent to another process."""
 
-    split: Split
+    split: Readable
     schema: Any
     """pyarrow.Schema of what comes."""
-    decode: Any
-    """A `decoded.Decode`; None: bodies stay as they are."""
+    decode: Decode | None
+    """None: bodies stay as they are."""
 
     def only(self, schema: Any) -> TailPart:
         """With some of the columns."""
-        names = () if self.decode is None else self.decode.names
-        decode = self.decode if any(name in names for name in schema.names) else None
-        split = with_columns(self.split, read_columns(schema, names))
-        return TailPart(split, schema, decode)
+        split = self.split
+        if isinstance(split, Split):
+            split = with_columns(split, read_columns(schema, self.decode))
+        return TailPart(split, schema, self.decode)
 
     def read(self) -> Iterator[Any]:
-        """Its rows as pyarrow record batches. Errors: see `Split.read`."""
+        """Its rows as pyarrow record batches. Errors: see `Split.read`; TableError for a body that
+        does not fit."""
         for batch in self.split.read():
             whole = batch if self.decode is None else self.decode(batch)
             if whole.num_rows:
@@ -188,14 +194,14 @@ def with_columns(split: Split, columns: tuple[str, ...]) -> Split:
     return found
 
 
-def read_columns(schema: Any, decoded: Sequence[str]) -> tuple[str, ...]:
-    """The columns that are read of a log for these of a table; `decoded` come from bodies."""
-    from pyrmq.engine import ALL_COLUMNS
-
-    wanted = [name for name in schema.names if name in ALL_COLUMNS and name not in decoded]
-    if "body" not in wanted and any(name in decoded for name in schema.names):
-        wanted.append("body")
-    return tuple(wanted) or (DEFAULT_COLUMNS[0],)
+def read_columns(schema: Any, decode: Decode | None) -> tuple[str, ...]:
+    """The columns that are read of a log for these of a table. Where bodies are decoded they are
+    read in any case: one that does not fit is no row."""
+    made = set() if decode is None else set(decode.names)
+    wanted = [name for name in schema.names if name in ALL_COLUMNS and name not in made]
+    if decode is not None:
+        wanted += [name for name in (*PLACE, "body") if name not in wanted]
+    return tuple(wanted) or PLACE[:1]
 
 
 def shaped(batch: Any, schema: Any) -> Any:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyrmq
 from pyrmq.engine import Store
 from pyrmq.tables import schema as schemas
+from pyrmq.tables.bodies.plan import BodyPlan
 from pyrmq.tables.catalog import open_catalog
 from pyrmq.tables.ends import ENDS, TOPIC, Anchor, Ends, QueueEnd, ends_of
 from tests.support.records import encode_properties
@@ -90,6 +91,7 @@ def commit(
     most: int | None = None,
     partition: str = "none",
     fail: bool = True,
+    bodies: BodyPlan | None = None,
 ) -> int:
     """Adds what the table does not have: at most so many messages of each queue. Gives the number
     of rows. It is written from the contract of a commit, not with the job."""
@@ -97,11 +99,10 @@ def commit(
     arrow = schemas.message_schema(schemas.columns_of(columns))
     table = opened.find(TABLE)
     if table is None:
-        made = schemas.iceberg_schema(arrow)
+        made = schemas.iceberg_schema(arrow if bodies is None else bodies.columns(arrow))
         spec = schemas.partition_spec(schemas.parse_partition(partition), made)
-        table = opened.create(
-            TABLE, made, partition_spec=spec, properties={TOPIC: ORDERS}
-        )
+        properties = {TOPIC: ORDERS, **({} if bodies is None else bodies.properties())}
+        table = opened.create(TABLE, made, partition_spec=spec, properties=properties)
     ends = ends_of(table) or Ends(ORDERS)
     scan = pyrmq.scan(
         list(stores),
@@ -134,6 +135,8 @@ def commit(
             Anchor(offset, places[at], times[at] // 1000),
         )
     text = ends.plus(added).to_json()
+    if bodies is not None:
+        rows = pa.Table.from_batches([bodies.stage(batch).good for batch in rows.to_batches()])
     with table.transaction() as transaction:
         transaction.append(rows, snapshot_properties={ENDS: text, TOPIC: ORDERS})
         transaction.set_properties({ENDS: text, TOPIC: ORDERS})

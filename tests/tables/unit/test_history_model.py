@@ -101,7 +101,5 @@ class Model(RuleBasedStateMachine):
         return self.log.sent.keys() - self.table - self._there()
 
 
-Model.TestCase.settings = settings(
-    max_examples=examples(15), stateful_step_count=12, deadline=None
-)
+Model.TestCase.settings = settings(max_examples=examples(15), stateful_step_count=12, deadline=None)
 TestModel = Model.TestCase
