@@ -92,7 +92,7 @@ class BrokerTail:
         )
         size = self._options["pullBatchSize"]
         return [
-            BrokerSplit(self._access(), task, how, rows.tags, None, None, size, fail)
+            BrokerSplit(self._access(), task, how, rows.tags, *rows.times, size, fail)
             for task in tasks
         ]
 

@@ -34,8 +34,27 @@ def arrow_schema(table: Any, name: str, columns: Sequence[str] = ()) -> Any:
     fields = []
     for column in columns or known:
         field = (of_messages if column in ALL_COLUMNS else others).field(column)
-        fields.append(pyarrow.field(column, field.type))
+        fields.append(pyarrow.field(column, _plain(field.type)))
     return pyarrow.schema(fields)
+
+
+def _plain(kind: Any) -> Any:
+    """A type with 32-bit places, as `pyrmq.scan` has them, and with nulls allowed inside."""
+    import pyarrow
+    from pyarrow import types
+
+    if types.is_large_string(kind):
+        return pyarrow.string()
+    if types.is_large_binary(kind):
+        return pyarrow.binary()
+    if types.is_struct(kind):
+        return pyarrow.struct([pyarrow.field(one.name, _plain(one.type)) for one in kind])
+    if types.is_map(kind):
+        return pyarrow.map_(_plain(kind.key_type), _plain(kind.item_type))
+    if types.is_list(kind) or types.is_large_list(kind):
+        inner = kind.value_field
+        return pyarrow.list_(pyarrow.field(inner.name, _plain(inner.type)))
+    return kind
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pyrmq.engine import Split
 from pyrmq.errors import DataLossError, Parameter, SegmentOptionError
 from pyrmq.escape import escape
 from pyrmq.segments.scan import Path, as_paths, as_tags, milliseconds
@@ -220,22 +219,23 @@ def table(
     )
     options = TailOptions(fail_on_data_loss=fail_on_data_loss, on_corruption=on_corruption)
 
-    def behind(pinned: Pinned, read: tuple[str, ...]) -> list[Split]:
+    def behind(pinned: Pinned, read: tuple[str, ...]) -> Sequence[Readable]:
         stores = open_stores(as_paths(store), broker_names, storage_options)
         return Tail(pinned.name, pinned.topic, pinned.ends, options).splits(stores, rows, read)
 
-    return planned(opened, name, columns, rows, behind, on_error)
+    return planned(opened, name, lambda pinned: pinned.schema(columns), rows, behind, on_error)
 
 
 def planned(
     catalog: Catalog,
     name: str,
-    columns: Sequence[str],
+    schema_of: Callable[[Pinned], Any],
     rows: Rows,
     behind: Callable[[Pinned, tuple[str, ...]], Sequence[Readable]],
     on_error: str = "fail",
 ) -> TableScan:
-    """A scan of the table as it is now. `behind(pinned, columns)` gives the splits of the log.
+    """A scan of the table as it is now. `schema_of(pinned)` gives the pyarrow.Schema of its columns,
+    `behind(pinned, columns)` the tasks that read these columns of the log.
 
     Where retention has deleted what the table's ends did not have, the table is loaded anew: with
     `reclaimAfter=table` a log loses only what has been committed.
@@ -243,7 +243,7 @@ def planned(
     tries = 0
     while True:
         pinned = pin(catalog, name)
-        schema = pinned.schema(columns)
+        schema = schema_of(pinned)
         decode = decoded.of(pinned.iceberg, on_error)
         read = read_columns(schema, decode)
         try:
