@@ -40,8 +40,9 @@ _TAKEN = frozenset(("subExpression", "startingTimestamp", "endingTimestamp"))
 _CREDENTIALS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*@")
 _REFUSED = {
     **{name: "the table says which messages there are" for name in SELECTING if name not in _TAKEN},
-    **{name: "the table's property says how bodies are decoded" for name in ("body", "bodySchema")},
-    **{name: "a table has bodies that are decompressed" for name in ("decompress",)},
+    "body": "the table says how bodies are decoded",
+    "bodySchema": "the table says how bodies are decoded",
+    "decompress": "a table has bodies that are decompressed",
 }
 """Options that a table does not go with, and why."""
 
@@ -51,7 +52,7 @@ def check(options: Options) -> None:
     name, catalog = (options.of_all()[one] for one in ("history", "historyCatalog"))
     if name is None or catalog is None:
         raise ConfigError(
-            "options history and historyCatalog go together: the table, and the catalog that it is in"
+            "options history and historyCatalog go together: the table, and its catalog"
         )
     if _CREDENTIALS.match(catalog):
         raise ConfigError(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming import DataStreamReader
 
 from pyrmq.tables.bodies.plan import BodyPlan
 from pyrmq.tables.bodies.spec import spec
@@ -133,10 +134,16 @@ def test_bad_input(spark: SparkSession, log: Log, catalog: Path) -> None:
         assert "user:word" not in str(caught.value)
     with pytest.raises(Exception, match="go together"):
         spark.read.format("rocketmq").option("history", TABLE).load(str(log.root)).collect()
+    stream = spark.readStream.format("rocketmq").option("history", TABLE)
     with pytest.raises(Exception, match="does not belong to a streaming read"):
-        stream = spark.readStream.format("rocketmq").option("history", TABLE)
-        query = stream.load(str(log.root)).writeStream.format("noop").start()
-        query.processAllAvailable()
+        _run(stream, log, catalog)
+
+
+def _run(stream: DataStreamReader, log: Log, catalog: Path) -> None:
+    """A stream of a store, to its end."""
+    frame = stream.option("historyCatalog", str(catalog)).load(str(log.root))
+    query = frame.writeStream.format("noop").trigger(availableNow=True).start()
+    query.awaitTermination()
 
 
 def test_the_reader_in_the_jvm_alone_refuses(
