@@ -147,6 +147,7 @@ class HistoryReader(VersionCheckedPickle, DataSourceReader):
         )
         options = TailOptions(
             fail_on_data_loss=given["failOnDataLoss"],
+            may_miss_brokers=not given["failOnDataLoss"],
             on_corruption=given["onCorruption"],
             verify_crc=given["verifyCrc"],
             plan=given["plan"],

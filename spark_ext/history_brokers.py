@@ -3,6 +3,7 @@ the table on."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ from spark_ext.options import Options
 if TYPE_CHECKING:
     from pyrmq.tables.history import Pinned
     from pyrmq.tables.rows import Rows
+
+log = logging.getLogger(__name__)
 
 _COLUMNS = ("brokerName", "queueId", "queueOffset", "storeTimestamp")
 
@@ -49,11 +52,7 @@ class BrokerTail:
             known = set() if ends is None else set(ends.brokers)
             missing = sorted(known - {queue.broker_name for queue in queues})
             if missing:
-                raise TableStoreError(
-                    f"table {self._pinned.name} has messages of broker {escape(missing[0])}, which "
-                    f"the name servers do not have as a broker of topic {escape(topic)}",
-                    "it is down, or the topic was deleted there: start it, or read stores",
-                )
+                self._without(missing[0])
             bounds = cluster.bounds(queues)
         found = {}
         for queue in sorted(bounds):
@@ -113,6 +112,17 @@ class BrokerTail:
                 for key, time in zip(keys, times, strict=True):
                     found.setdefault(key, time // 1000)
         return found
+
+    def _without(self, broker: str) -> None:
+        text = (
+            f"table {self._pinned.name} has messages of broker {escape(broker)}, which the name "
+            f"servers do not have as a broker of topic {escape(self._pinned.topic)}"
+        )
+        if self._options["failOnDataLoss"]:
+            raise TableStoreError(
+                text, "it is down, or the topic was deleted there: start it, or read stores"
+            )
+        log.warning("%s; continuing with what the table has of it", text)
 
     def _access(self) -> Access:
         return access(self._options)

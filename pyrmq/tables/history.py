@@ -188,8 +188,9 @@ def table(
     `on_error`: fail or skip, for a body of the log that does not fit.
 
     Raises DataLossError if retention deleted messages that the table does not have
-    (`fail_on_data_loss=False` continues behind them), TableStoreError if the table was written from
-    another store, CatalogError and TableError for the table, SegmentError for the store.
+    (`fail_on_data_loss=False` continues behind them, and without brokers that have no store),
+    TableStoreError if the table was written from another store, CatalogError and TableError for
+    the table, SegmentError for the store.
     """
     if name_server is not None:
         raise SegmentOptionError(
@@ -217,7 +218,11 @@ def table(
         times=(milliseconds(start_time, "start_time"), milliseconds(end_time, "end_time")),
         tags=as_tags(tags),
     )
-    options = TailOptions(fail_on_data_loss=fail_on_data_loss, on_corruption=on_corruption)
+    options = TailOptions(
+        fail_on_data_loss=fail_on_data_loss,
+        may_miss_brokers=not fail_on_data_loss,
+        on_corruption=on_corruption,
+    )
 
     def behind(pinned: Pinned, read: tuple[str, ...]) -> Sequence[Readable]:
         stores = open_stores(as_paths(store), broker_names, storage_options)
@@ -234,7 +239,7 @@ def planned(
     behind: Callable[[Pinned, tuple[str, ...]], Sequence[Readable]],
     on_error: str = "fail",
 ) -> TableScan:
-    """A scan of the table as it is now. `schema_of(pinned)` gives the pyarrow.Schema of its columns,
+    """A scan of the table as it is now. `schema_of(pinned)` gives the pyarrow.Schema of what comes,
     `behind(pinned, columns)` the tasks that read these columns of the log.
 
     Where retention has deleted what the table's ends did not have, the table is loaded anew: with

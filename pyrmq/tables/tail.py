@@ -4,6 +4,7 @@ missing in between."""
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,12 +22,16 @@ from pyrmq.tables.ends import Ends, QueueEnd
 from pyrmq.tables.errors import TableStoreError
 from pyrmq.tables.rows import Rows
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class TailOptions:
     """How a log is read, by the parameters of `pyrmq.scan`."""
 
     fail_on_data_loss: bool = True
+    may_miss_brokers: bool = False
+    """Whether brokers of the table may have no store: what they have beyond it is then left out."""
     on_corruption: str = "fail"
     verify_crc: str = "tail"
     plan: str = "auto"
@@ -72,14 +77,20 @@ class Tail:
         given = {store.name for store in stores}
         known = set() if self._ends is None else set(self._ends.brokers)
         wanted = known & set(rows.brokers) if rows.brokers else known
-        if missing := sorted(wanted - given):
-            names = ", ".join(map(escape, sorted(given))) or "none"
+        if not (missing := sorted(wanted - given)):
+            return
+        names = ", ".join(map(escape, sorted(given))) or "none"
+        text = (
+            f"table {self._table} has messages of broker {escape(missing[0])}, and no store of it "
+            f"is given (given: {names})"
+        )
+        if not self._options.may_miss_brokers:
             raise TableStoreError(
-                f"table {self._table} has messages of broker {escape(missing[0])}, and no store of "
-                f"it is given (given: {names})",
+                text,
                 "give the stores of all brokers of the table; broker_names names them, if the "
                 "broker was renamed; brokers=[…] asks for the rows of some",
             )
+        log.warning("%s; continuing with what the table has of it", text)
 
     def _of_store(self, store: SegmentStore, rows: Rows, columns: tuple[str, ...]) -> list[Split]:
         known = {} if self._ends is None else self._ends.brokers.get(store.name, {})

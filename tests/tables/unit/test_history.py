@@ -305,6 +305,7 @@ def test_two_brokers(log: Log, catalog: Path, tmp_path: Path) -> None:
     other.put(100)
     both = {"broker_names": ["b", "c"]}
     commit(catalog, [log.root, other.root], **both)  # type: ignore[arg-type]
+    committed = dict(other.sent)
     other.put(70)
     log.put(20)
     whole = table(TABLE, [log.root, other.root], catalog=catalog, **both)  # type: ignore[arg-type]
@@ -312,6 +313,10 @@ def test_two_brokers(log: Log, catalog: Path, tmp_path: Path) -> None:
     with pytest.raises(TableStoreError, match="broker c, and no store of it is given"):
         scan(log, catalog)
     assert bodies(scan(log, catalog, brokers=["b"]).to_arrow()) == log.sent
+    rest = bodies(scan(log, catalog, fail_on_data_loss=False).to_arrow())
+    assert rest == {**log.sent, **committed}
+    with pytest.raises(SegmentOptionError, match="b"):
+        table(TABLE, [log.root, log.root], catalog=catalog, broker_names=["b", "b"])
     other.close()
 
 
