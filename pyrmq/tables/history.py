@@ -243,7 +243,8 @@ def planned(
     `behind(pinned, columns)` the tasks that read these columns of the log.
 
     Where retention has deleted what the table's ends did not have, the table is loaded anew: with
-    `reclaimAfter=table` a log loses only what has been committed.
+    `reclaimAfter=table` a log loses only what has been committed. So it is where an expiry has
+    removed the snapshot.
     """
     tries = 0
     while True:
@@ -258,8 +259,14 @@ def planned(
             if tries >= _TRIES or pin(catalog, name).snapshot == pinned.snapshot:
                 raise
             continue
-        with catalog.errors(f"table {escape(name)} cannot be planned"):
-            first = stored.parts(pinned.iceberg, rows, schema)
+        try:
+            with catalog.errors(f"table {escape(name)} cannot be planned"):
+                first = stored.parts(pinned.iceberg, rows, schema)
+        except FileNotFoundError:
+            tries += 1
+            if tries >= _TRIES:
+                raise
+            continue
         return TableScan(
             pinned, schema, [*first, *(TailPart(one, schema, decode) for one in splits)]
         )

@@ -2,13 +2,13 @@
 that are wanted.
 
 pyiceberg plans; a file is read by pyarrow, as pyiceberg keeps all rows of several files in memory.
-A file from which another program deleted rows (delete files, deletion vectors) is read by
-pyiceberg.
+A file from which another program deleted rows (delete files, deletion vectors), or whose nested
+fields are other ones than the table's, is read by pyiceberg.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,12 +23,14 @@ _ID = b"PARQUET:field_id"
 
 
 @dataclass(frozen=True)
-class Deleted:
-    """What pyiceberg needs to leave out deleted rows."""
+class Whole:
+    """What pyiceberg needs to read a file."""
 
     metadata: Any
     projected: Any
     row_filter: Any
+    nested: Mapping[int, str]
+    """Names of the fields inside of the columns, with dots, by field id."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,7 +45,7 @@ class StoredPart:
     """Field id and pyarrow.Field of each column, in the order in which they come."""
     conditions: tuple[tuple[int, Condition], ...]
     """With the field id of the column."""
-    deleted: Deleted | None
+    whole: Whole
 
     def __repr__(self) -> str:
         return f"<StoredPart {self.path}>"
@@ -67,10 +69,7 @@ class StoredPart:
         import pyarrow
 
         try:
-            if self.deleted is not None:
-                yield from self._by_pyiceberg(self.deleted)
-            else:
-                yield from self._read()
+            yield from self._by_pyiceberg() if _needs_pyiceberg(self.task) else self._read()
         except FileNotFoundError:
             raise TableError(
                 f"{self.path}: the file was deleted before it was read",
@@ -86,9 +85,20 @@ class StoredPart:
     def _read(self) -> Iterator[Any]:
         from pyarrow.parquet import ParquetFile
 
-        with self.io.new_input(self.path).open() as source, ParquetFile(source) as file:
+        with (
+            self.io.new_input(self.path).open() as source,
+            ParquetFile(source, pre_buffer=True) as file,
+        ):
             places = _places(file.schema_arrow)
             names = [places(number, field.name) for number, field in self.columns]
+            moved = any(
+                _has_moved(file.schema_arrow.field(name), self.whole.nested)
+                for name in names
+                if name is not None
+            )
+            if moved:
+                yield from self._by_pyiceberg()
+                return
             where = [
                 (places(number, column), sign, value)
                 for number, (column, sign, value) in self.conditions
@@ -100,14 +110,13 @@ class StoredPart:
             if not wanted:  # only columns that are not there: the rows are counted by another
                 wanted[file.schema_arrow.names[0]] = None
             groups = _groups(source, file, where)
-            if not groups:
-                return
             size = _rows_of_batch(file, groups, set(wanted))
-            for batch in file.iter_batches(size, row_groups=groups, columns=list(wanted)):
-                chosen = conditions_of.mask(where, batch)
-                kept = batch if chosen is None else batch.filter(chosen)
-                if kept.num_rows:
-                    yield self._shaped(kept, names)
+            for group in groups:
+                for batch in file.iter_batches(size, row_groups=[group], columns=list(wanted)):
+                    chosen = conditions_of.mask(where, batch)
+                    kept = batch if chosen is None else batch.filter(chosen)
+                    if kept.num_rows:
+                        yield self._shaped(kept, names)
 
     def _shaped(self, batch: Any, names: list[str | None]) -> Any:
         import pyarrow
@@ -121,13 +130,13 @@ class StoredPart:
             arrays.append(values if values.type == field.type else values.cast(field.type))
         return pyarrow.record_batch(arrays, schema=pyarrow.schema([f for _, f in self.columns]))
 
-    def _by_pyiceberg(self, deleted: Deleted) -> Iterator[Any]:
+    def _by_pyiceberg(self) -> Iterator[Any]:
         from pyiceberg.io.pyarrow import ArrowScan
 
-        scan = ArrowScan(deleted.metadata, self.io, deleted.projected, deleted.row_filter)
-        names: list[str | None] = [
-            deleted.projected.find_field(number).name for number, _ in self.columns
-        ]
+        whole = self.whole
+        wanted = whole.projected.select(*(field.name for _, field in self.columns))
+        scan = ArrowScan(whole.metadata, self.io, wanted, whole.row_filter)
+        names: list[str | None] = [field.name for _, field in self.columns]
         for batch in scan.to_record_batches([self.task]):
             if batch.num_rows:
                 yield self._shaped(batch, names)
@@ -137,6 +146,8 @@ def parts(table: Any, rows: Rows, schema: Any) -> list[StoredPart]:
     """The files of the table's current snapshot that may have rows that are wanted, by broker,
     queue and offset of their first rows as far as statistics say them. `schema`: the columns that
     come, as a pyarrow.Schema; each is one of the table's."""
+    from pyiceberg.schema import index_name_by_id
+
     ids = table.schema()
     wanted = rows.conditions()
     known = {field.name for field in ids.fields}
@@ -150,16 +161,12 @@ def parts(table: Any, rows: Rows, schema: Any) -> list[StoredPart]:
     tasks = list(table.scan(row_filter=condition).plan_files())
     columns = tuple((ids.find_field(field.name).field_id, field) for field in schema)
     numbered = tuple((ids.find_field(one[0]).field_id, one) for one in wanted)
-    deleted = None
-    if any(_needs_pyiceberg(task) for task in tasks):
-        # Summaries of snapshots are long, and a part may travel.
-        lean = {"snapshots": [], "snapshot_log": [], "metadata_log": [], "refs": {}}
-        metadata = table.metadata.model_copy(update=lean)
-        deleted = Deleted(metadata, ids.select(*schema.names), condition)
-    found = [
-        StoredPart(table.io, task, columns, numbered, deleted if _needs_pyiceberg(task) else None)
-        for task in tasks
-    ]
+    # Summaries of snapshots are long, and a part may travel.
+    lean = {"snapshots": [], "snapshot_log": [], "metadata_log": [], "refs": {}}
+    metadata = table.metadata.model_copy(update=lean)
+    nested = {number: name for number, name in index_name_by_id(ids).items() if "." in name}
+    whole = Whole(metadata, ids, condition, nested)
+    found = [StoredPart(table.io, task, columns, numbered, whole) for task in tasks]
     return sorted(found, key=_order(ids))
 
 
@@ -198,6 +205,35 @@ def _places(schema: Any) -> Any:
         return name if name in names else None
 
     return place
+
+
+def _has_moved(field: Any, nested: Mapping[int, str]) -> bool:
+    """Whether a field inside of a column has another name in the table, or another one its name."""
+    taken = set(nested.values())
+    for number, name in _inside(field, field.name):
+        if nested.get(number, name) != name or (number not in nested and name in taken):
+            return True
+    return False
+
+
+def _inside(field: Any, path: str) -> Iterator[tuple[int, str]]:
+    """Field ids and names, with dots, of what is inside of a column of a file."""
+    from pyarrow import types
+
+    kind = field.type
+    if types.is_struct(kind):
+        parts = [(one, one.name) for one in kind]
+    elif types.is_map(kind):
+        parts = [(kind.key_field, "key"), (kind.item_field, "value")]
+    elif types.is_list(kind) or types.is_large_list(kind):
+        parts = [(kind.value_field, "element")]
+    else:
+        return
+    for part, name in parts:
+        at = f"{path}.{name}"
+        if part.metadata and _ID in part.metadata:
+            yield int(part.metadata[_ID]), at
+        yield from _inside(part, at)
 
 
 def _groups(source: Any, file: Any, where: list[Any]) -> list[int]:

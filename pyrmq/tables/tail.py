@@ -7,7 +7,7 @@ import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from pyrmq.engine import ALL_COLUMNS, SegmentStore, Split
@@ -97,23 +97,18 @@ class Tail:
         if rows.queues:
             known = {queue: end for queue, end in known.items() if queue in rows.queues}
         identity.check(self._table, self._topic, store, known)
+        starts = self._starts(store, known, rows)
         chosen = Selection(
             topics=(self._topic,),
             queues=rows.queues,
             tags=rows.tags,
-            starting_offsets=self._starts(store, known, rows),
+            starting_offsets=starts,
             filters=rows.filters(),
         )
         try:
-            return plan(
-                [store],
-                chosen,
-                self._options.reading(columns),
-                split_bytes=self._options.split_bytes,
-                min_partitions=self._options.min_partitions,
-                mode=self._options.plan,
-                fail_on_data_loss=self._options.fail_on_data_loss,
-            )
+            if store.queues is None and self._options.fail_on_data_loss:
+                self._check_afar(store, known, replace(chosen, tags=None, filters={}))
+            return self._planned(store, chosen, columns)
         except UnknownTopicError as error:
             if not known:
                 return []
@@ -125,6 +120,57 @@ class Tail:
                 f"table {self._table} does not reach to what is left in {escape(store.root)}: "
                 f"{error.args[0]}; what is between is lost"
             ) from error
+
+    def _planned(
+        self, store: SegmentStore, chosen: Selection, columns: tuple[str, ...]
+    ) -> list[Split]:
+        return plan(
+            [store],
+            chosen,
+            self._options.reading(columns),
+            split_bytes=self._options.split_bytes,
+            min_partitions=self._options.min_partitions,
+            mode=self._options.plan,
+            fail_on_data_loss=self._options.fail_on_data_loss,
+        )
+
+    def _check_afar(
+        self, store: SegmentStore, known: Mapping[int, QueueEnd], chosen: Selection
+    ) -> None:
+        """DataLossError for a gap in a log that has no queue files here, which would say it. The
+        heads of its messages are read, unless the last ones of the table are still there."""
+        if self._ends is None or store.filesystem is None or not self._may_have_gap(store, known):
+            return
+        import pyarrow
+
+        first: dict[int, int] = {}
+        for split in self._planned(store, chosen, ("queueId", "queueOffset")):
+            for batch in split.read():
+                table = pyarrow.Table.from_batches([batch])
+                lowest = table.group_by("queueId").aggregate([("queueOffset", "min")])
+                for row in lowest.to_pylist():
+                    queue, offset = row["queueId"], row["queueOffset_min"]
+                    first[queue] = min(offset, first.get(queue, offset))
+        for queue, offset in sorted(first.items()):
+            end = known[queue].end if queue in known else 0
+            if offset > end and (queue in known or self._began_later(store, known)):
+                raise DataLossError(
+                    f"offset {end} of topic {escape(self._topic)}, broker {escape(store.name)}, "
+                    f"queue {queue} is deleted: what is left begins at {offset}"
+                )
+
+    @staticmethod
+    def _may_have_gap(store: SegmentStore, known: Mapping[int, QueueEnd]) -> bool:
+        begin = store.files[0][0] if store.files else 0
+        return begin > 0 and (
+            not known or any(end.last.commitLogOffset < begin for end in known.values())
+        )
+
+    @staticmethod
+    def _began_later(store: SegmentStore, known: Mapping[int, QueueEnd]) -> bool:
+        """Whether the log begins behind all that the table has of the broker."""
+        begin = store.files[0][0] if store.files else 0
+        return begin > max((end.last.commitLogOffset for end in known.values()), default=-1)
 
     def _shorter(self, store: SegmentStore, what: str) -> TableStoreError:
         return TableStoreError(
@@ -141,9 +187,8 @@ class Tail:
         starts = {queue: end.end for queue, end in known.items()}
         if self._ends is None:
             return "earliest"
-        last = max((end.last.commitLogOffset for end in known.values()), default=-1)
-        first = store.files[0][0] if store.files else 0
-        if first == 0 or first > last:
+        begin = store.files[0][0] if store.files else 0
+        if begin == 0 or self._began_later(store, known):
             for queue in queues_of(store, self._topic):
                 if not rows.queues or queue in rows.queues:
                     starts.setdefault(queue, 0)

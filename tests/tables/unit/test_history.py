@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pickle
 import shutil
@@ -290,6 +291,44 @@ def test_a_log_that_lost_its_end(log: Log, catalog: Path, tmp_path: Path) -> Non
         table(TABLE, tmp_path / "older", catalog=catalog, broker_names=["b"])
 
 
+def test_a_store_that_is_not_local(log: Log, catalog: Path) -> None:
+    """It has no queue files here, which would say what is deleted."""
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+
+    def afar(**more: Any) -> dict[Any, bytes]:
+        for path in sorted((log.root / "commitlog").iterdir()):
+            memory.pipe_file(f"/bucket/b/commitlog/{path.name}", path.read_bytes())
+        try:
+            place = "memory://bucket/b"
+            found = table(TABLE, place, catalog=catalog, broker_names=["b"], **more)
+            return bodies(found.to_arrow())
+        finally:
+            memory.rm("/bucket", recursive=True)
+
+    log.put(900)
+    commit(catalog, [log.root])
+    log.put(300)
+    assert afar() == log.sent
+    assert log.delete_first_files(2) == 2
+    assert afar() == log.sent
+    log.put(900)
+    assert log.delete_first_files(2) == 2
+    with pytest.raises(
+        DataLossError, match=r"offset 300 of topic orders, broker b, queue \d is del"
+    ):
+        afar()
+    rest = afar(fail_on_data_loss=False)
+    assert rest.items() < log.sent.items()
+    anew = Log(log.root.with_name("anew"))
+    anew.put(900, body=b"another")
+    log.root, root = anew.root, log.root
+    with pytest.raises(TableStoreError, match="was made anew"):
+        afar()
+    log.root = root
+    anew.close()
+
+
 def test_a_topic_that_was_deleted(log: Log, catalog: Path, tmp_path: Path) -> None:
     log.put(300)
     commit(catalog, [log.root])
@@ -333,6 +372,41 @@ def test_rows_that_another_program_deleted(log: Log, catalog: Path) -> None:
     assert bodies(found.to_arrow()) == log.sent
 
 
+def test_delete_files_of_another_program(log: Log, catalog: Path, tmp_path: Path) -> None:
+    """pyiceberg writes none: this one is made by hand, by Iceberg's specification."""
+    from pyarrow import parquet
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.table import FileScanTask
+    from pyiceberg.typedef import Record
+
+    log.put(60)
+    commit(catalog, [log.root])
+    for chosen, left in (({}, 57), ({"queues": [1]}, 19)):
+        (part,) = scan(log, catalog, **chosen).parts
+        ids = {"file_path": "2147483546", "pos": "2147483545"}
+        kinds = {"file_path": pa.string(), "pos": pa.int64()}
+        schema = pa.schema(
+            [pa.field(n, kinds[n], False, {"PARQUET:field_id": ids[n]}) for n in kinds]
+        )
+        places = tmp_path / "deletes.parquet"
+        rows = {"file_path": [part.path] * 3, "pos": [0, 1, 59]}
+        parquet.write_table(pa.table(rows, schema), places)
+        deletes = DataFile.from_args(
+            content=DataFileContent.POSITION_DELETES,
+            file_path=f"file://{places}",
+            file_format=FileFormat.PARQUET,
+            partition=Record(),
+            record_count=3,
+            file_size_in_bytes=places.stat().st_size,
+        )
+        task = FileScanTask(part.task.file, {deletes})
+        read = pa.Table.from_batches(dataclasses.replace(part, task=task).read())
+        whole = pa.Table.from_batches(part.read())
+        assert read.num_rows == left
+        assert read.schema == whole.schema
+        assert set(keys(read)) < set(keys(whole))
+
+
 def test_added_columns_are_null(log: Log, catalog: Path) -> None:
     log.put(100)
     commit(catalog, [log.root])
@@ -374,6 +448,31 @@ def test_bodies_are_decoded_as_in_the_table(log: Log, catalog: Path, tmp_path: P
     assert scan(log, catalog, on_error="skip", columns=["queueId"]).to_arrow().num_rows == 150
     with pytest.raises(SegmentOptionError, match="on_error"):
         scan(log, catalog, on_error="perhaps")
+
+
+def test_fields_inside_of_a_column_are_those_of_the_table(
+    log: Log, catalog: Path, tmp_path: Path
+) -> None:
+    """A field that was dropped and added again under its name is another one: it is null in files
+    from before. A wider type is read as that."""
+    from pyiceberg.types import LongType
+
+    schema = tmp_path / "order.json"
+    number = {"type": "integer", "format": "int32"}
+    schema.write_text(json.dumps({"type": "object", "properties": {"n": number, "m": number}}))
+    log.put(30)
+    commit(catalog, [log.root], bodies=BodyPlan(body_spec("json", [str(schema)])))
+    opened = open_catalog(str(catalog)).load(TABLE)
+    with opened.update_schema(allow_incompatible_changes=True) as update:
+        update.update_column("value.n", LongType())
+    values = scan(log, catalog, columns=["value"]).to_arrow().column("value").to_pylist()
+    assert sorted(value["n"] for value in values) == list(range(30))
+    with opened.update_schema(allow_incompatible_changes=True) as update:
+        update.delete_column("value.n")
+    with opened.update_schema(allow_incompatible_changes=True) as update:
+        update.add_column(("value", "n"), LongType())
+    values = scan(log, catalog, columns=["value"]).to_arrow().column("value").to_pylist()
+    assert values == [{"m": None, "n": None}] * 30
 
 
 def test_bad_input(log: Log, catalog: Path) -> None:
