@@ -210,16 +210,16 @@ def _spark(schema: Any) -> StructType:
 
 def _tasks(parts: Iterable[Part], size: int) -> list[list[Part]]:
     """Small files together, up to so many bytes; each part of the log is a task of its own."""
-    tasks: list[list[Part]] = []
-    group: list[Part] = []
+    files: list[list[Part]] = []
+    behind: list[list[Part]] = []
     filled = 0
     for part in parts:
         if isinstance(part, TailPart):
-            tasks.append([part])
+            behind.append([part])
             continue
-        if group and (filled + part.size > size or len(group) >= MAX_FILES):
-            tasks.append(group)
-            group, filled = [], 0
-        group.append(part)
+        if not files or filled + part.size > size or len(files[-1]) >= MAX_FILES:
+            files.append([])
+            filled = 0
+        files[-1].append(part)
         filled += part.size
-    return [group, *tasks] if group else tasks
+    return files + behind
