@@ -93,9 +93,11 @@ class Tail:
         log.warning("%s; continuing with what the table has of it", text)
 
     def _of_store(self, store: SegmentStore, rows: Rows, columns: tuple[str, ...]) -> list[Split]:
-        known = {} if self._ends is None else self._ends.brokers.get(store.name, {})
-        if rows.queues:
-            known = {queue: end for queue, end in known.items() if queue in rows.queues}
+        known = {
+            queue: end
+            for queue, end in self._queues(store).items()
+            if not rows.queues or queue in rows.queues
+        }
         identity.check(self._table, self._topic, store, known)
         starts = self._starts(store, known, rows)
         chosen = Selection(
@@ -120,6 +122,10 @@ class Tail:
                 f"table {self._table} does not reach to what is left in {escape(store.root)}: "
                 f"{error.args[0]}; what is between is lost"
             ) from error
+
+    def _queues(self, store: SegmentStore) -> Mapping[int, QueueEnd]:
+        """What the table has of a broker."""
+        return {} if self._ends is None else self._ends.brokers.get(store.name, {})
 
     def _planned(
         self, store: SegmentStore, chosen: Selection, columns: tuple[str, ...]
@@ -153,7 +159,7 @@ class Tail:
                     first[queue] = min(offset, first.get(queue, offset))
         for queue, offset in sorted(first.items()):
             end = known[queue].end if queue in known else 0
-            if offset > end and (queue in known or self._began_later(store, known)):
+            if offset > end and (queue in known or self._began_later(store)):
                 raise DataLossError(
                     f"offset {end} of topic {escape(self._topic)}, broker {escape(store.name)}, "
                     f"queue {queue} is deleted: what is left begins at {offset}"
@@ -166,11 +172,11 @@ class Tail:
             not known or any(end.last.commitLogOffset < begin for end in known.values())
         )
 
-    @staticmethod
-    def _began_later(store: SegmentStore, known: Mapping[int, QueueEnd]) -> bool:
+    def _began_later(self, store: SegmentStore) -> bool:
         """Whether the log begins behind all that the table has of the broker."""
         begin = store.files[0][0] if store.files else 0
-        return begin > max((end.last.commitLogOffset for end in known.values()), default=-1)
+        places = (end.last.commitLogOffset for end in self._queues(store).values())
+        return begin > max(places, default=-1)
 
     def _shorter(self, store: SegmentStore, what: str) -> TableStoreError:
         return TableStoreError(
@@ -188,7 +194,7 @@ class Tail:
         if self._ends is None:
             return "earliest"
         begin = store.files[0][0] if store.files else 0
-        if begin == 0 or self._began_later(store, known):
+        if begin == 0 or self._began_later(store):
             for queue in queues_of(store, self._topic):
                 if not rows.queues or queue in rows.queues:
                     starts.setdefault(queue, 0)

@@ -266,6 +266,8 @@ def test_a_queue_that_was_empty_when_the_table_began(log: Log, catalog: Path) ->
     wanted = there | {key for key in log.sent if key not in there and key[2] >= 300}
     wanted |= {("b", 7, offset) for offset in (50, 51, 52)}
     assert set(bodies(scan(log, catalog).to_arrow())) == wanted
+    alone = bodies(scan(log, catalog, queues=[7]).to_arrow())
+    assert set(alone) == {key for key in wanted if key[1] == 7}
 
 
 def test_a_store_that_was_made_anew(log: Log, catalog: Path, tmp_path: Path) -> None:
