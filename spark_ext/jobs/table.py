@@ -10,6 +10,7 @@ import click
 from spark_ext.jobs.command import run_alone
 
 COMMANDS = {
+    "lag": ("spark_ext.jobs.table_lag", "How far a table is behind its topic, by queue."),
     "write": ("spark_ext.jobs.table_write", "Add what a topic has and its table has not."),
 }
 """Name of each command: its module, and what it is for."""

@@ -257,6 +257,20 @@ pub(super) const ROWS: &[Row] = &[
              the one in the JVM where its jar is there and can do what is asked \
              (`auto`).",
         ),
+    Row::new("history", Form::Text, BATCHES).doc(
+        "Iceberg table of the topic, such as `mq.orders`: its messages, and from the log only \
+             those that it does not have yet. The reader in Python reads it.",
+    ),
+    Row::new("historyCatalog", Form::Text, BATCHES).doc(
+        "Catalog of that table, as `pyrmq pipeline table write --catalog` takes it. \
+             Credentials belong into `.pyiceberg.yaml`.",
+    ),
+    Row::new("historyOnError", Form::Choice(&["fail", "skip"]), BATCHES)
+        .default("fail")
+        .doc(
+            "If the table has columns of decoded bodies, and a body of the log does not fit its \
+             schema: an error, or the message is left out.",
+        ),
     Row::new("body", Form::Choice(&["binary", "utf8", "json"]), FILES)
         .default("binary")
         .doc(
