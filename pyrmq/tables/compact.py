@@ -20,15 +20,14 @@ from typing import Any
 from pyrmq.escape import escape
 from pyrmq.tables.errors import TableConflictError, TableError
 from pyrmq.tables.merge import KEYS, NotSortedError
+from pyrmq.tables.parquet import TARGET_BYTES, delete
 from pyrmq.tables.replace import Replacement, was_committed
-from pyrmq.tables.rewrite import discard, rewrite
+from pyrmq.tables.rewrite import rewrite
 
 log = logging.getLogger(__name__)
 
-TARGET = 512 << 20
-"""Bytes of a file that a compaction writes, unless the caller says."""
-SMALL = 128 << 20
-"""Smaller files are compacted."""
+TARGET = TARGET_BYTES
+"""Bytes of a file that a compaction writes, unless the caller says; the most that it may say."""
 LEAST_TARGET = 1 << 20
 FILES = 5
 """A partition is compacted if it has as many small files."""
@@ -80,10 +79,10 @@ def compact(
     TableError for sizes that make no sense, TableConflictError if others kept replacing the files.
     """
     small = target // 4 if small is None else small
-    if target < LEAST_TARGET or not 0 < small <= target or files < 2:
+    if not LEAST_TARGET <= target <= TARGET or not 0 < small <= target or files < 2:
         raise TableError(
             "a compaction cannot make such files",
-            "choose a target of 1 MiB or more, files below it, and at least 2 of them",
+            f"choose a target of 1 to {TARGET >> 20} MiB, files below it, and at least 2 of them",
         )
     done = Compacted()
     kept: dict[str, str] = {}
@@ -180,7 +179,7 @@ def _rewrite(table: Any, group: _Group, target: int, kept: dict[str, str]) -> bo
         return False
     if len(group.new) < len(group.files):
         return True
-    discard(table, _paths(group.new))
+    _discard(table, _paths(group.new))
     kept.update(dict.fromkeys(_paths(group.files), "would not become fewer"))
     return False
 
@@ -203,7 +202,7 @@ def _commit(table: Any, groups: list[_Group], deletes: set[str], done: Compacted
             except ValidationException:
                 raise
             except BaseException:
-                discard(table, _paths(added))
+                _discard(table, _paths(added))
                 raise
             replacement.commit()
         except (CommitFailedException, ValidationException):
@@ -219,7 +218,7 @@ def _commit(table: Any, groups: list[_Group], deletes: set[str], done: Compacted
         break
     else:
         for group in groups:
-            discard(table, _paths(group.new))
+            _discard(table, _paths(group.new))
         raise TableConflictError(
             f"others changed table {'.'.join(table.name())} during each of {ATTEMPTS} attempts",
             "compact it when less is written",
@@ -247,8 +246,14 @@ def _still(table: Any, groups: list[_Group], deletes: set[str]) -> list[_Group]:
     stay = [group for group in groups if _paths(group.files) <= there]
     for group in groups:
         if not any(group is one for one in stay):
-            discard(table, _paths(group.new))
+            _discard(table, _paths(group.new))
     return stay
+
+
+def _discard(table: Any, paths: Iterable[str]) -> None:
+    """Deletes files that no snapshot has. What cannot be deleted is found by an expiry later."""
+    for path in delete(table.io, sorted(paths)):
+        log.warning("%s is in no snapshot and cannot be deleted", escape(path))
 
 
 def _paths(files: Iterable[Any]) -> set[str]:

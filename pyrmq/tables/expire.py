@@ -9,7 +9,6 @@ the table's folders, or that a commit in progress may be about to name.
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any
 from pyrmq.escape import escape
 from pyrmq.tables.errors import TableConflictError, TableError
 from pyrmq.tables.files import Reached, folders, is_own, listed, path_of, reached
+from pyrmq.tables.names import commit_of
 from pyrmq.tables.retained import retained
 
 log = logging.getLogger(__name__)
@@ -28,8 +28,6 @@ ORPHAN_AGE = 3 * 24 * HOUR
 LEAST_ORPHAN_AGE = HOUR
 """A run that writes now has files that no snapshot has yet."""
 ATTEMPTS = 10
-OURS = re.compile(r"pyrmq-[0-9a-f-]{32,36}-\d+\.parquet")
-"""Names of data files that pyrmq writes."""
 GC = "gc.enabled"
 
 
@@ -180,7 +178,7 @@ def _orphans(table: Any, needed: Reached, before: int) -> Iterator[tuple[str, in
     """Data files of ours that no snapshot has: a writer was killed before its commit."""
     for location, size, when in listed(table):
         name = location.rpartition("/")[2]
-        if when * 1000 < before and OURS.fullmatch(name) and path_of(location) not in needed.data:
+        if when * 1000 < before and commit_of(name) and path_of(location) not in needed.data:
             yield location, size
 
 

@@ -1,0 +1,322 @@
+"""Small files become few; rows, order and ends stay, whatever others do meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from pyrmq.tables import compact as module
+from pyrmq.tables.compact import compact
+from pyrmq.tables.ends import ends_of
+from pyrmq.tables.errors import TableConflictError, TableError
+from pyrmq.tables.merge import KEYS
+from pyrmq.tables.replace import Replacement
+from tests.tables.small_tables import (
+    NAME,
+    add,
+    catalog_in,
+    content,
+    files_in,
+    new_table,
+    paths,
+    rows,
+)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Any:
+    """Eight runs of ten offsets in two queues of two brokers; two days."""
+    made = new_table(catalog_in(tmp_path))
+    for run in range(8):
+        add(made, rows(range(10 * run, 10 * run + 10), brokers=("a", "b"), day=run % 2))
+    return made
+
+
+def _again(tmp_path: Path) -> Any:
+    return catalog_in(tmp_path).load(NAME)
+
+
+def test_rows_order_and_ends_stay(table: Any, tmp_path: Path) -> None:
+    before, ends = content(table), ends_of(table)
+    done = compact(table, files=2)
+    assert (done.snapshots, done.removed, done.added, done.rows) == (1, 8, 2, 320)
+    table = _again(tmp_path)
+    assert content(table) == before
+    assert ends_of(table) == ends is not None
+    assert len(paths(table)) == 2
+    for path in paths(table):
+        keys = [tuple(row.values()) for row in pq.read_table(path, columns=list(KEYS)).to_pylist()]
+        assert keys == sorted(keys) and len(keys) == 160
+
+
+def test_the_snapshot_is_a_replacement_with_right_totals(table: Any) -> None:
+    compact(table, files=2)
+    summary = table.current_snapshot().summary
+    assert summary.operation.value == "replace"
+    said = summary.additional_properties
+    assert (said["total-records"], said["total-data-files"]) == ("320", "2")
+    assert (said["added-records"], said["deleted-records"]) == ("320", "320")
+
+
+def test_statistics_of_new_files_prune(table: Any) -> None:
+    compact(table, files=2)
+    assert len(list(table.scan("storeTimestamp < '2026-11-29T00:00:00+00:00'").plan_files())) == 1
+    assert not list(table.scan("queueOffset >= 80").plan_files())
+    assert not list(table.scan("brokerName = 'c'").plan_files())
+
+
+def test_a_second_call_does_nothing(table: Any) -> None:
+    compact(table, files=2)
+    snapshot = table.current_snapshot().snapshot_id
+    done = compact(table, files=2)
+    assert (done.snapshots, done.removed) == (0, 0)
+    assert table.current_snapshot().snapshot_id == snapshot
+
+
+def test_too_few_small_files_stay(table: Any) -> None:
+    done = compact(table, files=5)
+    assert done.removed == 0 and done.left == {"are too few of their partition": 8}
+
+
+def test_more_files_than_are_read_at_a_time(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_FILES", 2)
+    before = content(table)
+    compact(table, files=2)
+    assert len(paths(table)) == 2 and content(table) == before
+
+
+def test_large_outputs_are_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    from pyrmq.tables import parquet
+
+    monkeypatch.setattr(parquet, "HELD_BYTES", 256 << 10)
+    table = new_table(catalog_in(tmp_path), ())
+    for run in range(6):
+        batch = rows(range(100 * run, 100 * run + 100), body=10)
+        at = batch.schema.get_field_index("body")
+        bodies = [os.urandom(4096) for _ in range(batch.num_rows)]
+        batch = batch.set_column(at, batch.schema.field(at), bodies)
+        add(table, batch)
+    before = content(table)
+    done = compact(table, target=1 << 20, small=1 << 20, files=2)
+    assert done.removed == 6 and 2 <= done.added < 6
+    assert content(table) == before
+
+
+def test_columns_that_came_later_are_null_in_old_rows(table: Any) -> None:
+    from pyiceberg.types import LongType
+
+    with table.update_schema() as change:
+        change.add_column("amount", LongType())
+        change.rename_column("flag", "flags")
+    compact(table, files=2)
+    found = content(table)
+    assert len(found) == 320
+    assert {row["amount"] for row in found} == {None} and {row["flags"] for row in found} == {0}
+
+
+def test_another_partitioning_is_left_alone(table: Any) -> None:
+    from pyiceberg.transforms import IdentityTransform
+
+    with table.update_spec() as change:
+        change.add_field("queueId", IdentityTransform(), "queueId")
+    before = content(table)
+    done = compact(table, files=2)
+    assert done.left == {"are of an earlier partitioning": 8} and content(table) == before
+
+
+def test_a_file_that_is_not_sorted_is_left_alone(table: Any) -> None:
+    batch = rows(range(80, 90), brokers=("a", "b"))
+    table.append(batch.take(list(reversed(range(batch.num_rows)))).to_pandas and _table(batch))
+    before = content(table)
+    done = compact(table, files=2)
+    assert done.left["are not sorted"] == 1
+    assert content(table) == before and len(paths(table)) == 3
+
+
+def _table(batch: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.Table.from_batches([batch.take(list(reversed(range(batch.num_rows))))])
+
+
+def test_a_write_that_commits_first_is_kept(
+    table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = rows(range(80, 90), brokers=("a", "b"))
+    commit = Replacement.commit
+
+    def late(self: Replacement) -> None:
+        if len(content(_again(tmp_path))) == 320:
+            add(_again(tmp_path), more)
+        commit(self)
+
+    monkeypatch.setattr(Replacement, "commit", late)
+    before = content(table)
+    done = compact(table, files=2)
+    table = _again(tmp_path)
+    assert done.removed == 8
+    assert len(content(table)) == 360 and [r for r in content(table) if r in before] == before
+    ends = ends_of(table)
+    assert ends is not None and ends.brokers["b"][1].end == 90
+
+
+def test_of_two_compactions_one_wins_and_leaves_no_files(
+    table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = Replacement.commit
+    others = []
+
+    def late(self: Replacement) -> None:
+        if not others:
+            others.append(1)
+            compact(_again(tmp_path), files=2)
+        commit(self)
+
+    monkeypatch.setattr(Replacement, "commit", late)
+    before, old = content(table), set(paths(table))
+    done = compact(table, files=2)
+    assert done.removed == 0
+    assert content(_again(tmp_path)) == before
+    assert files_in(tmp_path) == old | set(paths(_again(tmp_path)))
+
+
+def test_rows_that_are_deleted_meanwhile_do_not_come_back(
+    table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = Replacement.commit
+
+    def late(self: Replacement) -> None:
+        other = _again(tmp_path)
+        if len(content(other)) == 320:
+            other.delete("queueOffset = 5")
+        commit(self)
+
+    monkeypatch.setattr(Replacement, "commit", late)
+    compact(table, files=2)
+    found = content(_again(tmp_path))
+    assert len(found) == 316 and 5 not in {row["queueOffset"] for row in found}
+
+
+def test_files_with_deletes_of_others_are_left_alone(
+    table: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pyiceberg writes no delete files; what they mean for a plan is in its tasks."""
+    tasks = list(table.scan().plan_files())
+    tasks[0].delete_files = {"a delete file"}
+
+    class Scan:
+        def plan_files(self) -> Any:
+            return tasks
+
+    monkeypatch.setattr(type(table), "scan", lambda self: Scan())
+    left: dict[str, int] = {}
+    groups = list(module._groups(table, 1 << 28, 1 << 26, 2, {}, left))
+    assert left == {"have deleted rows": 1}
+    assert sum(len(group.files) for group in groups) == 7
+
+
+def test_a_delete_file_that_comes_meanwhile_drops_the_work(
+    table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = iter([set(), {"new deletes"}])
+    monkeypatch.setattr(module, "_deletes", lambda _: next(seen, {"new deletes"}))
+    old = files_in(tmp_path)
+    assert compact(table, files=2).removed == 0
+    assert files_in(tmp_path) == old
+
+
+def test_others_that_always_commit_first_end_it(
+    table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyiceberg.exceptions import CommitFailedException
+
+    def fails(self: Replacement) -> None:
+        raise CommitFailedException("moved")
+
+    monkeypatch.setattr(Replacement, "commit", fails)
+    monkeypatch.setattr(module.time, "sleep", lambda _: None)
+    old = files_in(tmp_path)
+    with pytest.raises(TableConflictError, match="during each of 20 attempts"):
+        compact(table, files=2)
+    assert files_in(tmp_path) == old
+
+
+def test_a_commit_whose_answer_is_lost_is_recognised(
+    table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = Replacement.commit
+
+    def lost(self: Replacement) -> None:
+        commit(self)
+        raise ConnectionError("no answer")
+
+    monkeypatch.setattr(Replacement, "commit", lost)
+    before = content(table)
+    assert compact(table, files=2).removed == 8
+    assert content(_again(tmp_path)) == before and len(paths(_again(tmp_path))) == 2
+
+
+def test_a_commit_of_unknown_outcome_keeps_its_files(
+    table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(self: Replacement) -> None:
+        raise ConnectionError("no answer")
+
+    monkeypatch.setattr(Replacement, "commit", away)
+    before, old = content(table), files_in(tmp_path)
+    with pytest.raises(ConnectionError):
+        compact(table, files=2)
+    assert len(files_in(tmp_path) - old) == 2
+    assert content(_again(tmp_path)) == before
+
+
+def test_a_full_disk_leaves_nothing(
+    table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Any, part: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    from pyrmq.tables.rewrite import _Writer
+
+    monkeypatch.setattr(_Writer, "_finish", full)
+    before, old = content(table), files_in(tmp_path)
+    with pytest.raises(OSError, match="No space left"):
+        compact(table, files=2)
+    assert files_in(tmp_path) == old and content(table) == before
+
+
+def test_it_stops_between_commits(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GROUP_BYTES", 1)
+    stop = threading.Event()
+    commit = Replacement.commit
+
+    def once(self: Replacement) -> None:
+        commit(self)
+        stop.set()
+
+    monkeypatch.setattr(Replacement, "commit", once)
+    before = content(table)
+    done = compact(table, files=2, stop=stop.is_set)
+    assert done.snapshots == 1 and len(paths(table)) == 5 and content(table) == before
+
+
+def test_a_data_file_that_is_gone_is_named(table: Any) -> None:
+    gone = paths(table)[0]
+    Path(gone).unlink()
+    with pytest.raises(TableError, match="a data file is gone") as raised:
+        compact(table, files=2)
+    assert Path(gone).name in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"target": 1}, {"target": 1 << 40}, {"small": 0}, {"files": 1}, {"small": 1 << 40}]
+)
+def test_sizes_without_sense(table: Any, wrong: dict[str, int]) -> None:
+    with pytest.raises(TableError, match="choose a target of 1 to 256 MiB"):
+        compact(table, **wrong)  # type: ignore[arg-type]
