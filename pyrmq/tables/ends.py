@@ -176,14 +176,18 @@ def ends_of(table: Any) -> Ends | None:
 
 def summary_of(table: Any) -> Mapping[str, str] | None:
     """The summary of the newest ancestor of the current snapshot that has ends; None: none has."""
-    by_id = {one.snapshot_id: one for one in table.metadata.snapshots}
-    at, seen = table.metadata.current_snapshot_id, set()
-    while at is not None and at in by_id and at not in seen:
-        seen.add(at)
-        snapshot = by_id[at]
+    for snapshot in ancestors(table):
         said = snapshot.summary.additional_properties if snapshot.summary is not None else {}
         if ENDS in said:
             summary: Mapping[str, str] = said
             return summary
-        at = snapshot.parent_snapshot_id
     return None
+
+
+def ancestors(table: Any) -> Iterator[Any]:
+    """The current snapshot of a table and those before it, as far as they are not expired."""
+    by_id = {one.snapshot_id: one for one in table.metadata.snapshots}
+    found = by_id.pop(table.metadata.current_snapshot_id, None)
+    while found is not None:
+        yield found
+        found = by_id.pop(found.parent_snapshot_id, None)

@@ -28,12 +28,20 @@ class CatalogAwayError(CatalogError):
     retriable = True
 
 
+class OutcomeUnknownError(CatalogAwayError):
+    """A commit may have arrived, or may still arrive; its files are kept."""
+
+
 class TableSchemaError(TableError):
     """The table has other columns, other partitions, or another topic."""
 
 
 class TableStoreError(TableError):
     """The table was written from another log than the one that is read."""
+
+
+class TableLossError(TableError):
+    """Messages that the table has not are deleted from the log."""
 
 
 class TableConflictError(TableError):

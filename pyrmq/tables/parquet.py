@@ -7,9 +7,12 @@ queues. A file is closed when it has TARGET_BYTES.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
+from itertools import pairwise
 from typing import Any
 
 from pyrmq.tables import names
@@ -47,8 +50,8 @@ class _Open:
 
 
 class Writer:
-    """Writes the rows of one commit. `close` gives pyiceberg's DataFiles; `discard` deletes what was
-    written. `schema`: the pyarrow schema of the batches."""
+    """Writes the rows of one commit. `close` gives pyiceberg's DataFiles; `discard` deletes what
+    was written. `schema`: the pyarrow schema of the batches."""
 
     def __init__(self, table: Any, schema: Any, commit: str) -> None:
         self._table = table
@@ -178,9 +181,10 @@ class Writer:
                 iceberg.parquet_path_to_id_mapping(schema),
             )
         plan, paths = self._statistics
-        statistics = iceberg.data_file_statistics_from_parquet_metadata(
-            one.collected[0], stats_columns=plan, parquet_column_mapping=paths
-        )
+        with _without_statistics_warnings():
+            statistics = iceberg.data_file_statistics_from_parquet_metadata(
+                one.collected[0], stats_columns=plan, parquet_column_mapping=paths
+            )
         self.files.append(
             DataFile.from_args(
                 content=DataFileContent.DATA,
@@ -208,6 +212,21 @@ def delete(io: Any, paths: Sequence[str]) -> list[str]:
         except Exception:  # whatever the file system raises: the file is left over
             left.append(path)
     return left
+
+
+@contextmanager
+def _without_statistics_warnings() -> Iterator[None]:
+    """pyiceberg warns of each column without statistics; bodies and properties have none."""
+
+    def other(record: logging.LogRecord) -> bool:
+        return "statistics missing" not in str(record.msg)
+
+    logger = logging.getLogger("pyiceberg.io.pyarrow")
+    logger.addFilter(other)
+    try:
+        yield
+    finally:
+        logger.removeFilter(other)
 
 
 @dataclass(frozen=True)
@@ -289,7 +308,7 @@ def _order(table: Any, fields: Sequence[_Field]) -> tuple[Any, list[tuple[Part, 
     parts = sorted_keys // inner
     starts = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), table.num_rows]
     cuts = []
-    for start, stop in zip(starts, starts[1:], strict=False):
+    for start, stop in pairwise(starts):
         number, values = int(parts[start]), []
         for words in reversed(dictionaries[:-2]):
             number, at = divmod(number, len(words))
