@@ -143,8 +143,10 @@ def _groups(
         found = sorted(partitions[partition], key=lambda file: _begin(table, file))
         while found:
             group, size = _Group([]), 0
-            while found and len(group.files) < MOST_FILES and size < target:
+            while found and len(group.files) < MOST_FILES:
                 size += found[0].file_size_in_bytes
+                if group.files and size > target:
+                    break
                 group.files.append(found.pop(0))
             if len(group.files) >= least:
                 yield group

@@ -100,10 +100,11 @@ class Writer:
         """Deletes what was written. It must not be in a table."""
         self._batches, self._held = [], 0
         for one in self._open.values():
-            try:
-                one.file.close()
-            except (OSError, ValueError):
-                continue  # it is deleted below
+            for close in (one.writer.close, one.file.close):
+                try:
+                    close()
+                except (OSError, ValueError):
+                    continue  # it is deleted below
         self._open = {}
         delete(self._table.io, self._paths)
         self._paths, self.files = [], []

@@ -26,7 +26,9 @@ _NO_STATISTICS = {
 
 
 def catalog_in(folder: Path) -> Catalog:
-    return open_catalog(str(folder), create=True)
+    # Without the syncs of files: they take most of the time of a test.
+    fast = {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}
+    return open_catalog(str(folder), fast, create=True)
 
 
 def new_table(
