@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from pyrmq.tables.catalog import Catalog
 from pyrmq.tables.commit import Staged, Waiting
 from pyrmq.tables.counting import Counted, Gap
 from pyrmq.tables.ends import TOPIC, Ends, ends_of
-from pyrmq.tables.errors import OutcomeUnknownError, TableConflictError
+from pyrmq.tables.errors import CatalogAwayError, OutcomeUnknownError, TableConflictError
 from pyrmq.tables.source import Source
 
 COMMIT_BYTES = 4 << 30
@@ -103,9 +103,20 @@ class Run:
         self.added = Added()
 
     def catch_up(self) -> None:
-        """Commits until there is nothing more to read, or `stop`."""
-        while self._one() and not self._stop():
-            pass
+        """Commits until there is nothing more to read, or `stop`. CatalogAwayError if the catalog
+        could not be reached for the time of `waiting`."""
+        while not self._stop():
+            try:
+                more = self._one()
+            except OutcomeUnknownError:
+                raise
+            except CatalogAwayError:
+                if not self._waiting.again():
+                    raise
+            else:
+                self._waiting.done()
+                if not more:
+                    return
 
     def _one(self) -> bool:
         """One commit; False if there was nothing to read."""
@@ -173,8 +184,3 @@ class Run:
         self.added.files += len(staged.files)
         self.added.bytes += writer.bytes
         self.added.gaps += counted.gaps
-
-
-def rows_of(table: Any) -> Iterator[Any]:
-    """The messages of a table at its current snapshot, as pyarrow record batches."""
-    yield from table.scan().to_arrow_batch_reader()
