@@ -10,6 +10,8 @@ import click
 from spark_ext.jobs.command import run_alone
 
 COMMANDS = {
+    "compact": ("spark_ext.jobs.table_compact", "Replace many small files by few large ones."),
+    "expire": ("spark_ext.jobs.table_expire", "Remove old snapshots and their files."),
     "write": ("spark_ext.jobs.table_write", "Add what a topic has and its table has not."),
 }
 """Name of each command: its module, and what it is for."""

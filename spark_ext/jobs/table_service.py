@@ -26,13 +26,17 @@ class Duration(click.ParamType):  # type: ignore[type-arg]
 
     name = "duration"
 
+    def __init__(self, longest: float = LONGEST) -> None:
+        self._longest = longest
+
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
         if isinstance(value, float):
             return value
         found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smhd]?)", str(value).strip())
         seconds = float(found[1]) * _UNITS[found[2] or "s"] if found else 0.0
-        if not 0 < seconds <= LONGEST:
-            self.fail(f"{value!r} is no duration: expected 90, 10m or 2h, up to 30d", param)
+        if not 0 < seconds <= self._longest:
+            most = f"{self._longest / 86400:.0f}d"
+            self.fail(f"{value!r} is no duration: expected 90, 10m or 2h, up to {most}", param)
         return seconds
 
 
