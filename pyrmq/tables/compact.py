@@ -130,11 +130,11 @@ def _groups(
         if file.file_size_in_bytes >= small:
             continue
         if task.delete_files:
-            leave("have deleted rows")
+            leave("with deleted rows")
         elif file.spec_id != spec:
-            leave("are of an earlier partitioning")
+            leave("of an earlier partitioning")
         elif file.file_format != "PARQUET":
-            leave("are no Parquet")
+            leave("not Parquet")
         elif file.file_path in kept:
             leave(kept[file.file_path])
         else:
@@ -152,7 +152,7 @@ def _groups(
                 yield group
             else:
                 for _ in group.files:
-                    leave("are too few of their partition")
+                    leave("too few in their partition")
 
 
 def _begin(table: Any, file: Any) -> tuple[int, str]:
@@ -169,7 +169,7 @@ def _rewrite(table: Any, group: _Group, target: int, kept: dict[str, str]) -> bo
     try:
         group.new = rewrite(table, group.files, target, str(uuids.uuid4()))
     except NotSortedError as e:
-        kept[e.name] = "are not sorted"
+        kept[e.name] = "not sorted"
         return False
     except FileNotFoundError as e:
         # Another compaction replaced it, and an expiry deleted it. Damage: the file is still named.

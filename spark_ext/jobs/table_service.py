@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -58,16 +58,23 @@ class CatalogPair(Pair):
 
 class Stopping:
     """A context manager. SIGTERM and SIGINT set `asked` instead of ending the process; a second
-    SIGINT ends it."""
+    SIGINT ends it. Within another one it is that one: a service calls commands that have their
+    own."""
+
+    _outer: ClassVar[Stopping | None] = None
 
     def __init__(self) -> None:
         self.asked = threading.Event()
         self._before: dict[int, Any] = {}
+        self._is_outer = False
 
     def __enter__(self) -> Stopping:
+        if Stopping._outer is not None:
+            return Stopping._outer
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
                 self._before[number] = signal.signal(number, self._signal)
+            Stopping._outer, self._is_outer = self, True
         return self
 
     def __exit__(
@@ -76,6 +83,8 @@ class Stopping:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
+        if self._is_outer:
+            Stopping._outer = None
         for number, handler in self._before.items():
             signal.signal(number, handler)
 

@@ -35,6 +35,13 @@ MAX_LINES = 10
 """Gaps that a summary lists."""
 
 
+class Told:
+    """The object of a click context that asks for what the command did, instead of its text."""
+
+    def __init__(self) -> None:
+        self.added = Added()
+
+
 def table_source(
     source: Source, topic: str, columns: tuple[str, ...], *, fail: bool, add_broker: bool
 ) -> TableSource:
@@ -208,6 +215,10 @@ def command(
             waiting=waiting,
             said=click.echo,
         )
+        told = click.get_current_context().find_object(Told)
+        if told is not None:
+            told.added = added
+            return
         click.echo(summary(name, added, ends_of(there.load(name))))
 
 

@@ -83,7 +83,7 @@ def test_a_second_call_does_nothing(table: Any) -> None:
 def test_too_few_small_files_stay(table: Any) -> None:
     done = compact(table, files=5)
     assert done.removed == 0
-    assert done.left == {"are too few of their partition": 4}
+    assert done.left == {"too few in their partition": 4}
 
 
 def test_more_files_than_are_read_at_a_time(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def test_another_partitioning_is_left_alone(table: Any) -> None:
         change.add_field("queueId", IdentityTransform(), "queueId")
     before = content(table)
     done = compact(table, files=2)
-    assert done.left == {"are of an earlier partitioning": 4}
+    assert done.left == {"of an earlier partitioning": 4}
     assert content(table) == before
 
 
@@ -140,9 +140,9 @@ def test_a_file_that_is_not_sorted_is_left_alone(tmp_path: Path) -> None:
     table.append(pa.Table.from_batches([batch.take(list(reversed(range(batch.num_rows))))]))
     before = content(table)
     done = compact(table, files=2)
-    assert done.left["are not sorted"] == 1
+    assert done.left["not sorted"] == 1
     done = compact(table, files=2)
-    assert done.left["are not sorted"] == 1
+    assert done.left["not sorted"] == 1
     assert content(table) == before
 
 
@@ -224,7 +224,7 @@ def test_files_with_deletes_of_others_are_left_alone(
     monkeypatch.setattr(type(table), "scan", lambda self: Scan())
     left: dict[str, int] = {}
     groups = list(module._groups(table, 1 << 28, 1 << 26, 2, {}, left))
-    assert left == {"have deleted rows": 1, "are too few of their partition": 1}
+    assert left == {"with deleted rows": 1, "too few in their partition": 1}
     assert [len(group.files) for group in groups] == [2]
 
 
