@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 from pyrmq.tables import compact as module
 from pyrmq.tables.compact import compact
 from pyrmq.tables.ends import ends_of
 from pyrmq.tables.errors import TableConflictError, TableError
+from pyrmq.tables.expire import expire
 from pyrmq.tables.merge import KEYS
 from pyrmq.tables.replace import Replacement
 from tests.tables.small_tables import (
@@ -331,3 +335,62 @@ def test_a_data_file_that_is_gone_is_named(table: Any) -> None:
 def test_sizes_without_sense(table: Any, wrong: dict[str, int]) -> None:
     with pytest.raises(TableError, match="choose a target of 1 to 256 MiB"):
         compact(table, **wrong)  # type: ignore[arg-type]
+
+
+class _Killed(BaseException):
+    """Not an Exception: nobody handles it, as nobody handles a SIGKILL."""
+
+
+class _Kill:
+    """From the given step on, nothing that is done to files or catalog has an effect."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+        self._left = steps
+        for owner, name in (
+            (PyArrowFile, "create"),
+            (PyArrowFileIO, "delete"),
+            (SqlCatalog, "commit_table"),
+        ):
+            monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
+
+    def _counted(self, real: Any) -> Any:
+        def call(*args: Any, **how: Any) -> Any:
+            self._left -= 1
+            if self._left < 0:
+                raise _Killed
+            return real(*args, **how)
+
+        return call
+
+
+def test_killed_at_each_step_the_table_is_whole(table: Any, tmp_path: Path) -> None:
+    before, ends = content(table), ends_of(table)
+    steps = 0
+    for kill in range(40):
+        with pytest.MonkeyPatch.context() as patch:
+            _Kill(patch, kill)
+            try:
+                compact(_again(tmp_path), files=2)
+            except _Killed:
+                steps += 1
+                ended = False
+            else:
+                ended = True
+        found = _again(tmp_path)
+        assert content(found) == before
+        assert ends_of(found) == ends
+        if ended or len(paths(found)) == 2:
+            break
+    assert steps > 4, "files, manifests, manifest list, metadata and the catalog"
+    assert len(paths(_again(tmp_path))) == 2
+    # What the kills left behind is found by an expiry: it is ours, and in no snapshot.
+    old = time.time() - 4 * 24 * 3600
+    for path in files_in(tmp_path):
+        os.utime(path, (old, old))
+    left = files_in(tmp_path) - set(paths(_again(tmp_path)))
+    done = expire(_again(tmp_path))
+    assert 0 < done.orphans < len(left)
+    assert content(_again(tmp_path)) == before
+    add(_again(tmp_path), rows(range(40, 45)))
+    expire(_again(tmp_path), age=0, keep=1)
+    assert files_in(tmp_path) == set(paths(_again(tmp_path)))
