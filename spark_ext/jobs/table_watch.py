@@ -41,20 +41,24 @@ LOOK = 5.0
 
 
 class Turns(Stopping):
-    """Asks what runs to stop when its turn is over, too."""
+    """Asks what runs to stop when its turn is over, too. The clock runs from the first question on:
+    to open catalogs and stores takes no time of a turn, and each turn does something."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._seconds = 0.0
         self._until: float | None = None
 
     def begin(self, seconds: float) -> None:
-        self._until = time.monotonic() + seconds
-
-    def is_over(self) -> bool:
-        return self._until is not None and time.monotonic() >= self._until
+        self._seconds, self._until = seconds, None
 
     def is_asked(self) -> bool:
-        return self.asked.is_set() or self.is_over()
+        if self.asked.is_set():
+            return True
+        if self._until is None:
+            self._until = time.monotonic() + self._seconds
+            return False
+        return time.monotonic() >= self._until
 
 
 @dataclass
