@@ -144,7 +144,9 @@ class Service:
 
     def _maintain(self, state: _State) -> None:
         upkeep = self._settings.upkeep
-        if upkeep is None or time.monotonic() < state.upkeep_due:
+        if upkeep is None or state.watched.form != "iceberg":
+            return
+        if time.monotonic() < state.upkeep_due:
             return
         self._turns.begin(UPKEEP_TURN)
         state.upkeep_due = time.monotonic() + upkeep.every

@@ -53,11 +53,12 @@ class Watched:
     arguments: tuple[str, ...]
     """Of `pyrmq pipeline table write`."""
     every: float
+    form: str = "iceberg"
 
 
 @dataclass(frozen=True)
 class Upkeep:
-    """How often tables are compacted and their snapshots expired; times are seconds."""
+    """How often Iceberg tables are compacted and their snapshots expired; times are seconds."""
 
     every: float
     age: float | None = None
@@ -131,7 +132,12 @@ def _table(entry: Mapping[str, Any], where: str, every: float) -> Watched:
         raise ConfigError(f"{where}: name the stores to read (store), or name servers (namesrv)")
     own = _duration(entry.get("every"), f"{where}.every")
     return Watched(
-        params["name"], params["topic"], params["catalog"], tuple(arguments), own or every
+        params["name"],
+        params["topic"],
+        params["catalog"],
+        tuple(arguments),
+        own or every,
+        params["form"],
     )
 
 
