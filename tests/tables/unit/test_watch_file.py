@@ -111,3 +111,13 @@ def test_a_secret_does_not_come_back_in_the_error() -> None:
     with pytest.raises(ConfigError) as raised:
         parse(_ONE + 'catalog-property={"s3.secret-access-key"="hush"}')
     assert "hush" not in str(raised.value)
+
+
+def test_the_file_of_the_documentation() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "tables.md").read_text(encoding="utf-8")
+    block = page.split("```toml\n", 1)[1].split("```", 1)[0]
+    found = parse(block)
+    assert [(one.table, one.every) for one in found.tables] == [
+        ("mq.orders", 600.0), ("mq.payments", 60.0)
+    ]  # fmt: skip
+    assert found.upkeep == Upkeep(86400.0, 7 * 86400.0, 10)
