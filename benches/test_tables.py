@@ -34,7 +34,6 @@ class Bench:
     def table(self, codec: str = "snappy", partition: tuple[str, ...] = ("day",)) -> None:
         catalog = open_catalog(str(next(self._fresh)), create=True)
         source = StoreSource([str(self.root)], TOPIC, COLUMNS)
-        source.pin()
         create_table(catalog, "mq.t", TOPIC, source.schema, codec=codec, partition=partition)
         run = Run(catalog, "mq.t", source, source.schema)
         run.catch_up()

@@ -47,7 +47,7 @@ class Source(Protocol):
         """pyarrow record batches of the rows between two positions."""
 
     def pin(self) -> None:
-        """From now on no position goes beyond what is there now."""
+        """From now on no position goes beyond what is there now. May be called again."""
 
 
 class StoreSource:

@@ -108,8 +108,10 @@ class Run:
         self.added = Added()
 
     def catch_up(self) -> None:
-        """Commits until there is nothing more to read, or `stop`. CatalogAwayError if the catalog
-        could not be reached for the time of `waiting`."""
+        """Commits what is in the log now, or less if `stop` says so. What comes meanwhile is left
+        to the next call: else each look would find a few messages, and commit them.
+        CatalogAwayError if the catalog could not be reached for the time of `waiting`."""
+        self._source.pin()
         self._checked = False
         while not self._stop():
             try:

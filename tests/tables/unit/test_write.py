@@ -41,6 +41,24 @@ def test_a_service_sees_what_came_meanwhile(world: World, log: Log) -> None:
     assert run.added.commits == 3
 
 
+def test_what_comes_during_a_run_is_left_to_the_next(world: World, log: Log) -> None:
+    """A busy topic would else be committed in pieces of a few messages, without an end."""
+    run = run_of(world, log)
+    batches = run._source.batches
+
+    def busy(*at: Any) -> Any:
+        log.put(3)
+        return batches(*at)
+
+    run._source.batches = busy  # type: ignore[method-assign]
+    run.catch_up()
+    assert (run.added.commits, run.added.rows) == (1, 60)
+    run.catch_up()
+    assert (run.added.commits, run.added.rows) == (2, 63)
+    write(world, log)
+    check_same(world, log)
+
+
 def test_a_stop_ends_between_commits_and_loses_nothing(world: World, log: Log) -> None:
     log.put(600, size=400)
     asked: list[int] = []
