@@ -150,7 +150,7 @@ class Writer:
         self._paths.append(path)
         file = self._table.io.new_output(path).create()
         collected: list[Any] = []
-        plain = [name for name in self._columns if name not in ("body", "properties")]
+        plain = [name for name in self._schema.names if name not in ("body", "properties")]
         try:
             writer = ParquetWriter(
                 file,

@@ -35,8 +35,16 @@ FOLLOW = 60.0
 """Seconds between two commits of --follow."""
 _OPTIONS = frozenset(("verifycrc", "oncorruption", "storageoptions"))
 """Options of the source (-o) that a table takes when it reads files."""
+FORMS = ("iceberg", "delta")
 MAX_LINES = 10
 """Gaps that a summary lists."""
+
+
+class Told:
+    """The object of a click context that asks for what the command did, instead of its text."""
+
+    def __init__(self) -> None:
+        self.added = Added()
 
 
 def table_source(
@@ -185,6 +193,14 @@ def write(
     "--codec", type=click.Choice(CODECS), default="zstd", show_default=True, help="Of a new table."
 )
 @body_options
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMS),
+    default=FORMS[0],
+    show_default=True,
+    help="delta: a Delta table in a folder of --catalog, which is a folder or a URI then.",
+)
 @click.option("--every", type=Duration(), help="Continue, with a commit every 10m, 1h, …")
 @click.option("--follow", is_flag=True, help=f"The same as --every {FOLLOW:.0f}s.")
 @click.option(
@@ -209,6 +225,7 @@ def command(
     codec: str,
     body: BodyPlan,
     on_error: str,
+    form: str,
     every: float | None,
     follow: bool,
     on_data_loss: str,
@@ -230,6 +247,27 @@ def command(
     )
     with Stopping() as stopping:
         waiting = Waiting(wait, stopping.wait)
+        if form == "delta":
+            if body.decodes:
+                raise JobError("--format delta writes bodies as they are: leave out --body")
+            from spark_ext.jobs.table_delta import write_delta
+
+            _told(
+                name,
+                *write_delta(
+                    catalog,
+                    dict(catalog_property),
+                    name,
+                    reading,
+                    partition=words,
+                    codec=codec,
+                    every=FOLLOW if follow else every,
+                    stopping=stopping,
+                    waiting=waiting,
+                    said=click.echo,
+                ),
+            )
+            return
         there = opened(catalog, dict(catalog_property), waiting, create=True)
         added = write(
             there,
@@ -244,7 +282,16 @@ def command(
             waiting=waiting,
             said=click.echo,
         )
-        click.echo(summary(name, added, ends_of(there.load(name))))
+        _told(name, added, ends_of(there.load(name)))
+
+
+def _told(name: str, added: Added, ends: Ends | None) -> None:
+    """Says what was done, or leaves it to the caller."""
+    told = click.get_current_context().find_object(Told)
+    if told is not None:
+        told.added = added
+    else:
+        click.echo(summary(name, added, ends))
 
 
 def _columns(text: str | None, body: bool) -> tuple[str, ...]:
