@@ -1,6 +1,7 @@
 //! What is to be kept of timers, taken at one moment, and its writing.
 
 use super::check::Check;
+use super::needed::Needed;
 use super::wheel::{Page, write_pages};
 use pyrmq_store::{Result, StoreError};
 use std::fs::File;
@@ -19,6 +20,7 @@ pub struct Prepared {
     pub pages: Vec<Page>,
     /// The file of the timer log that is written.
     pub log: Option<File>,
+    pub needed: Needed,
 }
 
 impl Prepared {
