@@ -50,12 +50,12 @@ def stored_topics(store: NativeStore) -> list[str]: ...
 def log_files(store: NativeStore) -> list[tuple[Path, int, int, int | None, str | None]]: ...
 def log_bounds(store: NativeStore) -> tuple[int, int, int, int, int]: ...
 def needed_from(
-    store: NativeStore, done: list[tuple[str, int, int]]
+    store: NativeStore, done: list[tuple[str, int | None, int]]
 ) -> tuple[int, tuple[str, int] | None]:
     """Physical offset before which no queue needs a record, and the topic and the queue id of the
     record there (None: all is done, and it is the end of what is on disk and confirmed). `done`:
-    topic, queue id and the queue offset before which nothing is needed; of other queues all is. May
-    wait for the disk."""
+    topic, queue id (None: its other queues) and the queue offset before which nothing is needed. Of
+    a queue without a row all is. May wait for the disk."""
 
 def reclaim_to(store: NativeStore, offset: int) -> None:
     """From now on log files that end at this physical offset or before count as expired."""
@@ -891,9 +891,7 @@ def popped_to(
     counts only if the offset of the group is the one beside it. Then how many entries of the queue
     were read. May wait for the disk."""
 
-def oldest_popped(
-    pops: Pops, waiting: int | None, revived: Sequence[int], most: int
-) -> int | None:
+def oldest_popped(pops: Pops, waiting: int | None, revived: Sequence[int], most: int) -> int | None:
     """Physical offset of the first message that is popped and not settled, None: there is none.
     `waiting`: what `timers_needed_from` has said before. `revived`: by revive queue the place that
     is kept as dealt with. With more than `most` check points it is 0. May wait for the disk."""

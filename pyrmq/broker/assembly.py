@@ -26,6 +26,7 @@ from pyrmq.broker.opening import open_store
 from pyrmq.broker.pop.handover import Handover
 from pyrmq.broker.pop.parts import PopParts, open_pop, pop_engine
 from pyrmq.broker.pop.routes import Routes
+from pyrmq.broker.reclaim import HOUR, Reclaim, Slaves
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.replication.peers import Peers
 from pyrmq.broker.replication.replicating import Replicating
@@ -114,6 +115,8 @@ class Parts:
     timers: TimerService
     housekeeping: Housekeeping
     page_cache: PageCache
+    reclaim: Reclaim | None
+    """None: files of the log are deleted by the usual rules only."""
     saving: Saving
     processors: Mapping[int, Processor]
     """By request code."""
@@ -262,6 +265,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         start.restart,
         lambda: int(store.stats()["maxPhyOffset"]),
     )
+    reclaim = _reclaim(config, store, tables, delays, timers, pop, replicating)
     waiting: dict[str, Callable[[], int]] = {}
     by_code = processors(
         live=live,
@@ -287,6 +291,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         server=server,
         access=access,
         waiting=waiting,
+        reclaim=reclaim,
     )
     by_code = access.guarded(store, by_code)
     server.add(by_code)
@@ -355,6 +360,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
             live, store, topics.table, groups, offsets, clients, deletion, server.close
         ),
         page_cache=PageCache(store, offsets, clients),
+        reclaim=reclaim,
         saving=_saving(live, folder, tables, engine, pop),
         processors=by_code,
         server=server,
@@ -363,6 +369,25 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         health=health,
         metrics=metrics,
     )
+
+
+def _reclaim(
+    config: BrokerConfig,
+    store: Store,
+    tables: Tables,
+    delays: DelayService,
+    timers: TimerService,
+    pop: PopParts,
+    replicating: Replicating,
+) -> Reclaim | None:
+    if config.reclaim_after != "table":
+        return None
+    tables.offsets.table_group = config.reclaim_group
+    server = replicating.server
+    if server is None:
+        return None  # a slave
+    slaves = Slaves(server.master.replicas, config.file_reserved_time * HOUR)
+    return Reclaim(config, store, tables, delays, timers, pop, slaves)
 
 
 def _ha_address(config: BrokerConfig, address: Address, ha_sockets: list[socket.socket]) -> Address:

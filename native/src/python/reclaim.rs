@@ -15,14 +15,17 @@ type Needed = (u64, Option<(String, u32)>);
 pub fn needed_from(
     py: Python<'_>,
     store: PyRef<'_, Store>,
-    done: Vec<(String, u32, i64)>,
+    done: Vec<(String, Option<u32>, i64)>,
 ) -> PyResult<Needed> {
     let store = store.inner().clone();
     let found = py.detach(|| {
         let mut by_topic = Done::default();
         for (topic, id, offset) in done {
             let of_topic = by_topic.entry(topic.into_bytes().into()).or_default();
-            of_topic.insert(id, offset);
+            match id {
+                Some(id) => drop(of_topic.queues.insert(id, offset)),
+                None => of_topic.others = offset,
+            }
         }
         store.needed_from(&by_topic)
     });

@@ -29,8 +29,9 @@ from pyrmq.config.table import (
     from_properties,
     key,
 )
-from pyrmq.errors import ConfigError
+from pyrmq.errors import ConfigError, InvalidParameterError
 from pyrmq.metrics.settings import OTHER_METRICS_KEYS, MetricsKeys
+from pyrmq.model.names import check_consumer_group, is_stored_topic, is_system_group
 
 _DAY = 86_400_000
 """Milliseconds."""
@@ -38,6 +39,31 @@ _DAY = 86_400_000
 
 def _paths(text: str) -> list[Path]:
     return [Path(part.strip()).expanduser() for part in text.split(",") if part.strip()]
+
+
+def _group_or_none(text: str) -> None:
+    try:
+        if text:
+            check_consumer_group(text)
+    except InvalidParameterError as e:
+        raise ValueError(str(e)) from None
+    if is_system_group(text):
+        raise ValueError("a group of the broker's own says nothing of tables")
+
+
+MAX_PATTERNS = 1024
+"""Most topics that one key names."""
+
+
+def reclaimed_patterns(text: str) -> list[str]:
+    """reclaimTopicsWithoutTable as a list. ValueError says what is expected."""
+    found = [part.strip() for part in text.split(",") if part.strip()]
+    if len(found) > MAX_PATTERNS:
+        raise ValueError(f"at most {MAX_PATTERNS} names expected")
+    for name in found:
+        if "*" in name[:-1] or not is_stored_topic(name):
+            raise ValueError(f"{name[:64]!r} is no topic: `*` stands at the end only")
+    return found
 
 
 def _hours(text: str) -> list[int]:
@@ -129,6 +155,26 @@ class StoreConfig(PopConfig):
         100, "ms between two log files that are deleted.", high=60_000
     )
     delete_file_batch_max: int = key(10, "Most log files that a pass deletes.", low=1, high=10_000)
+    reclaim_after: str = key(
+        "off",
+        "table: a log file counts as expired once tables have all that is needed of it, as "
+        "reclaimGroup says ([store.md](store.md#deleting-what-is-in-tables)). Not RocketMQ's.",
+        choices=("off", "table"),
+    )
+    reclaim_group: str = key(
+        "",
+        "The group whose offsets say what tables have (`pyrmq pipeline table write "
+        "--commit-group`). Whoever may commit them may have data deleted. Not RocketMQ's.",
+        check=_group_or_none,
+        values="a group",
+    )
+    reclaim_topics_without_table: str = key(
+        "",
+        "Topics that need no table before their messages are deleted; their consumers count all "
+        "the same. Not RocketMQ's.",
+        check=reclaimed_patterns,
+        values="names, separated by commas; `*` at the end: all that begin so",
+    )
 
     flush_disk_type: str = key(
         "ASYNC_FLUSH",
@@ -386,6 +432,11 @@ class BrokerConfig(AccessKeys, LogKeys, MetricsKeys, StoreConfig):
         self.check_replication()
         self.check_access()
         self.check_log()
+        if self.reclaim_after == "table" and not self.reclaim_group:
+            raise ConfigError(
+                "reclaimAfter=table needs reclaimGroup: the group that `pyrmq pipeline table write "
+                "--commit-group` commits to"
+            )
 
     def check_plain_access(self) -> None:
         """ConfigError for access control that cannot be."""

@@ -83,7 +83,7 @@ pub use index::{Index, IndexConfig};
 pub use index_file::IndexFile;
 pub use log_flusher::LogFlusher;
 pub use message::{Appended, Content, Message};
-pub use needed::{Done, NeededFrom};
+pub use needed::{Done, DoneTo, NeededFrom};
 pub use put::PutGuard;
 pub use query::QueryResult;
 pub use read::{Chunk, GetResult, GetStatus};

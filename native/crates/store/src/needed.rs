@@ -8,8 +8,16 @@ use rustc_hash::FxHashMap;
 /// Places of a queue without an entry that are passed. Behind so many all of the log counts as needed.
 const MOST_GAPS: i64 = 4096;
 
-/// By topic and queue id: no message before this queue offset is needed.
-pub type Done = FxHashMap<Box<[u8]>, FxHashMap<u32, i64>>;
+/// How far the readers of a topic are: no message before these queue offsets is needed.
+#[derive(Clone, Debug, Default)]
+pub struct DoneTo {
+    pub queues: FxHashMap<u32, i64>,
+    /// In all queues that `queues` does not have.
+    pub others: i64,
+}
+
+/// By topic.
+pub type Done = FxHashMap<Box<[u8]>, DoneTo>;
 
 /// From where on the log is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +29,7 @@ pub struct NeededFrom {
 }
 
 impl Store {
-    /// Where the first record stands that is needed by a queue of any topic. Of a queue that `done` does not
+    /// Where the first record stands that is needed by a queue of any topic. Of a topic that `done` does not
     /// have all is needed. It is at most where the log is on disk and confirmed. Reads the disk.
     pub fn needed_from(&self, done: &Done) -> Result<NeededFrom> {
         // All records before `end` are in their queues. Later ones stand behind it.
@@ -35,8 +43,8 @@ impl Store {
             let of_topic = done.get(topic.name());
             for queue in topic.queues() {
                 let id = queue.queue_id();
-                let offset = of_topic.and_then(|queues| queues.get(&id));
-                let first = first_from(&queue, offset.copied().unwrap_or(0))?;
+                let offset = of_topic.map_or(0, |d| d.queues.get(&id).copied().unwrap_or(d.others));
+                let first = first_from(&queue, offset)?;
                 if let Some(phys) = first.filter(|phys| *phys < found.phys) {
                     found = NeededFrom {
                         phys,

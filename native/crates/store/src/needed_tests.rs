@@ -36,7 +36,10 @@ fn flush(store: &Store) {
 }
 
 fn done(rows: &[(&str, i64)]) -> Done {
-    let of = |offset| FxHashMap::from_iter([(0, offset)]);
+    let of = |offset| DoneTo {
+        queues: FxHashMap::from_iter([(0, offset)]),
+        others: 0,
+    };
     let rows = rows.iter().map(|(t, o)| (t.as_bytes().into(), of(*o)));
     rows.collect()
 }
@@ -64,6 +67,15 @@ fn the_first_record_that_a_queue_needs() {
     assert_eq!(needed(&[("A", 2), ("B", 0)]), (places[1], by("B")));
     assert_eq!(needed(&[("A", 3), ("B", -7)]), (places[1], by("B")));
     assert_eq!(needed(&[("A", 3)]), (places[1], by("B")), "of B all is needed");
+    let others = |others| DoneTo {
+        others,
+        ..DoneTo::default()
+    };
+    let mut all = done(&[("A", 3)]);
+    all.insert(b"B"[..].into(), others(1));
+    assert_eq!(store.needed_from(&all).unwrap().phys, places[3]);
+    all.insert(b"B"[..].into(), others(i64::MAX));
+    assert_eq!(store.needed_from(&all).unwrap().by, None);
     // Messages of a topic that was deleted are nobody's.
     store.delete_topic(b"B").unwrap();
     assert_eq!(needed(&[("A", 3)]), (end, None));
