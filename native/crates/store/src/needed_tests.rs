@@ -66,7 +66,11 @@ fn the_first_record_that_a_queue_needs() {
     assert_eq!(needed(&[("A", 1), ("B", 3)]), (places[2], by("A")));
     assert_eq!(needed(&[("A", 2), ("B", 0)]), (places[1], by("B")));
     assert_eq!(needed(&[("A", 3), ("B", -7)]), (places[1], by("B")));
-    assert_eq!(needed(&[("A", 3)]), (places[1], by("B")), "of B all is needed");
+    assert_eq!(
+        needed(&[("A", 3)]),
+        (places[1], by("B")),
+        "of B all is needed"
+    );
     let others = |others| DoneTo {
         others,
         ..DoneTo::default()

@@ -44,12 +44,7 @@ impl Pops {
     /// is none. `waiting`: no timer message before this physical offset waits. `revived`: by revive queue
     /// the place up to which all is judged. Both have to be older than this call. None: there are more than
     /// `most` check points. Reads the disk.
-    pub fn oldest_popped(
-        &self,
-        waiting: u64,
-        revived: &[i64],
-        most: usize,
-    ) -> Result<Option<u64>> {
+    pub fn oldest_popped(&self, waiting: u64, revived: &[i64], most: usize) -> Result<Option<u64>> {
         let mut look = Look {
             starts: Starts::default(),
             diffs: Vec::new(),

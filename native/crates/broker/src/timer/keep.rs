@@ -4,8 +4,7 @@
 //! `flush` writes it: a check point never says of a delivery that a power cut may take back.
 
 use super::check::{Check, Ours};
-use super::needed::Needed;
-use super::prepared::Prepared;
+use super::prepared::{Needed, Prepared};
 use super::{Timers, enqueue};
 use pyrmq_format::timer::TimerCheck;
 use pyrmq_store::{Result, now_ms};

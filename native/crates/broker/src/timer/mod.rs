@@ -40,9 +40,8 @@ mod wheel;
 
 use self::log::TimerLog;
 use chain::Chain;
-use needed::Needed;
 use parking_lot::Mutex;
-use prepared::{Paths, Prepared};
+use prepared::{Needed, Paths, Prepared};
 use pyrmq_format::timer::{SLOTS, TIMER_TOPIC};
 use pyrmq_store::{ConsumeQueue, Result, Store, StoreError, Topic};
 use rebuild::Rebuild;

@@ -4,24 +4,10 @@
 //! that is not blank has the oldest record that waits. It is what the kept check point needs: a start
 //! goes on from there.
 
+use super::prepared::Needed;
 use super::{Timers, Work};
 use pyrmq_format::timer::LogEntry;
 use pyrmq_store::Result;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Needed {
-    /// Physical offset of the first record that is in the wheel; u64::MAX: none is.
-    waiting: u64,
-    /// Queue offset of the first message that is not in the wheel.
-    queue_offset: i64,
-}
-
-impl Needed {
-    pub const ALL: Needed = Needed {
-        waiting: 0,
-        queue_offset: 0,
-    };
-}
 
 impl Timers {
     /// Physical offset of the first record of rmq_sys_wheel_timer that is still to be delivered, as the
@@ -94,7 +80,11 @@ mod tests {
         let last = rig.park(T + 3 * HOUR, "last").phys;
         assert_eq!(kept(&rig), late);
         rig.timers.deliver(T + 2 * HOUR, 10);
-        assert_eq!(rig.timers.needed_from().unwrap(), late, "until that is kept");
+        assert_eq!(
+            rig.timers.needed_from().unwrap(),
+            late,
+            "until that is kept"
+        );
         assert_eq!(kept(&rig), last);
         rig.timers.deliver(T + 4 * HOUR, 10);
         assert_eq!(kept(&rig), u64::MAX);

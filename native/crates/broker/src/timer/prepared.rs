@@ -1,7 +1,6 @@
 //! What is to be kept of timers, taken at one moment, and its writing.
 
 use super::check::Check;
-use super::needed::Needed;
 use super::wheel::{Page, write_pages};
 use pyrmq_store::{Result, StoreError};
 use std::fs::File;
@@ -12,6 +11,22 @@ pub struct Paths {
     pub wheel: PathBuf,
     pub log: PathBuf,
     pub check: PathBuf,
+}
+
+/// What of the commit log a check point needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needed {
+    /// Physical offset of the first record that is in the wheel; u64::MAX: none is.
+    pub waiting: u64,
+    /// Queue offset of the first message that is not in the wheel.
+    pub queue_offset: i64,
+}
+
+impl Needed {
+    pub const ALL: Needed = Needed {
+        waiting: 0,
+        queue_offset: 0,
+    };
 }
 
 pub struct Prepared {

@@ -6,7 +6,7 @@
 
 use super::check::Check;
 use super::log::TimerLog;
-use super::needed::Needed;
+use super::prepared::Needed;
 use super::rebuild::Rebuild;
 use super::restore::Since;
 use super::wheel::Wheel;
