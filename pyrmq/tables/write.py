@@ -1,0 +1,186 @@
+"""Runs: what a topic has and its table has not, one commit after the other."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyrmq.tables import commit as committing
+from pyrmq.tables import leftovers, parquet, schema
+from pyrmq.tables.catalog import Catalog
+from pyrmq.tables.commit import Staged, Waiting
+from pyrmq.tables.counting import Counted, Gap
+from pyrmq.tables.ends import TOPIC, Ends, ends_of
+from pyrmq.tables.errors import CatalogAwayError, OutcomeUnknownError, TableConflictError
+from pyrmq.tables.source import Source
+
+COMMIT_BYTES = 4 << 30
+"""Bytes of rows (as Arrow) after which a run is committed though there is more."""
+PROPERTIES = {
+    "format-version": "2",
+    committing.MERGE: "true",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "100",
+    "write.metadata.metrics.column.body": "none",
+    "write.metadata.metrics.column.properties": "none",
+}
+"""Of a new table. Later runs follow what the table has."""
+
+Change = Callable[[Any], Any]
+"""What is done to a batch of the source before it is written."""
+
+
+@dataclass
+class Added:
+    """What a call added."""
+
+    commits: int = 0
+    rows: int = 0
+    """Messages that were read; those of the table, if nothing is left out."""
+    files: int = 0
+    bytes: int = 0
+    """Of the files."""
+    races: int = 0
+    """Runs that another writer overtook."""
+    cleaned: int = 0
+    """Files of killed runs that were deleted."""
+    gaps: list[Gap] = field(default_factory=list)
+
+
+def create_table(
+    catalog: Catalog,
+    name: str,
+    topic: str,
+    columns: Any,
+    *,
+    partition: Sequence[str] = ("day",),
+    codec: str = "zstd",
+    properties: Mapping[str, str] | None = None,
+) -> Any:
+    """The table, which is created if it does not exist. `columns`: pyarrow.Schema of its rows.
+    TableSchemaError if it exists and does not fit."""
+    table = catalog.find(name)
+    if table is None:
+        wanted = schema.iceberg_schema(columns)
+        table = catalog.create(
+            name,
+            wanted,
+            partition_spec=schema.partition_spec(partition, wanted),
+            sort_order=schema.sort_order(wanted),
+            properties={**PROPERTIES, parquet.CODEC: codec, TOPIC: topic, **(properties or {})},
+        )
+    schema.check(table, topic, columns)
+    return table
+
+
+class Run:
+    """Writes a table from a source. One object for one process; `stop` says whether to end at the
+    next place where that loses no work."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        name: str,
+        source: Source,
+        columns: Any,
+        *,
+        change: Change | None = None,
+        waiting: Waiting | None = None,
+        stop: Callable[[], bool] = lambda: False,
+        commit_bytes: int = COMMIT_BYTES,
+    ) -> None:
+        """`columns`: pyarrow.Schema of the rows that are written: of what `change` returns."""
+        self._catalog, self._name, self._source = catalog, name, source
+        self._columns, self._change = columns, change
+        self._waiting = waiting or Waiting()
+        self._stop = stop
+        self._most = commit_bytes
+        self._at: tuple[Ends | None, Any] | None = None
+        """Ends of the table, and the source's position behind them."""
+        self._cleaned = False
+        self.added = Added()
+
+    def catch_up(self) -> None:
+        """Commits until there is nothing more to read, or `stop`. CatalogAwayError if the catalog
+        could not be reached for the time of `waiting`."""
+        while not self._stop():
+            try:
+                more = self._one()
+            except OutcomeUnknownError:
+                raise
+            except CatalogAwayError:
+                if not self._waiting.again():
+                    raise
+            else:
+                self._waiting.done()
+                if not more:
+                    return
+
+    def _one(self) -> bool:
+        """One commit; False if there was nothing to read."""
+        table = self._catalog.load(self._name)
+        schema.check(table, self._source.topic, self._columns)
+        ends = ends_of(table)
+        if self._at is None or self._at[0] != ends:
+            self._at = ends, self._source.start(ends)
+        start = self._at[1]
+        counted = Counted(ends or Ends(self._source.topic))
+        commit = str(uuid.uuid4())
+        writer = parquet.Writer(table, self._columns, commit)
+        try:
+            position = self._read(start, counted, writer)
+            if not counted.rows:
+                writer.discard()
+                self._at = ends, position
+                return False
+            staged = Staged(
+                commit, writer.close(), ends, counted.ends(), table.spec().spec_id,
+                table.schema().schema_id, str(table.metadata.table_uuid), counted.gaps,
+            )  # fmt: skip
+        except BaseException:
+            self._at = None
+            writer.discard()
+            raise
+        self._at = None
+        try:
+            table = committing.commit(self._catalog, self._name, table, staged, self._waiting)
+        except OutcomeUnknownError:
+            raise  # the files may be in the table
+        except TableConflictError:
+            writer.discard()
+            self.added.races += 1
+            return True
+        except Exception:
+            writer.discard()
+            raise
+        self._at = staged.ends, position
+        self._count(counted, staged, writer)
+        if not self._cleaned:
+            self._cleaned = True
+            self.added.cleaned += leftovers.clean(table)
+        return True
+
+    def _read(self, start: Any, counted: Counted, writer: parquet.Writer) -> Any:
+        """Reads until there is enough for a commit; returns the position behind it."""
+        position, size = start, 0
+        while size < self._most:
+            end = self._source.next(position)
+            if end == position:
+                break
+            for batch in self._source.batches(position, end):
+                counted.add(batch)
+                size += batch.nbytes
+                writer.write(batch if self._change is None else self._change(batch))
+            position = end
+            if self._stop():
+                break
+        return position
+
+    def _count(self, counted: Counted, staged: Staged, writer: parquet.Writer) -> None:
+        self.added.commits += 1
+        self.added.rows += counted.rows
+        self.added.files += len(staged.files)
+        self.added.bytes += writer.bytes
+        self.added.gaps += counted.gaps

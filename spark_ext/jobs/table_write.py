@@ -1,0 +1,223 @@
+"""`pyrmq pipeline table write`: what a topic has and its Iceberg table has not.
+
+The snapshot says how far the table goes, so there is no checkpoint beside it, and a run that was
+killed leaves nothing behind but files that the next run deletes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pyrmq.escape import escape
+from pyrmq.tables import schema
+from pyrmq.tables.commit import Waiting
+from pyrmq.tables.ends import Ends, ends_of
+from pyrmq.tables.parquet import CODECS
+from pyrmq.tables.source import StoreSource
+from pyrmq.tables.write import Added, Run, create_table
+from spark_ext.jobs import report
+from spark_ext.jobs.command import run_alone, source_options
+from spark_ext.jobs.errors import JobError
+from spark_ext.jobs.table_service import Duration, Stopping, catalog_options, opened, repeat
+
+if TYPE_CHECKING:
+    from pyrmq.tables.catalog import Catalog
+    from pyrmq.tables.source import Source as TableSource
+    from spark_ext.jobs.source import Source
+
+FOLLOW = 60.0
+"""Seconds between two commits of --follow."""
+_OPTIONS = frozenset(("verifycrc", "oncorruption", "storageoptions"))
+"""Options of the source (-o) that a table takes when it reads files."""
+MAX_LINES = 10
+"""Gaps that a summary lists."""
+
+
+def table_source(
+    source: Source, topic: str, columns: tuple[str, ...], *, fail: bool, add_broker: bool
+) -> TableSource:
+    """What reads the topic: the segments of stores, or brokers. JobError for options that would
+    leave messages out, or that it does not take."""
+    source.need_all("a table")
+    if source.name_server:
+        from spark_ext.jobs.table_brokers import BrokerSource
+
+        return BrokerSource(source, topic, columns, fail=fail, add_broker=add_broker)
+    wrong = [name for name in source.options if name.lower() not in _OPTIONS]
+    if wrong:
+        raise JobError(
+            f"a table does not take -o {', -o '.join(wrong)}: leave it out; it takes verifyCrc, "
+            "onCorruption and storageOptions"
+        )
+    given = {name.lower(): text for name, text in source.options.items()}
+    storage: Any = None
+    if "storageoptions" in given:
+        try:
+            storage = json.loads(given["storageoptions"])
+        except ValueError:
+            storage = None
+        if not isinstance(storage, dict):
+            raise JobError("-o storageOptions is no JSON object")
+    return StoreSource(
+        source.paths,
+        topic,
+        columns,
+        broker_names=source.broker_names,
+        storage_options=storage,
+        fail_on_data_loss=fail,
+        add_broker=add_broker,
+        verify_crc=given.get("verifycrc", "tail"),
+        on_corruption=given.get("oncorruption", "fail"),
+    )
+
+
+def summary(name: str, added: Added, ends: Ends | None) -> str:
+    """What a call added, and what the table has."""
+    lines = [
+        f"added {report.number(added.rows, 'message')}: {report.size(added.bytes)} of Parquet in "
+        f"{report.number(added.files, 'file')}, {report.number(added.commits, 'commit')}"
+    ]
+    queues = list(ends.queues()) if ends is not None else []
+    lines.append(
+        f"{escape(name)} has {report.number(sum(q.end - q.start for _, _, q in queues), 'offset')} "
+        f"of {report.number(len(queues), 'queue')}"
+    )
+    if added.races:
+        lines.append(f"another writer was first {report.number(added.races, 'time')}")
+    if added.cleaned:
+        lines.append(f"deleted {report.number(added.cleaned, 'file')} of runs that were killed")
+    for gap in added.gaps[:MAX_LINES]:
+        lines.append(
+            f"missing: offsets {gap.start} to {gap.end - 1} of queue {gap.queue} of "
+            f"{escape(gap.broker)} were not in the log"
+        )
+    if len(added.gaps) > MAX_LINES:
+        lines.append(f"... and {report.number(len(added.gaps) - MAX_LINES, 'more gap')}")
+    return "\n".join(lines)
+
+
+def write(
+    catalog: Catalog,
+    name: str,
+    source: TableSource,
+    *,
+    partition: tuple[str, ...] = ("day",),
+    codec: str = "zstd",
+    every: float | None = None,
+    stopping: Stopping | None = None,
+    waiting: Waiting | None = None,
+    said: Any = None,
+) -> Added:
+    """Adds to the table what it has not, once, or every so many seconds until a stop is asked for.
+    `said(text)` is told of each commit of a service."""
+    stopping = stopping or Stopping()
+    waiting = waiting or Waiting(sleep=stopping.wait)
+    if catalog.find(name) is None:
+        source.start(None)  # a topic that does not exist makes no table
+    create_table(catalog, name, source.topic, source.schema, partition=partition, codec=codec)
+    if every is None:
+        source.pin()
+    run = Run(catalog, name, source, source.schema, waiting=waiting, stop=stopping.is_asked)
+    seen = Added()
+
+    def once() -> None:
+        nonlocal seen
+        run.catch_up()
+        now = run.added
+        if every is not None and said is not None and now.commits > seen.commits:
+            said(
+                f"{report.number(now.rows - seen.rows, 'message')}, "
+                f"{report.size(now.bytes - seen.bytes)} in "
+                f"{report.number(now.files - seen.files, 'file')}"
+            )
+        seen = Added(now.commits, now.rows, now.files, now.bytes)
+
+    repeat(once, every, stopping)
+    return run.added
+
+
+@click.command("write")
+@source_options
+@click.option("-t", "--topic", required=True, help="The topic; a table has one.")
+@click.option("--table", "name", required=True, help="The table, such as mq.orders.")
+@catalog_options
+@click.option(
+    "--partition",
+    default="day",
+    show_default=True,
+    help="Of a new table: none, or some of day, hour, queue, broker, with commas.",
+)
+@click.option("--columns", help="Columns of a new table, with commas; `all` for all.")
+@click.option(
+    "--codec", type=click.Choice(CODECS), default="zstd", show_default=True, help="Of a new table."
+)
+@click.option("--every", type=Duration(), help="Continue, with a commit every 10m, 1h, …")
+@click.option("--follow", is_flag=True, help=f"The same as --every {FOLLOW:.0f}s.")
+@click.option(
+    "--on-data-loss",
+    type=click.Choice(("fail", "continue")),
+    default="fail",
+    show_default=True,
+    help="If retention deleted messages that the table has not.",
+)
+@click.option(
+    "--add-broker", is_flag=True, help="The stores are of brokers that the table has not yet."
+)
+def command(
+    source: Source,
+    topic: str,
+    name: str,
+    catalog: str,
+    catalog_property: tuple[tuple[str, str], ...],
+    wait: float,
+    partition: str,
+    columns: str | None,
+    codec: str,
+    every: float | None,
+    follow: bool,
+    on_data_loss: str,
+    add_broker: bool,
+) -> None:
+    """Add to an Iceberg table what STORE, or the brokers of -n, have of a topic and it has not.
+
+    The table is created if it does not exist. Run it again for what has come since: each message is
+    in the table once, whatever is killed when."""
+    if every is not None and follow:
+        raise JobError("--every and --follow: give one of them")
+    words = schema.parse_partition(partition)
+    reading = table_source(
+        source,
+        topic,
+        _columns(columns),
+        fail=on_data_loss == "fail",
+        add_broker=add_broker,
+    )
+    with Stopping() as stopping:
+        waiting = Waiting(wait, stopping.wait)
+        there = opened(catalog, dict(catalog_property), waiting, create=True)
+        added = write(
+            there,
+            name,
+            reading,
+            partition=words,
+            codec=codec,
+            every=FOLLOW if follow else every,
+            stopping=stopping,
+            waiting=waiting,
+            said=click.echo,
+        )
+        click.echo(summary(name, added, ends_of(there.load(name))))
+
+
+def _columns(text: str | None) -> tuple[str, ...]:
+    if text == "all":
+        from pyrmq.engine import scan_columns
+
+        return schema.columns_of([name for name, _ in scan_columns() if name != "propertiesRaw"])
+    return schema.columns_of([name.strip() for name in text.split(",")] if text else ())
+
+
+if __name__ == "__main__":
+    run_alone(command)
