@@ -12,6 +12,9 @@ import click
 
 from pyrmq.escape import escape
 from pyrmq.tables import schema
+from pyrmq.tables.bodies.plan import BodyPlan
+from pyrmq.tables.bodies.spec import BodySpec
+from pyrmq.tables.bodies.staging import SUSPEND, Staging
 from pyrmq.tables.commit import Waiting
 from pyrmq.tables.ends import Ends, ends_of
 from pyrmq.tables.parquet import CODECS
@@ -20,6 +23,7 @@ from pyrmq.tables.write import Added, Run, create_table
 from spark_ext.jobs import report
 from spark_ext.jobs.command import run_alone, source_options
 from spark_ext.jobs.errors import JobError
+from spark_ext.jobs.table_bodies import body_options
 from spark_ext.jobs.table_service import Duration, Stopping, catalog_options, opened, repeat
 
 if TYPE_CHECKING:
@@ -84,6 +88,10 @@ def summary(name: str, added: Added, ends: Ends | None) -> str:
         f"{escape(name)} has {report.number(sum(q.end - q.start for _, _, q in queues), 'offset')} "
         f"of {report.number(len(queues), 'queue')}"
     )
+    if added.dead:
+        lines.append(f"{report.number(added.dead, 'body', 'bodies')} in {escape(name)}_dlq")
+    if added.skipped:
+        lines.append(f"left out {report.number(added.skipped, 'body', 'bodies')} that do not fit")
     if added.races:
         lines.append(f"another writer was first {report.number(added.races, 'time')}")
     if added.cleaned:
@@ -105,6 +113,8 @@ def write(
     *,
     partition: tuple[str, ...] = ("day",),
     codec: str = "zstd",
+    body: BodyPlan | None = None,
+    on_error: str = SUSPEND,
     every: float | None = None,
     stopping: Stopping | None = None,
     waiting: Waiting | None = None,
@@ -114,12 +124,31 @@ def write(
     `said(text)` is told of each commit of a service."""
     stopping = stopping or Stopping()
     waiting = waiting or Waiting(sleep=stopping.wait)
-    if catalog.find(name) is None:
+    body = body or BodyPlan(BodySpec())
+    there = catalog.find(name)
+    if there is None:
         source.start(None)  # a topic that does not exist makes no table
-    create_table(catalog, name, source.topic, source.schema, partition=partition, codec=codec)
+    else:
+        schema.check_topic(there, source.topic)
+        for changed in body.evolve(catalog, name)[1]:
+            if said is not None:
+                said(f"{escape(name)}: {changed}")
+    columns = body.columns(source.schema)
+    create_table(
+        catalog,
+        name,
+        source.topic,
+        columns,
+        partition=partition,
+        codec=codec,
+        properties=body.properties(),
+    )
     if every is None:
         source.pin()
-    run = Run(catalog, name, source, source.schema, waiting=waiting, stop=stopping.is_asked)
+    stage = None
+    if body.decodes:
+        stage = Staging(body, catalog, name, source.topic, source.schema, on_error)
+    run = Run(catalog, name, source, columns, stage=stage, waiting=waiting, stop=stopping.is_asked)
     seen = Added()
 
     def once() -> None:
@@ -135,6 +164,8 @@ def write(
         seen = Added(now.commits, now.rows, now.files, now.bytes)
 
     repeat(once, every, stopping)
+    if stage is not None:
+        run.added.dead, run.added.skipped = stage.dead.rows, stage.skipped
     return run.added
 
 
@@ -153,6 +184,7 @@ def write(
 @click.option(
     "--codec", type=click.Choice(CODECS), default="zstd", show_default=True, help="Of a new table."
 )
+@body_options
 @click.option("--every", type=Duration(), help="Continue, with a commit every 10m, 1h, …")
 @click.option("--follow", is_flag=True, help=f"The same as --every {FOLLOW:.0f}s.")
 @click.option(
@@ -175,6 +207,8 @@ def command(
     partition: str,
     columns: str | None,
     codec: str,
+    body: BodyPlan,
+    on_error: str,
     every: float | None,
     follow: bool,
     on_data_loss: str,
@@ -190,7 +224,7 @@ def command(
     reading = table_source(
         source,
         topic,
-        _columns(columns),
+        _columns(columns, body.decodes),
         fail=on_data_loss == "fail",
         add_broker=add_broker,
     )
@@ -203,6 +237,8 @@ def command(
             reading,
             partition=words,
             codec=codec,
+            body=body,
+            on_error=on_error,
             every=FOLLOW if follow else every,
             stopping=stopping,
             waiting=waiting,
@@ -211,7 +247,13 @@ def command(
         click.echo(summary(name, added, ends_of(there.load(name))))
 
 
-def _columns(text: str | None) -> tuple[str, ...]:
+def _columns(text: str | None, body: bool) -> tuple[str, ...]:
+    """Those that are read; with `body` also the bytes that are decoded."""
+    found = _named(text)
+    return (*found, "body") if body and "body" not in found else found
+
+
+def _named(text: str | None) -> tuple[str, ...]:
     if text == "all":
         from pyrmq.engine import scan_columns
 
