@@ -156,7 +156,7 @@ class Run:
         start = self._at[1]
         counted = Counted(ends or Ends(self._source.topic))
         commit = str(uuid.uuid4())
-        writer = parquet.Writer(table, self._columns, commit)
+        writer = self._writer(table, commit)
         try:
             position = self._read(start, counted, writer)
             if not counted.rows:
@@ -205,6 +205,10 @@ class Run:
         writer.discard()
         if self._stage is not None:
             self._stage.discard()
+
+    def _writer(self, table: Any, commit: str) -> parquet.Writer:
+        """What takes the rows of a commit."""
+        return parquet.Writer(table, self._columns, commit)
 
     def _read(self, start: Any, counted: Counted, writer: parquet.Writer) -> Any:
         """Reads until there is enough for a commit; returns the position behind it."""

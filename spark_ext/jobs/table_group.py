@@ -1,7 +1,7 @@
 """--commit-group: tells brokers how far a table goes, as the offsets of a group.
 
-A broker with reclaimAfter=table deletes log files by these offsets. So they are those of the table as
-its catalog has it, never of a commit on its way; and before, the last messages of the table are
+A broker with reclaimAfter=table deletes log files by these offsets. So they are those of the table
+as its catalog has it, never of a commit on its way; and before, the last messages of the table are
 compared with those of the brokers: another log under the same name must not lose what no table has.
 """
 
