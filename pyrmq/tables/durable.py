@@ -7,6 +7,7 @@ through, could name files without content. This FileIO syncs each local file and
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any
 
 from pyiceberg.io import OutputFile, OutputStream
@@ -24,7 +25,14 @@ class _Synced:
         self.closed = False
 
     def write(self, data: Any) -> int:
-        return self._file.write(data)
+        try:
+            return self._file.write(data)
+        except OSError:
+            # pyiceberg leaves a file open whose write failed.
+            self.closed = True
+            with suppress(OSError):
+                self._file.close()
+            raise
 
     def tell(self) -> int:
         return self._file.tell()

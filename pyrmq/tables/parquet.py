@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -104,10 +104,7 @@ class Writer:
         """Deletes what was written. It must not be in a table."""
         self._batches, self._held = [], 0
         for one in self._open.values():
-            try:
-                one.file.close()
-            except (OSError, ValueError):
-                continue  # it is deleted below
+            _abandon(one.writer.close, one.file.close)
         self._open = {}
         delete(self._table.io, self._paths)
         self._paths, self.files = [], []
@@ -158,15 +155,19 @@ class Writer:
         file = self._table.io.new_output(path).create()
         collected: list[Any] = []
         plain = [name for name in self._columns if name not in ("body", "properties")]
-        writer = ParquetWriter(
-            file,
-            self._schema,
-            compression=self._codec.upper() if self._codec != "none" else "NONE",
-            use_dictionary=_dictionaries(self._schema),
-            write_statistics=_leaves(self._schema, plain),
-            store_schema=False,
-            metadata_collector=collected,
-        )
+        try:
+            writer = ParquetWriter(
+                file,
+                self._schema,
+                compression=self._codec.upper() if self._codec != "none" else "NONE",
+                use_dictionary=_dictionaries(self._schema),
+                write_statistics=_leaves(self._schema, plain),
+                store_schema=False,
+                metadata_collector=collected,
+            )
+        except BaseException:
+            _abandon(file.close)
+            raise
         return _Open(path, file, writer, collected)
 
     def _finish(self, part: Part) -> None:
@@ -174,10 +175,11 @@ class Writer:
         from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
         from pyiceberg.typedef import Record
 
-        one = self._open.pop(part)
+        one = self._open[part]
         one.writer.close()
         size = one.file.tell()
         one.file.close()
+        del self._open[part]
         schema = self._table.schema()
         if self._statistics is None:
             self._statistics = (
@@ -216,6 +218,13 @@ def delete(io: Any, paths: Sequence[str]) -> list[str]:
         except Exception:  # whatever the file system raises: the file is left over
             left.append(path)
     return left
+
+
+def _abandon(*closes: Callable[[], Any]) -> None:
+    """Closes what will be deleted, whatever it raises."""
+    for close in closes:
+        with suppress(Exception):
+            close()
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def iceberg_schema(schema: Any) -> Any:
     """A pyarrow.Schema as Iceberg's for a new table, with field ids from 1. TableSchemaError for a
     type that Iceberg does not have."""
     need("pyiceberg", "a table")
-    from pyiceberg.io.pyarrow import pyarrow_to_schema
+    from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException, pyarrow_to_schema
 
     last = len(schema)
 
@@ -77,7 +77,7 @@ def iceberg_schema(schema: Any) -> Any:
     numbered = [_with_id(field, next(tops), fresh, (field.name,)) for field in schema]
     try:
         return pyarrow_to_schema(_schema(numbered))
-    except (TypeError, ValueError) as error:
+    except (UnsupportedPyArrowTypeException, TypeError, ValueError) as error:
         raise TableSchemaError(
             f"a column has a type that Iceberg does not have: {error}", "cast it to another type"
         ) from None

@@ -125,12 +125,14 @@ class Run:
         self._most = commit_bytes
         self._at: tuple[Ends | None, Any] | None = None
         """Ends of the table, and the source's position behind them."""
+        self._checked = False
         self._cleaned = False
         self.added = Added()
 
     def catch_up(self) -> None:
         """Commits until there is nothing more to read, or `stop`. CatalogAwayError if the catalog
         could not be reached for the time of `waiting`."""
+        self._checked = False
         while not self._stop():
             try:
                 more = self._one()
@@ -151,9 +153,9 @@ class Run:
         if self._stage is not None:
             self._columns = self._stage.begin(table, ends)
         schema.check(table, self._source.topic, self._columns)
-        if self._at is None or self._at[0] != ends:
-            self._at = ends, self._source.start(ends)
-        start = self._at[1]
+        start = self._start(ends)
+        if start is None:
+            return False
         counted = Counted(ends or Ends(self._source.topic))
         commit = str(uuid.uuid4())
         writer = self._writer(table, commit)
@@ -209,6 +211,20 @@ class Run:
     def _writer(self, table: Any, commit: str) -> parquet.Writer:
         """What takes the rows of a commit."""
         return parquet.Writer(table, self._columns, commit)
+
+    def _start(self, ends: Ends | None) -> Any:
+        """Where to read from; None if there is nothing to read. Each `catch_up` that finds messages
+        checks first that the log is still the one that the table is of."""
+        if self._at is not None and self._at[0] == ends:
+            position = self._at[1]
+            if self._checked:
+                return position
+            if self._source.next(position) == position:
+                return None
+        position = self._source.start(ends)
+        self._checked = True
+        self._at = ends, position
+        return position
 
     def _read(self, start: Any, counted: Counted, writer: parquet.Writer) -> Any:
         """Reads until there is enough for a commit; returns the position behind it."""
