@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -38,8 +38,8 @@ class Stage(Protocol):
     def begin(self, table: Any, ends: Ends | None) -> Any:
         """Before the first batch of a commit; returns the pyarrow.Schema of the rows."""
 
-    def change(self, batch: Any) -> Any:
-        """The rows of the table, of a batch of the source."""
+    def change(self, batch: Any) -> Iterator[Any]:
+        """The rows of the table, of a batch of the source; in several batches if they are much."""
 
     def commit(self, ends: Ends, waiting: Waiting) -> None:
         """Right before the commit of the table, with the ends that it is to have."""
@@ -118,7 +118,7 @@ class Run:
         """`columns`: pyarrow.Schema of the rows that are written: of what `change` returns. With
         `stage`: of what that returns."""
         self._catalog, self._name, self._source = catalog, name, source
-        self._columns, self._change = columns, change if stage is None else stage.change
+        self._columns, self._change = columns, change
         self._stage = stage
         self._waiting = waiting or Waiting()
         self._stop = stop
@@ -236,11 +236,17 @@ class Run:
             for batch in self._source.batches(position, end):
                 counted.add(batch)
                 size += batch.nbytes
-                writer.write(batch if self._change is None else self._change(batch))
+                for rows in self._changed(batch):
+                    writer.write(rows)
             position = end
             if self._stop():
                 break
         return position
+
+    def _changed(self, batch: Any) -> Iterator[Any]:
+        if self._stage is not None:
+            return self._stage.change(batch)
+        return iter([batch if self._change is None else self._change(batch)])
 
     def _count(self, counted: Counted, staged: Staged, writer: parquet.Writer) -> None:
         self.added.commits += 1

@@ -8,7 +8,7 @@ writer's.
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyrmq.tables.bodies import avro_walk, frames, kinds, rows
@@ -52,11 +52,11 @@ class AvroForm:
             )
         self._plain_writer = found[0][1]
 
-    def column(self, bodies: pyarrow.Array) -> tuple[pyarrow.Array, dict[int, str]]:
-        """The structs, null for a body that does not fit, and the reasons by row."""
-        return rows.column(bodies, self._kind, self._row)
+    def parts(self, bodies: pyarrow.Array) -> Iterator[rows.Part]:
+        """The columns of the bodies, in order."""
+        return rows.parts(bodies, self._kind, self._row)
 
-    def _row(self, body: bytes) -> dict[str, Any]:
+    def _row(self, body: bytes) -> tuple[dict[str, Any], int]:
         writer, payload = self._writer(body)
         if writer.recursive or len(payload) >= LARGE:
             avro_walk.check(payload, writer.parsed)
@@ -76,7 +76,7 @@ class AvroForm:
         if self._fix is not None:
             found = self._fix(found)
         assert isinstance(found, dict)
-        return found
+        return found, 0  # a value has a byte of the body: the bytes bound them
 
     def _writer(self, body: bytes) -> tuple[Avro, bytes]:
         if self._header == frames.CONFLUENT:

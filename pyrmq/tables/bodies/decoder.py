@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from pyrmq.escape import escape
 from pyrmq.tables.bodies import kinds
 from pyrmq.tables.bodies.kinds import Field, Record
+from pyrmq.tables.bodies.rows import Part
 from pyrmq.tables.bodies.spec import AVRO, FLAT, JSON, BodySpec
 from pyrmq.tables.errors import TableError
 
@@ -27,13 +29,13 @@ class Form(Protocol):
 
     record: Record
 
-    def column(self, bodies: pyarrow.Array) -> tuple[pyarrow.Array, dict[int, str]]:
-        """The structs, null for a body that does not fit, and the reasons by row."""
+    def parts(self, bodies: pyarrow.Array) -> Iterator[Part]:
+        """The columns of the bodies of a binary array, in order."""
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """A batch, in two parts. Each row is in one of them, in the order of the batch."""
+    """Rows of a batch. Each is in one of the two, in the order of the batch."""
 
     good: pyarrow.RecordBatch
     """With the fields; without `body`, unless it is kept."""
@@ -55,9 +57,9 @@ class Decoder:
             [pa.field(one.name, kinds.arrow_type(one.kind)) for one in self.fields]
         )
 
-    def decode(self, batch: pyarrow.RecordBatch, keep_body: bool = False) -> Decoded:
-        """The rows of a batch with their columns, and those that do not fit. `keep_body`: as in the
-        spec, for a table that has the column."""
+    def decode(self, batch: pyarrow.RecordBatch, keep_body: bool = False) -> Iterator[Decoded]:
+        """The rows of a batch with their columns, and those that do not fit. A small batch may hold
+        much, so it comes in parts. `keep_body`: as in the spec, for a table that has the column."""
         import pyarrow as pa
 
         at = batch.schema.get_field_index(BODY)
@@ -66,18 +68,25 @@ class Decoder:
         bodies = batch.column(at)
         if bodies.type not in (pa.binary(), pa.large_binary()):
             bodies = bodies.cast(pa.binary())
-        values, reasons = self._form.column(bodies)
-        good, bad = batch, batch.slice(0, 0)
-        if reasons:
-            rows = sorted(reasons)
+        for part in self._form.parts(bodies):
+            rows = batch.slice(part.start, len(part.values))
+            yield self._decoded(rows, part, keep_body or self.spec.keep_body)
+
+    def _decoded(self, batch: pyarrow.RecordBatch, part: Part, keep_body: bool) -> Decoded:
+        import pyarrow as pa
+
+        good, values, rows = batch, part.values, sorted(part.reasons)
+        texts = pa.array([part.reasons[row] for row in rows], pa.string())
+        if not rows:
+            bad = batch.slice(0, 0)
+        else:
             bad = batch.take(pa.array(rows, pa.int64()))
             fits = [True] * len(batch)
             for row in rows:
                 fits[row] = False
             mask = pa.array(fits, pa.bool_())
             good, values = batch.filter(mask), values.filter(mask)
-        texts = pa.array([reasons[row] for row in sorted(reasons)], pa.string())
-        if not (keep_body or self.spec.keep_body):
+        if not keep_body:
             good = good.drop_columns([BODY])
         return Decoded(self._with(good, values), _appended(bad, {ERROR: texts}))
 

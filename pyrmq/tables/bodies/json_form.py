@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from pyrmq.tables.bodies import frames, json_schema, json_values, kinds, rows
 from pyrmq.tables.bodies.schema_file import SchemaFile
@@ -19,11 +20,11 @@ class JsonForm:
         self._kind = kinds.arrow_type(self.record)
         self._confluent = header == frames.CONFLUENT
 
-    def column(self, bodies: pyarrow.Array) -> tuple[pyarrow.Array, dict[int, str]]:
-        """The structs, null for a body that does not fit, and the reasons by row."""
-        return rows.column(bodies, self._kind, self._row)
+    def parts(self, bodies: pyarrow.Array) -> Iterator[rows.Part]:
+        """The columns of the bodies, in order."""
+        return rows.parts(bodies, self._kind, self._row)
 
-    def _row(self, body: bytes) -> dict[str, object]:
+    def _row(self, body: bytes) -> tuple[dict[str, Any], int]:
         if self._confluent:
             _, body = frames.confluent(body)
         return json_values.values(body, self.record)

@@ -56,21 +56,22 @@ def parse(body: bytes) -> Any:
         raise Misfit((), f"the body is not JSON: {error}") from None
 
 
-def values(body: bytes, record: Record) -> dict[str, Any]:
-    """The fields by name. Raises Misfit."""
+def values(body: bytes, record: Record) -> tuple[dict[str, Any], int]:
+    """The fields by name, and how many values they hold. Raises Misfit."""
     found = parse(body)
     if not isinstance(found, dict):
         raise Misfit((), f"expected a JSON object, found {misfit.value(found)}")
-    return _Walk().struct(found, record, ())
+    walk = _Walk()
+    return walk.struct(found, record, ()), MAX_VALUES - walk.left
 
 
 class _Walk:
     def __init__(self) -> None:
-        self._left = MAX_VALUES
+        self.left = MAX_VALUES
 
     def _count(self, number: int, path: tuple[str, ...]) -> None:
-        self._left -= number
-        if self._left < 0:
+        self.left -= number
+        if self.left < 0:
             raise Misfit(path, f"the body has more than {MAX_VALUES} values")
 
     def struct(

@@ -6,7 +6,7 @@ batch to `stage`. `of_table` makes the plan that a table was written with.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyrmq.tables.bodies import evolve, kinds
@@ -16,7 +16,7 @@ from pyrmq.tables.bodies.kinds import Field, Plain
 from pyrmq.tables.bodies.spec import BINARY, BodySpec
 from pyrmq.tables.bodies.spec import BODY as BODY_PROPERTY
 from pyrmq.tables.catalog import Catalog
-from pyrmq.tables.errors import TableSchemaError
+from pyrmq.tables.errors import TableError, TableSchemaError
 
 if TYPE_CHECKING:
     import pyarrow
@@ -93,22 +93,26 @@ class BodyPlan:
             target[field.name] = kinds.arrow_type(kind)
         self._target = target
 
-    def stage(self, batch: pyarrow.RecordBatch) -> Decoded | None:
-        """The batch with the columns of the table, and the rows that do not fit, with the column
-        `error`. None if bodies stay bytes: the batch is as it is to be."""
+    def stage(self, batch: pyarrow.RecordBatch) -> Iterator[Decoded]:
+        """The rows with the columns of the table, and those that do not fit, with the column
+        `error`. TableError if bodies stay bytes."""
+        if self._decoder is None:
+            raise TableError("bodies stay bytes", "ask `decodes` first")
+        for found in self._decoder.decode(batch, self._keeps):
+            yield Decoded(self._conformed(found.good), found.bad)
+
+    def _conformed(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
         import pyarrow as pa
 
-        if self._decoder is None:
-            return None
-        found = self._decoder.decode(batch, self._keeps)
-        if not self._target:
-            return found
-        good = found.good
+        names = batch.schema.names
         columns = [
             conform(column, self._target.get(name, column.type))
-            for name, column in zip(good.schema.names, good.columns, strict=True)
+            for name, column in zip(names, batch.columns, strict=True)
         ]
-        return Decoded(pa.RecordBatch.from_arrays(columns, schema=_typed(good, columns)), found.bad)
+        fields = [
+            one.with_type(column.type) for one, column in zip(batch.schema, columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
 def of_table(table: Any) -> BodyPlan | None:
@@ -119,11 +123,3 @@ def of_table(table: Any) -> BodyPlan | None:
     plan = BodyPlan(BodySpec.from_json(text))
     plan.fit(table)
     return plan
-
-
-def _typed(batch: pyarrow.RecordBatch, columns: Sequence[pyarrow.Array]) -> pyarrow.Schema:
-    import pyarrow as pa
-
-    return pa.schema(
-        [one.with_type(column.type) for one, column in zip(batch.schema, columns, strict=True)]
-    )

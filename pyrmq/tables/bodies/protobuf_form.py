@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyrmq.tables.bodies import frames, kinds, rows
@@ -27,17 +28,18 @@ class ProtobufForm:
         self._kind = kinds.arrow_type(found.record)
         self._confluent = header == frames.CONFLUENT
 
-    def column(self, bodies: pyarrow.Array) -> tuple[pyarrow.Array, dict[int, str]]:
-        """The structs, null for a body that does not fit, and the reasons by row."""
-        return rows.column(bodies, self._kind, self._row)
+    def parts(self, bodies: pyarrow.Array) -> Iterator[rows.Part]:
+        """The columns of the bodies, in order."""
+        return rows.parts(bodies, self._kind, self._row)
 
-    def _row(self, body: bytes) -> dict[str, Any]:
+    def _row(self, body: bytes) -> tuple[dict[str, Any], int]:
         if self._confluent:
             _, body = frames.confluent(body)
             body = frames.confluent_message(body)
+        room = Room()
         try:
             message = self._make.FromString(body)
-            found = self._get(message, Room())
+            found = self._get(message, room)
         except Misfit:
             raise
         except MemoryError:
@@ -52,4 +54,4 @@ class ProtobufForm:
         if not message.ListFields() and len(self._unknown(message)):
             raise Misfit((), "the body has no field that the message knows")
         assert isinstance(found, dict)
-        return found
+        return found, room.taken()

@@ -38,6 +38,10 @@ class Room:
         if self._left < 0:
             raise Misfit((), f"the body has more than {MAX_VALUES} values")
 
+    def taken(self) -> int:
+        """How many it has."""
+        return MAX_VALUES - self._left
+
 
 Get = Callable[[Any, Room], Any]
 """The value of a column, of a value of Protobuf."""

@@ -1,9 +1,10 @@
-"""Columns of bodies that Python decodes one by one: parts of a batch that bound the memory, and a
-row that Arrow refuses is one body that does not fit."""
+"""Columns of bodies that Python decodes one by one: in parts that bound the memory. A row that
+Arrow refuses is one body that does not fit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyrmq.tables.bodies.misfit import Misfit, brief
@@ -14,60 +15,69 @@ if TYPE_CHECKING:
 PART_BYTES = 1 << 20
 """Bodies that are Python objects at the same time; one body may be longer."""
 PART_ROWS = 10_000
+PART_VALUES = 2_000_000
+"""Values of them, nulls of missing fields included, and those of one body more."""
 
-Row = Callable[[bytes], dict[str, Any]]
-"""The fields of a body. Raises Misfit."""
-
-
-def column(
-    bodies: pyarrow.Array, kind: pyarrow.DataType, row: Row
-) -> tuple[pyarrow.Array, dict[int, str]]:
-    """The structs, null for a body that does not fit, and the reasons by row."""
-    import pyarrow as pa
-
-    parts, reasons = [], {}
-    for start, part in _parts(bodies):
-        rows: list[dict[str, Any] | None] = []
-        for at, body in enumerate(part.to_pylist(), start):
-            try:
-                if body is None:
-                    raise Misfit((), "the body is null")
-                rows.append(row(body))
-            except Misfit as error:
-                reasons[at] = str(error)
-                rows.append(None)
-        parts.append(_build(rows, kind, start, reasons))
-    return pa.concat_arrays(parts) if parts else pa.array([], kind), reasons
+Row = Callable[[bytes], tuple[dict[str, Any], int]]
+"""The fields of a body, and how many values they hold. Raises Misfit."""
 
 
-def _parts(bodies: pyarrow.Array) -> Iterator[tuple[int, pyarrow.Array]]:
-    import pyarrow.compute as pc
+@dataclass(frozen=True)
+class Part:
+    """The columns of some bodies of a batch."""
 
-    lengths = pc.fill_null(pc.binary_length(bodies), 0).to_pylist()
-    start = size = 0
-    for at, length in enumerate(lengths):
-        if at > start and (size + length > PART_BYTES or at - start >= PART_ROWS):
-            yield start, bodies.slice(start, at - start)
-            start, size = at, 0
+    start: int
+    """The first of them."""
+    values: pyarrow.StructArray
+    """Null for a body that does not fit."""
+    reasons: dict[int, str]
+    """Why not, by row of `values`."""
+
+
+def parts(bodies: pyarrow.Array, kind: pyarrow.DataType, row: Row) -> Iterator[Part]:
+    """The bodies of a binary array, in order."""
+    found: list[dict[str, Any] | None] = []
+    reasons: dict[int, str] = {}
+    start = size = count = 0
+    for at, scalar in enumerate(bodies):
+        body = scalar.as_py()
+        length = len(body) if body is not None else 0
+        full = len(found) >= PART_ROWS or size + length > PART_BYTES or count > PART_VALUES
+        if found and full:
+            yield _built(start, found, kind, reasons)
+            found, reasons, start, size, count = [], {}, at, 0, 0
         size += length
-    if start < len(bodies):
-        yield start, bodies.slice(start)
+        try:
+            if body is None:
+                raise Misfit((), "the body is null")
+            fields, number = row(body)
+        except Misfit as error:
+            reasons[len(found)] = str(error)
+            found.append(None)
+        else:
+            count += number
+            found.append(fields)
+    if found:
+        yield _built(start, found, kind, reasons)
 
 
-def _build(
-    rows: list[dict[str, Any] | None], kind: pyarrow.DataType, start: int, reasons: dict[int, str]
-) -> pyarrow.Array:
+def _built(
+    start: int,
+    found: list[dict[str, Any] | None],
+    kind: pyarrow.DataType,
+    reasons: dict[int, str],
+) -> Part:
     import pyarrow as pa
 
     refused = (pa.ArrowException, ValueError, TypeError, OverflowError)
     try:
-        return pa.array(rows, kind)
+        return Part(start, pa.array(found, kind), reasons)
     except refused:
         pass
-    for at, row in enumerate(rows):
+    for at, fields in enumerate(found):
         try:
-            pa.array([row], kind)
+            pa.array([fields], kind)
         except refused as error:
-            reasons[start + at] = brief(error)
-            rows[at] = None
-    return pa.array(rows, kind)
+            reasons[at] = brief(error)
+            found[at] = None
+    return Part(start, pa.array(found, kind), reasons)

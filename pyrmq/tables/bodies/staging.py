@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyrmq.escape import escape
@@ -55,16 +56,14 @@ class Staging:
         self.plan.fit(table)
         return self.plan.columns(self._messages)
 
-    def change(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+    def change(self, batch: pyarrow.RecordBatch) -> Iterator[pyarrow.RecordBatch]:
         """The rows of the table. BodyError if a body does not fit and the job is to stop."""
         if self._known:
             batch = self._known.without(batch, self.dead.name)
-        found = self.plan.stage(batch)
-        if found is None:
-            return batch
-        if len(found.bad):
-            self._take(found.bad)
-        return found.good
+        for found in self.plan.stage(batch):
+            if len(found.bad):
+                self._take(found.bad)
+            yield found.good
 
     def commit(self, ends: Ends, waiting: Waiting) -> None:
         """Before the table is committed, with the ends that it is to have."""
