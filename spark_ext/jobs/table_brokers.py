@@ -63,7 +63,7 @@ class BrokerSource:
     def start(self, ends: Ends | None) -> Position:
         with Cluster(self.access) as cluster:
             try:
-                brokers = [broker.name for broker in cluster.route(self.topic).brokers]
+                brokers = [broker.broker_name for broker in cluster.route(self.topic).brokers]
             except TopicNotExistError as error:
                 raise JobError(str(error)) from None
         known = check_brokers(ends, brokers, self._add)
