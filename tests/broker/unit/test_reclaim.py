@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pyrmq.auth.exposure import open_to
 from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.broker.reclaim import MAX_SLAVES, Slaves
 from pyrmq.broker.tables.offsets import OffsetTable
@@ -66,6 +67,13 @@ def test_only_what_is_said_of_tables_moves_the_groups_offsets() -> None:
     assert table.query("T", "tables", 0) == 4, "a table that was rolled back"
     assert table.remove_group("tables") == 1, "an operator stops it"
     table.commit("T", "other", 0, 9)
+
+
+def test_an_open_broker_says_at_its_start_that_strangers_can_delete() -> None:
+    keys = {"storePathRootDir": "/store", "reclaimAfter": "table"}
+    assert "have messages deleted" in (open_to(keys) or "")
+    assert "have messages deleted" not in (open_to(keys | {"reclaimAfter": "off"}) or "")
+    assert "deleted" not in (open_to(keys | {"adminAddressAllowList": "10.0.0.1"}) or "")
 
 
 def test_keys() -> None:
