@@ -23,7 +23,9 @@ pub fn needed_from(
         for (topic, id, offset) in done {
             let of_topic = by_topic.entry(topic.into_bytes().into()).or_default();
             match id {
-                Some(id) => drop(of_topic.queues.insert(id, offset)),
+                Some(id) => {
+                    of_topic.queues.insert(id, offset);
+                }
                 None => of_topic.others = offset,
             }
         }
@@ -55,12 +57,11 @@ pub fn timers_needed_from(py: Python<'_>, timers: PyRef<'_, Timers>) -> PyResult
 pub fn oldest_popped(
     py: Python<'_>,
     pops: PyRef<'_, Pops>,
-    waiting: Option<u64>,
+    waiting: u64,
     revived: Vec<i64>,
     most: usize,
 ) -> PyResult<Option<u64>> {
     let pops = pops.inner().clone();
-    let waiting = waiting.unwrap_or(u64::MAX);
     let found = py
         .detach(|| pops.oldest_popped(waiting, &revived, most))
         .map_err(|e| to_py(py, e))?;
