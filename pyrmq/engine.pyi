@@ -16,11 +16,6 @@ def take_log_lines(milliseconds: int) -> tuple[list[tuple[int, str, str, int, st
 def java_hash(text: str) -> int: ...
 def parse_json(text: bytes, max_values: int = ...) -> Any: ...
 def json_members(text: bytes) -> list[tuple[Any, int, int, int]]: ...
-
-class JsonBodies:
-    def __init__(self, schema: str, headed: bool) -> None: ...
-    def decode(self, batch: Any, start: int) -> tuple[Any, list[int]]: ...
-
 def scan_option_rows() -> list[dict[str, Any]]: ...
 def scan_options(
     given: dict[str, str], query: str | None = ...
@@ -896,10 +891,10 @@ def popped_to(
     counts only if the offset of the group is the one beside it. Then how many entries of the queue
     were read. May wait for the disk."""
 
-def oldest_popped(pops: Pops, waiting: int | None, revived: Sequence[int], most: int) -> int | None:
+def oldest_popped(pops: Pops, waiting: int, revived: Sequence[int], most: int) -> int | None:
     """Physical offset of the first message that is popped and not settled, None: there is none.
-    `waiting`: what `timers_needed_from` has said before. `revived`: by revive queue the place that
-    is kept as dealt with. With more than `most` check points it is 0. May wait for the disk."""
+    `waiting`: no timer message before this physical offset waits. `revived`: by revive queue the
+    place that is kept as dealt with. With more than `most` check points it is 0. May wait for the disk."""
 
 class Reviver:
     """Messages that were popped and not acknowledged go to the retry topic of their group.

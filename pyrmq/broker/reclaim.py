@@ -154,6 +154,7 @@ class Reclaim:
         # The order counts. How far readers are comes first: what is appended, popped or delivered
         # after that stands behind it. The engine's own come behind the log's end, which has to be
         # older than what is looked for in the queues.
+        _, since, *_ = log_bounds(native)
         to, by = await self._run(needed_from, native, rows)
         why = "all of it is done with" if by is None else known.why(*by)
         found = Reclaimable(to, why)
@@ -162,10 +163,13 @@ class Reclaim:
             return found  # not even one file: what follows would change nothing
         waiting = await self._run(timers_needed_from, self._timers.engine)
         found = _least(found, waiting, "timer messages that wait")
+        unsettled = since if waiting is None else min(waiting, since)
         revive_topic = self._pop.engine.revive_topic
         kept = self._tables.offsets.all_of(revive_topic, REVIVE_GROUP)
         places = [kept.get(q, 0) for q in range(max(kept, default=-1) + 1)]
-        popped = await self._run(oldest_popped, self._pop.engine, waiting, places, MAX_CHECK_POINTS)
+        popped = await self._run(
+            oldest_popped, self._pop.engine, unsettled, places, MAX_CHECK_POINTS
+        )
         found = _least(found, popped, "popped messages that are not settled")
         slave = self._slaves.least()
         if slave is not None:

@@ -150,12 +150,14 @@ class Run:
         """One commit; False if there was nothing to read."""
         table = self._catalog.load(self._name)
         ends = ends_of(table)
-        if self._stage is not None:
-            self._columns = self._stage.begin(table, ends)
-        schema.check(table, self._source.topic, self._columns)
+        if self._stage is None:
+            schema.check(table, self._source.topic, self._columns)
         start = self._start(ends)
         if start is None:
             return False
+        if self._stage is not None:
+            self._columns = self._stage.begin(table, ends)
+            schema.check(table, self._source.topic, self._columns)
         counted = Counted(ends or Ends(self._source.topic))
         commit = str(uuid.uuid4())
         writer = self._writer(table, commit)

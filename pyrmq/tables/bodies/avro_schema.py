@@ -51,7 +51,12 @@ class Avro:
 
     def columns(self) -> tuple[Record, Fix | None]:
         """The columns, and what changes the values. TableError if a table cannot have them."""
-        record, fix = _Reader(self.what).kind(self.schema, (), (), "")
+        try:
+            record, fix = _Reader(self.what).kind(self.schema, (), (), "")
+        except (KeyError, TypeError, AttributeError) as error:  # fastavro does not look at all
+            raise TableError(
+                f"{self.what} is not an Avro schema: {escape(error)[:300]} is missing or wrong"
+            ) from None
         assert isinstance(record, Record)
         return kinds.check(record, self.what), fix
 

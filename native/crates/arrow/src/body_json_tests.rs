@@ -16,7 +16,6 @@ fn field(name: &str, kind: JsonType) -> JsonField {
     JsonField {
         name: name.to_owned(),
         kind,
-        required: false,
     }
 }
 
