@@ -45,12 +45,21 @@ def is_secret(name: str) -> bool:
 def is_away(error: BaseException | None) -> bool:
     """Whether an error says that the catalog, or the place of its files, cannot be reached now."""
     while error is not None:
+        if sqlite_refused(error):
+            return False
         if isinstance(error, CatalogAwayError) or any(
             one.__name__ in _AWAY for one in type(error).__mro__
         ):
             return True
         error = error.__cause__
     return False
+
+
+def sqlite_refused(error: BaseException) -> bool:
+    """Whether SQLite says that it cannot write, rather than that another one holds the lock: the
+    disk is full, or the file may not be written. The change is not made."""
+    name = getattr(getattr(error, "orig", None), "sqlite_errorname", "")
+    return str(name).startswith(("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CANTOPEN"))
 
 
 def identifier(name: str) -> tuple[str, ...]:
@@ -205,9 +214,27 @@ def _embedded(spec: str, given: dict[str, str], create: bool, secrets: frozenset
 
 def _opened(load: Callable[[], Any], shown: str, secrets: frozenset[str]) -> Catalog:
     try:
-        return Catalog(load(), shown, secrets)
+        found = load()
+        _check_warehouse(found.properties.get("warehouse"))
+        return Catalog(found, shown, secrets)
+    except TableError:
+        raise
     except Exception as error:
         raise _error(f"catalog {shown} cannot be opened", error, secrets) from None
+
+
+def _check_warehouse(place: Any) -> None:
+    """CatalogError for credentials in it: it becomes the location in the metadata of each table,
+    which all readers see. `abfss://container@account` has none."""
+    if not isinstance(place, str) or not _URI.match(place):
+        return
+    parts = urlsplit(place)
+    user, found, _ = parts.netloc.rpartition("@")
+    if parts.query or (found and (":" in user or not parts.scheme.startswith(("abfs", "wasb")))):
+        raise CatalogError(
+            "the property warehouse has credentials in its URI, and tables would show them",
+            "give them as properties in .pyiceberg.yaml, such as s3.access-key-id",
+        )
 
 
 def _error(doing: str, error: Exception, secrets: frozenset[str]) -> CatalogError:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pyrmq.tables.catalog import Catalog, is_away
+from pyrmq.tables.catalog import Catalog, is_away, sqlite_refused
 from pyrmq.tables.counting import Gap
 from pyrmq.tables.ends import COMMIT, ENDS, LOST, TOPIC, Ends, ancestors, ends_of
 from pyrmq.tables.errors import (
@@ -170,7 +170,7 @@ def _once(table: Any) -> Any:
 def _is_sure(error: Exception) -> bool:
     """Whether an attempt that failed so cannot arrive any more: the catalog refused it, or a file
     of this machine could not be written before the catalog was asked."""
-    if type(error).__name__ in _REFUSED_BY_NAME:
+    if type(error).__name__ in _REFUSED_BY_NAME or sqlite_refused(error):
         return True
     return isinstance(error, OSError) and error.errno in _LOCAL and not is_away(error)
 

@@ -161,6 +161,28 @@ def test_what_a_rest_catalog_answers(status: int, away: bool) -> None:
     assert "t0ken-value" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("place", "fine"),
+    [
+        ("s3://key:geheim@bucket/lake", False),
+        ("s3://key@bucket/lake", False),
+        ("s3://bucket/lake?token=geheim", False),
+        ("abfss://container:geheim@account.dfs.core.windows.net/lake", False),
+        ("abfss://container@account.dfs.core.windows.net/lake", True),
+        ("s3://bucket/lake", True),
+    ],
+)
+def test_a_warehouse_with_credentials(tmp_path: Path, place: str, fine: bool) -> None:
+    """It would be the location of each table, which all readers see."""
+    uri = f"sqlite:///{tmp_path}/lake.db"
+    if fine:
+        open_catalog(uri, {"warehouse": place})
+        return
+    with pytest.raises(CatalogError, match="has credentials in its URI") as raised:
+        open_catalog(uri, {"warehouse": place})
+    assert "geheim" not in str(raised.value)
+
+
 def test_no_metadata_of_a_table_has_a_credential(tmp_path: Path, log: Log) -> None:
     class Secret(World):
         @property

@@ -163,6 +163,37 @@ def test_a_catalog_that_refuses(world: World, log: Log, scripted: Scripted) -> N
     assert world.files() == world.referenced()
 
 
+def test_a_catalog_whose_disk_is_full(world: World, log: Log, scripted: Scripted) -> None:
+    import sqlite3
+
+    from sqlalchemy.exc import OperationalError
+
+    def full(real: Callable[[], Any]) -> Any:
+        cause = sqlite3.OperationalError("database or disk is full")
+        cause.sqlite_errorname = "SQLITE_FULL"
+        raise OperationalError("UPDATE", {}, cause)
+
+    scripted.answers = [full]
+    with pytest.raises(CatalogError, match="disk is full") as raised:
+        write(world, log, catalog=scripted.catalog)
+    assert not isinstance(raised.value, CatalogAwayError)
+    assert world.files() == world.referenced()
+    assert scripted.commits == 1
+
+
+def test_files_of_killed_runs_that_cannot_be_listed(
+    world: World, log: Log, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from pyrmq.tables import leftovers
+
+    def fail(table: Any) -> int:
+        raise OSError("no listing")
+
+    monkeypatch.setattr(leftovers, "clean", fail)
+    assert write(world, log).rows == 60
+    assert "files of killed runs are not deleted" in caplog.text
+
+
 def test_of_two_writers_one_wins_and_the_other_continues(
     world: World, log: Log, scripted: Scripted
 ) -> None:
