@@ -894,7 +894,8 @@ def popped_to(
 def oldest_popped(pops: Pops, waiting: int, revived: Sequence[int], most: int) -> int | None:
     """Physical offset of the first message that is popped and not settled, None: there is none.
     `waiting`: no timer message before this physical offset waits. `revived`: by revive queue the
-    place that is kept as dealt with. With more than `most` check points it is 0. May wait for the disk."""
+    place that is kept as dealt with. With more than `most` check points it is 0. May wait for the
+    disk."""
 
 class Reviver:
     """Messages that were popped and not acknowledged go to the retry topic of their group.
