@@ -26,7 +26,7 @@ from pyrmq.broker.opening import open_store
 from pyrmq.broker.pop.handover import Handover
 from pyrmq.broker.pop.parts import PopParts, open_pop, pop_engine
 from pyrmq.broker.pop.routes import Routes
-from pyrmq.broker.reclaim import HOUR, Reclaim, Slaves
+from pyrmq.broker.reclaim import Reclaim, open_reclaim
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.replication.peers import Peers
 from pyrmq.broker.replication.replicating import Replicating
@@ -265,7 +265,8 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         start.restart,
         lambda: int(store.stats()["maxPhyOffset"]),
     )
-    reclaim = _reclaim(config, store, tables, delays, timers, pop, replicating)
+    serving = None if replicating.server is None else replicating.server.master
+    reclaim = open_reclaim(config, store, tables, delays, timers, pop, serving)
     waiting: dict[str, Callable[[], int]] = {}
     by_code = processors(
         live=live,
@@ -318,7 +319,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         store,
         clients,
         registration,
-        None if replicating.server is None else replicating.server.master,
+        serving,
         topics.table.is_system,
         pause,
     )
@@ -369,25 +370,6 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         health=health,
         metrics=metrics,
     )
-
-
-def _reclaim(
-    config: BrokerConfig,
-    store: Store,
-    tables: Tables,
-    delays: DelayService,
-    timers: TimerService,
-    pop: PopParts,
-    replicating: Replicating,
-) -> Reclaim | None:
-    if config.reclaim_after != "table":
-        return None
-    tables.offsets.table_group = config.reclaim_group
-    server = replicating.server
-    if server is None:
-        return None  # a slave
-    slaves = Slaves(server.master.replicas, config.file_reserved_time * HOUR)
-    return Reclaim(config, store, tables, delays, timers, pop, slaves)
 
 
 def _ha_address(config: BrokerConfig, address: Address, ha_sockets: list[socket.socket]) -> Address:

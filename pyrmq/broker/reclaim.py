@@ -18,7 +18,8 @@ from typing import Any
 
 import trio
 
-from pyrmq.broker.config.broker_config import BrokerConfig, reclaimed_patterns
+from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.config.reclaim_keys import patterns
 from pyrmq.broker.delay import DelayService
 from pyrmq.broker.pop.parts import PopParts
 from pyrmq.broker.reclaim_rules import Known, Row
@@ -26,6 +27,7 @@ from pyrmq.broker.tables.clients import BROADCASTING, ClientTable
 from pyrmq.broker.tables.tables import Tables
 from pyrmq.broker.timer import TimerService
 from pyrmq.engine import (
+    HaMaster,
     Store,
     log_bounds,
     needed_from,
@@ -114,7 +116,7 @@ class Reclaim:
         self._timers = timers
         self._pop = pop
         self._slaves = slaves
-        self._patterns = reclaimed_patterns(config.reclaim_topics_without_table)
+        self._patterns = patterns(config.reclaim_topics_without_table)
         self._thread = trio.CapacityLimiter(1)
         self._failure = ""
         self.found = Reclaimable()
@@ -199,6 +201,26 @@ class Reclaim:
                 await trio.lowlevel.checkpoint()
                 end = time.monotonic() + TURN_SECONDS
         return rows
+
+
+def open_reclaim(
+    config: BrokerConfig,
+    store: Store,
+    tables: Tables,
+    delays: DelayService,
+    timers: TimerService,
+    pop: PopParts,
+    master: HaMaster | None,
+) -> Reclaim | None:
+    """As the configuration wants it; None without reclaimAfter=table, and at a slave, which has no
+    `master` that serves slaves."""
+    if config.reclaim_after != "table":
+        return None
+    tables.offsets.table_group = config.reclaim_group
+    if master is None:
+        return None
+    slaves = Slaves(master.replicas, config.file_reserved_time * HOUR)
+    return Reclaim(config, store, tables, delays, timers, pop, slaves)
 
 
 def _least(found: Reclaimable, other: int | None, why: str) -> Reclaimable:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pyrmq.auth.settings import OTHER_ACCESS_KEYS, AccessKeys
 from pyrmq.broker.config.pop_keys import OTHER_POP_KEYS, PopConfig
+from pyrmq.broker.config.reclaim_keys import ReclaimKeys
 from pyrmq.broker.config.timers import OTHER_TIMER_KEYS
 from pyrmq.config import table
 from pyrmq.config.log_keys import LogKeys
@@ -29,9 +30,8 @@ from pyrmq.config.table import (
     from_properties,
     key,
 )
-from pyrmq.errors import ConfigError, InvalidParameterError
+from pyrmq.errors import ConfigError
 from pyrmq.metrics.settings import OTHER_METRICS_KEYS, MetricsKeys
-from pyrmq.model.names import check_consumer_group, is_stored_topic, is_system_group
 
 _DAY = 86_400_000
 """Milliseconds."""
@@ -39,31 +39,6 @@ _DAY = 86_400_000
 
 def _paths(text: str) -> list[Path]:
     return [Path(part.strip()).expanduser() for part in text.split(",") if part.strip()]
-
-
-def _group_or_none(text: str) -> None:
-    try:
-        if text:
-            check_consumer_group(text)
-    except InvalidParameterError as e:
-        raise ValueError(str(e)) from None
-    if is_system_group(text):
-        raise ValueError("a group of the broker's own says nothing of tables")
-
-
-MAX_PATTERNS = 1024
-"""Most topics that one key names."""
-
-
-def reclaimed_patterns(text: str) -> list[str]:
-    """reclaimTopicsWithoutTable as a list. ValueError says what is expected."""
-    found = [part.strip() for part in text.split(",") if part.strip()]
-    if len(found) > MAX_PATTERNS:
-        raise ValueError(f"at most {MAX_PATTERNS} names expected")
-    for name in found:
-        if "*" in name[:-1] or not is_stored_topic(name):
-            raise ValueError(f"{name[:64]!r} is no topic: `*` stands at the end only")
-    return found
 
 
 def _hours(text: str) -> list[int]:
@@ -155,26 +130,6 @@ class StoreConfig(PopConfig):
         100, "ms between two log files that are deleted.", high=60_000
     )
     delete_file_batch_max: int = key(10, "Most log files that a pass deletes.", low=1, high=10_000)
-    reclaim_after: str = key(
-        "off",
-        "table: a log file counts as expired once tables have all that is needed of it, as "
-        "reclaimGroup says ([store.md](store.md#deleting-what-is-in-tables)). Not RocketMQ's.",
-        choices=("off", "table"),
-    )
-    reclaim_group: str = key(
-        "",
-        "The group whose offsets say what tables have (`pyrmq pipeline table write "
-        "--commit-group`). Whoever may commit them may have data deleted. Not RocketMQ's.",
-        check=_group_or_none,
-        values="a group",
-    )
-    reclaim_topics_without_table: str = key(
-        "",
-        "Topics that need no table before their messages are deleted; their consumers count all "
-        "the same. Not RocketMQ's.",
-        check=reclaimed_patterns,
-        values="names, separated by commas; `*` at the end: all that begin so",
-    )
 
     flush_disk_type: str = key(
         "ASYNC_FLUSH",
@@ -398,7 +353,7 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey | RenamedKey, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerConfig(AccessKeys, LogKeys, MetricsKeys, StoreConfig):
+class BrokerConfig(AccessKeys, LogKeys, MetricsKeys, ReclaimKeys, StoreConfig):
     """Field names are RocketMQ's keys in snake_case; times are ms, sizes bytes.
 
     A running broker has it in a `LiveConfig`, as keys with `live` may change. Such a key must take
@@ -432,11 +387,7 @@ class BrokerConfig(AccessKeys, LogKeys, MetricsKeys, StoreConfig):
         self.check_replication()
         self.check_access()
         self.check_log()
-        if self.reclaim_after == "table" and not self.reclaim_group:
-            raise ConfigError(
-                "reclaimAfter=table needs reclaimGroup: the group that `pyrmq pipeline table write "
-                "--commit-group` commits to"
-            )
+        self.check_reclaim()
 
     def check_plain_access(self) -> None:
         """ConfigError for access control that cannot be."""
