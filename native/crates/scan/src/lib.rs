@@ -17,6 +17,7 @@ pub mod counts;
 mod coverage;
 pub mod entries;
 mod error;
+mod glob;
 pub mod index_plan;
 mod kept;
 mod left_out;
@@ -26,6 +27,7 @@ mod made;
 #[cfg(test)]
 mod meanwhile;
 pub mod most;
+mod named;
 pub mod near;
 mod notes;
 pub mod offsets;
@@ -80,6 +82,7 @@ pub use selection::{
     ANY_QUEUE, Bounds, Filters, Offsets, QueueOffsets, QueueTimes, Rule, Selection,
 };
 pub use store::{File, SegmentStore};
+pub use named::expanded;
 pub use stores::open_stores;
 pub use stream::StreamPlanner;
 pub use tail::{Tail, TailBatch};
