@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+SIGNS = "*?[{"
+"""What makes a path a pattern. [glob.rs of pyrmq-scan]"""
 MAX_WHERE = 80
 """Longest place that `Source.text` names; the middle of a longer one is left out."""
 
@@ -68,6 +70,15 @@ class Source:
         parts = [f"from {since}" if since else "", f"until {until}" if until else ""]
         stored = " ".join(part for part in parts if part) or "all times"
         return f"{escape(where)}: {stored}"
+
+    @property
+    def roots(self) -> list[str]:
+        """The places of the stores one by one: a path may be a pattern."""
+        if not any(sign in path for path in self.paths for sign in SIGNS):
+            return list(self.paths)
+        from pyrmq.segments.store import open_stores
+
+        return [store.root for store in open_stores(self.paths, self.broker_names)]
 
     def need_all(self, job: str, *, times: bool = False) -> None:
         """JobError if options or (unless `times` are allowed) times leave messages out: for a job

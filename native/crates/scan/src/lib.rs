@@ -70,6 +70,7 @@ pub use backlog::{Backlog, Behind, QueueBehind};
 pub use checks::{parse_tags, parse_topics};
 pub use error::{Kind, Part, Parts, Result, SegmentError};
 pub use most::at_most;
+pub use named::expanded;
 pub use notes::{Level, Notes};
 pub use offsets::{parse_assign, parse_offsets};
 pub use place::{Found, LOCAL, Local, LocalPlaces, Place, PlaceRef, Places, Shape};
@@ -82,7 +83,6 @@ pub use selection::{
     ANY_QUEUE, Bounds, Filters, Offsets, QueueOffsets, QueueTimes, Rule, Selection,
 };
 pub use store::{File, SegmentStore};
-pub use named::expanded;
 pub use stores::open_stores;
 pub use stream::StreamPlanner;
 pub use tail::{Tail, TailBatch};

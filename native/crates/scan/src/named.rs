@@ -188,9 +188,9 @@ impl<'a> Matching<'a> {
             return Ok(());
         }
         for one in self.at.list(&folder)? {
-            *names = names
-                .checked_sub(1)
-                .ok_or_else(|| too_many(self.given, MAX_NAMES, "names are compared to see which"))?;
+            *names = names.checked_sub(1).ok_or_else(|| {
+                too_many(self.given, MAX_NAMES, "names are compared to see which")
+            })?;
             if like.matches(&one.name) && (rest.is_empty() || !one.is_file) {
                 self.walk(one.path, rest, names, out)?;
             }

@@ -43,16 +43,24 @@ impl Root {
 
 #[test]
 fn stores_that_match() {
-    let root = Root::of(&["store-b", "store-a", "other", "deep/1/s", "deep/2/s", ".store-h"]);
+    let root = Root::of(&[
+        "store-b", "store-a", "other", "deep/1/s", "deep/2/s", ".store-h",
+    ]);
     root.file("store-file");
     let of = |pattern: &str| root.named(&[pattern]).unwrap();
     assert_eq!(of("store-[ab]"), ["store-a", "store-b"]);
     assert_eq!(of("store-?"), ["store-a", "store-b"]);
     assert_eq!(of("store-*"), ["store-a", "store-b", "store-file"]);
     assert_eq!(of("{store-b,none,other}"), ["other", "store-b"]);
-    assert_eq!(of("{store-a,store-*}"), ["store-a", "store-b", "store-file"]);
+    assert_eq!(
+        of("{store-a,store-*}"),
+        ["store-a", "store-b", "store-file"]
+    );
     assert_eq!(of("deep/*/s"), ["deep/1/s", "deep/2/s"]);
-    assert_eq!(of("{store-a,deep/[12]/s}"), ["deep/1/s", "deep/2/s", "store-a"]);
+    assert_eq!(
+        of("{store-a,deep/[12]/s}"),
+        ["deep/1/s", "deep/2/s", "store-a"]
+    );
     assert_eq!(of(".store-*"), [".store-h"]);
     // A file has nothing below it.
     assert_eq!(of("*/commitlog").len(), 3);
@@ -92,7 +100,8 @@ fn a_path_that_is_there_is_itself() {
 fn a_pattern_without_a_match() {
     let root = Root::of(&["a", "b"]);
     assert_eq!(
-        root.fails("store-*").replace(&root.at("")[..root.at("").len() - 1], "ROOT"),
+        root.fails("store-*")
+            .replace(&root.at("")[..root.at("").len() - 1], "ROOT"),
         "store-*: nothing matches this pattern (in ROOT there is a, b)"
     );
     assert!(root.fails("none/*").contains("none is not there"));
@@ -102,15 +111,30 @@ fn a_pattern_without_a_match() {
         "a/[x: there is no such path, and as a pattern it is wrong: a [ has no ]"
     );
     assert!(root.fails("{x").ends_with("it is wrong: a { has no }"));
-    assert!(root.fails(&"*".repeat(5000)).ends_with("it has more than 4096 bytes"));
+    assert!(
+        root.fails(&"*".repeat(5000))
+            .ends_with("it has more than 4096 bytes")
+    );
 }
 
 #[test]
 fn a_uri_says_its_file_system_first() {
-    let error = all_named(&["s3://bucket-*/a".to_owned()], &LocalPlaces).err().unwrap();
-    assert!(error.with_hint().contains("name the host or bucket as it is"));
-    let error = all_named(&["s3://bucket/a-*".to_owned()], &LocalPlaces).err().unwrap();
-    assert!(error.with_hint().contains("only local files"), "{}", error.with_hint());
+    let error = all_named(&["s3://bucket-*/a".to_owned()], &LocalPlaces)
+        .err()
+        .unwrap();
+    assert!(
+        error
+            .with_hint()
+            .contains("name the host or bucket as it is")
+    );
+    let error = all_named(&["s3://bucket/a-*".to_owned()], &LocalPlaces)
+        .err()
+        .unwrap();
+    assert!(
+        error.with_hint().contains("only local files"),
+        "{}",
+        error.with_hint()
+    );
 }
 
 /// A place without end.

@@ -3,8 +3,8 @@
 use super::config_folder;
 use super::error::{Kind, Part, Result, SegmentError};
 use super::left_out::name_left_out;
-use super::notes::Notes;
 use super::named::all_named;
+use super::notes::Notes;
 use super::path::{base_name, folder_of, join};
 use super::place::{Place, PlaceRef, Places, Shape, strerror};
 use super::repr;
