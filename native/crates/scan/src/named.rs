@@ -32,10 +32,11 @@ pub(crate) fn all_named(paths: &[String], places: &dyn Places) -> Result<Vec<Nam
     let mut names = MAX_NAMES;
     let mut out = Vec::new();
     for path in paths {
+        let has_signs = glob::has_signs(without_query(path).0);
         match itself(path, places) {
-            Ok(one) if one.shape != Shape::Nothing || !glob::has_signs(path) => out.push(one),
+            Ok(one) if one.shape != Shape::Nothing || !has_signs => out.push(one),
             // Signs of a pattern may be wrong in a URI.
-            Err(error) if !glob::has_signs(path) || !is_uri(path) => return Err(error),
+            Err(error) if !has_signs || !is_uri(path) => return Err(error),
             _ => {
                 let matched = Matching::new(path, places)?.all(&mut names)?;
                 if out.len() + matched.len() > MAX_MATCHES {
@@ -59,6 +60,19 @@ pub fn expanded(paths: &[String], places: &dyn Places) -> Result<Vec<String>> {
 
 fn is_uri(path: &str) -> bool {
     path.contains("://") && !path.starts_with("file:")
+}
+
+/// A URI and its query, such as `?region=eu-1`, which says how the file system is opened.
+fn without_query(given: &str) -> (&str, &str) {
+    let is_query = |at: &usize| {
+        let name = given[at + 1..].split_once('=').map_or("", |pair| pair.0);
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let mut marks = given.match_indices('?').map(|found| found.0);
+    match marks.find(is_query).filter(|_| is_uri(given)) {
+        Some(at) => given.split_at(at),
+        None => (given, ""),
+    }
 }
 
 fn itself(given: &str, places: &dyn Places) -> Result<Named> {
@@ -85,9 +99,16 @@ struct Matching<'a> {
     given: &'a str,
     place: Option<String>,
     at: Arc<dyn Place>,
-    /// Of a URI what is before its pattern, which says which file system it is, and where that is there.
-    front: Option<(&'a str, String)>,
+    /// Of a URI what says which file system it is.
+    front: Option<Front<'a>>,
     pattern: String,
+}
+
+struct Front<'a> {
+    /// What is before the pattern, and where that is on the place.
+    uri: &'a str,
+    folder: String,
+    query: &'a str,
 }
 
 impl<'a> Matching<'a> {
@@ -102,18 +123,19 @@ impl<'a> Matching<'a> {
                 pattern,
             });
         }
-        let (front, pattern) = glob::at_first_sign(given);
-        if front.ends_with("://") {
+        let (path, query) = without_query(given);
+        let (uri, pattern) = glob::at_first_sign(path);
+        if uri.ends_with("://") {
             let text = format!("{given}: a pattern cannot say which file system it is on");
             return Err(SegmentError::new(Kind::Path, text)
                 .hint("name the host or bucket as it is, and what is behind it by a pattern"));
         }
-        let (place, at, folder) = places.place(front)?;
+        let (place, at, folder) = places.place(&format!("{uri}{query}"))?;
         Ok(Matching {
             given,
             place,
             at,
-            front: Some((front, folder)),
+            front: Some(Front { uri, folder, query }),
             pattern: pattern.to_owned(),
         })
     }
@@ -128,7 +150,7 @@ impl<'a> Matching<'a> {
         for one in glob::alternatives(&self.pattern).map_err(wrong)? {
             let (folder, parts) = glob::parts(&one).map_err(wrong)?;
             let folder = match &self.front {
-                Some((_, front)) => join(front, folder.trim_start_matches('/')),
+                Some(front) => join(&front.folder, folder.trim_start_matches('/')),
                 None => absolute(&folder).map_err(|error| SegmentError::io(self.given, error))?,
             };
             self.walk(folder.clone(), &parts, names, &mut out)?;
@@ -147,9 +169,9 @@ impl<'a> Matching<'a> {
 
     fn named(&self, (found, shape): (String, Shape)) -> Named {
         let given = match &self.front {
-            Some((front, folder)) => {
-                let rest = found.strip_prefix(folder.as_str()).unwrap_or(&found);
-                join(front, rest.trim_start_matches('/'))
+            Some(front) => {
+                let rest = found.strip_prefix(&*front.folder).unwrap_or(&found);
+                join(front.uri, rest.trim_start_matches('/')) + front.query
             }
             None => found.clone(),
         };

@@ -137,6 +137,55 @@ fn a_uri_says_its_file_system_first() {
     );
 }
 
+/// The local files as those of a bucket.
+struct Far(String);
+
+impl Places for Far {
+    fn place(&self, path: &str) -> Result<(Option<String>, Arc<dyn Place>, String)> {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let Some(inner) = path
+            .strip_prefix("far://bucket/")
+            .filter(|p| !p.contains('*'))
+        else {
+            return Err(SegmentError::new(Kind::Path, format!("{path}: no URI")));
+        };
+        let found = format!("{}{}", self.0, inner.trim_end_matches('/'));
+        Ok((Some(format!("far {query}")), Arc::new(crate::Local), found))
+    }
+
+    fn named(&self, _: &str) -> Result<Arc<dyn Place>> {
+        Ok(Arc::new(crate::Local))
+    }
+}
+
+#[test]
+fn patterns_of_uris() {
+    let root = Root::of(&["d/store-a", "d/store-b"]);
+    let far = Far(root.at(""));
+    let of = |path: &str| {
+        let all = all_named(&[path.to_owned()], &far)?;
+        let shown = |one: Named| (one.given, one.place.unwrap());
+        Ok::<_, SegmentError>(all.into_iter().map(shown).collect::<Vec<_>>())
+    };
+    let own = |given: &str, place: &str| (given.to_owned(), place.to_owned());
+    assert_eq!(
+        of("far://bucket/d/store-*").unwrap(),
+        [
+            own("far://bucket/d/store-a", "far "),
+            own("far://bucket/d/store-b", "far ")
+        ]
+    );
+    assert_eq!(
+        of("far://bucket/d/{store-[b],none}?region=x").unwrap(),
+        [own("far://bucket/d/store-b?region=x", "far region=x")]
+    );
+    // A query alone is no pattern.
+    let gone = all_named(&["far://bucket/none?region=x".to_owned()], &far).unwrap();
+    assert!(gone[0].shape == Shape::Nothing);
+    let error = of("far://bucket/d/x-*").unwrap_err().with_hint();
+    assert!(error.ends_with("there is store-a, store-b)"), "{error}");
+}
+
 /// A place without end.
 struct Endless;
 
