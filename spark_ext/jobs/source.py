@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-SIGNS = "*?[{"
-"""What makes a path a pattern. [glob.rs of pyrmq-scan]"""
 MAX_WHERE = 80
 """Longest place that `Source.text` names; the middle of a longer one is left out."""
 
@@ -74,11 +72,9 @@ class Source:
     @property
     def roots(self) -> list[str]:
         """The places of the stores one by one: a path may be a pattern."""
-        if not any(sign in path for path in self.paths for sign in SIGNS):
-            return list(self.paths)
-        from pyrmq.segments.store import open_stores
+        from spark_ext.jobs.local_read import store_roots
 
-        return [store.root for store in open_stores(self.paths, self.broker_names)]
+        return store_roots(self.paths, self.broker_names)
 
     def need_all(self, job: str, *, times: bool = False) -> None:
         """JobError if options or (unless `times` are allowed) times leave messages out: for a job

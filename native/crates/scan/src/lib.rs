@@ -17,6 +17,7 @@ pub mod counts;
 mod coverage;
 pub mod entries;
 mod error;
+mod folder_names;
 mod glob;
 pub mod index_plan;
 mod kept;

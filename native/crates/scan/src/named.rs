@@ -4,10 +4,10 @@
 //! an error.
 
 use super::error::{Kind, Result, SegmentError};
+use super::folder_names::nearby;
 use super::glob::{self, Part};
 use super::path::{absolute, join};
 use super::place::{Place, PlaceRef, Places, Shape};
-use super::stores::nearby;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

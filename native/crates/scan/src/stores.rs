@@ -2,6 +2,7 @@
 
 use super::config_folder;
 use super::error::{Kind, Part, Result, SegmentError};
+use super::folder_names::{nearby, some};
 use super::left_out::name_left_out;
 use super::named::all_named;
 use super::notes::Notes;
@@ -18,7 +19,6 @@ const QUEUE_FOLDERS: [&str; 4] = [
     "consumequeue_ext",
     "timerlog",
 ];
-const SHOWN: usize = 3;
 /// Bytes of an entry's head in a DLedger log.
 const DLEDGER_HEAD: usize = 32;
 const GIVE_NAMES: [&str; 2] = ["give ", ", one for each path"];
@@ -177,12 +177,6 @@ fn folder_store(
     Ok(store)
 }
 
-/// The first names of a list.
-fn some(names: &[String]) -> String {
-    let more = if names.len() > SHOWN { ", …" } else { "" };
-    names[..names.len().min(SHOWN)].join(", ") + more
-}
-
 /// Adds queues and index of a store folder; they are read where they are local.
 fn add_queues(store: &mut SegmentStore, names: &BTreeSet<String>) -> Result<()> {
     let queues = join(&store.base, "consumequeue");
@@ -308,26 +302,6 @@ fn named(mut stores: Vec<SegmentStore>, broker_names: &[String]) -> Result<Vec<S
         }
     }
     Ok(stores)
-}
-
-/// What to do about a path that is not there: what is in the folder above it.
-pub(crate) fn nearby(place: &dyn Place, path: &str) -> String {
-    let above = match folder_of(path.trim_end_matches('/')) {
-        "" => ".",
-        above => above,
-    };
-    let found = match place.shape(above) {
-        Ok(Shape::Folder) => place.list(above).ok(),
-        _ => None,
-    };
-    let Some(found) = found else {
-        return format!("{above} is not there either");
-    };
-    let names: Vec<String> = found.into_iter().map(|f| f.name).collect();
-    match names.is_empty() {
-        true => format!("{above} is empty"),
-        false => format!("in {above} there is {}", some(&names)),
-    }
 }
 
 /// What to do about a folder that has no segments: a store below it.
