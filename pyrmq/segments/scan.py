@@ -97,8 +97,9 @@ def scan(
     batch_bytes: int = 1 << 20,
     views: bool = False,
 ) -> Scan:
-    """The messages of the segments at `path`: a store folder, a commitlog folder, segment files, or
-    several of them; local, or URIs that pyarrow or fsspec (`storage_options`) open.
+    """The messages of the segments at `path`: a store folder, a commitlog folder, segment files, a
+    pattern such as `/data/store-*`, or several of them; local, or URIs that pyarrow or fsspec
+    (`storage_options`) open.
 
     Selection: `topic`, `topics`, `pattern` (a regular expression for the whole name) or `assign`
     ({topic: {broker: [queues]}}); without these all user topics, with `include_system_topics` also

@@ -71,6 +71,13 @@ class Source:
         stored = " ".join(part for part in parts if part) or "all times"
         return f"{escape(where)}: {stored}"
 
+    @property
+    def roots(self) -> list[str]:
+        """The places of the stores one by one: a path may be a pattern."""
+        from spark_ext.jobs.local_read import store_roots
+
+        return store_roots(self.paths, self.broker_names)
+
     def need_all(self, job: str, *, times: bool = False) -> None:
         """JobError if options or (unless `times` are allowed) times leave messages out: for a job
         that would compute wrong numbers from the others."""

@@ -6,17 +6,19 @@ use super::row::{BATCHES, FILES, Form, Queries, Query, READS, Row, STREAMS, WRIT
 pub(super) const ROWS: &[Row] = &[
     Row::new("path", Form::Text, FILES).group("path").doc(
         "Store folder (it contains `commitlog/`), commit-log folder or segment \
-             file; local, or a URI of a file system that pyarrow or fsspec knows. \
-             `load(p)` sets it; `location` is the same.",
+             file; local, or a URI of a file system that pyarrow or fsspec knows. A pattern \
+             (`/data/store-*`, `?`, `[ab]`, `{a,b}`) names several. `load(p)` sets it; \
+             `location` is the same.",
     ),
     Row::new("paths", Form::Paths, FILES).group("path").doc(
-        "Several paths, as a JSON list; each store is a broker. `load([..])` sets \
-             it.",
+        "Several paths or patterns, as a JSON list; each store is a broker. `load([..])` \
+             sets it.",
     ),
     Row::new("brokerName", Form::Names, FILES)
         .parameter("broker_names")
         .doc(
-            "Broker names, one per store, with commas. It is the value of the column \
+            "Broker names, one per store, with commas; those of a pattern are sorted by \
+             path. It is the value of the column \
              `brokerName` and the key in offsets and checkpoints, so it must stay the \
              same. Default: the name in the store, or that of its folder.",
         ),
