@@ -76,6 +76,10 @@ class Broker:
         """Whether it lives, and is ready."""
         return self.parts.health
 
+    def rows(self) -> int:
+        """How many rows its tables have, connections among them."""
+        return self.parts.tables.rows() + len(self.parts.server.connections)
+
     async def leave_routes(self, say: Callable[[str], None] = lambda text: None) -> None:
         """The part of a stop that comes first: clients move to other brokers. The broker serves
         meanwhile. `say` is told what is waited for. Leave the broker afterwards."""
