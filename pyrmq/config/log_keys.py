@@ -50,7 +50,7 @@ class LogKeys:
     )
     log_compress: bool = key(
         False,
-        "Whether old log files are compressed (gzip), as RocketMQ's broker.log is: broker.1.log.gz.",
+        "Whether old log files are compressed (gzip), as Logback does: broker.1.log.gz.",
     )
     log_fold_seconds: int = key(
         60, "Seconds for which repeated lines are counted; 0: each is written.", high=86_400

@@ -1,7 +1,7 @@
 """The old files of a log: numbered, 1 is the newest; compressed by a thread, if that is wanted.
 
-Old files of both forms may stand beside each other, after a change of the configuration: each number
-has one file, `broker.1.log` or `broker.1.log.gz`.
+Each number has one file, `broker.1.log` or `broker.1.log.gz`: both forms may stand beside each
+other after a change of the configuration.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ class OldFiles:
     """`kept`: how many there may be; `name(n)` is the n-th without compression. `compresses`: a
     thread makes a .gz of each."""
 
-    def __init__(
-        self, kept: int, name: Callable[[int], Path], *, compresses: bool = False
-    ) -> None:
+    def __init__(self, kept: int, name: Callable[[int], Path], *, compresses: bool = False) -> None:
         self._kept = kept
         self.name = name
         self._compresses = compresses
