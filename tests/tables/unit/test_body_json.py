@@ -349,7 +349,7 @@ def test_damaged_bodies_are_read_as_python_reads_them(data: st.DataObject) -> No
     body, _ = data.draw(_pair(record))
     raw = bytearray(json.dumps(body, separators=(",", ":")).encode())
     for _ in range(data.draw(st.integers(1, 3))):
-        at = data.draw(st.integers(0, len(raw) - 1))
+        at = data.draw(st.integers(0, len(raw)))
         raw[at : at + data.draw(st.integers(0, 2))] = data.draw(
             st.sampled_from(
                 [b"", b"0", b"-", b'"', b"[", b"}", b"null", b"1e5", b".5", b"x", b"\xff"]
