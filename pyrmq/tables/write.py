@@ -166,7 +166,7 @@ class Run:
             schema.check(table, self._source.topic, self._columns)
         counted = Counted(ends or Ends(self._source.topic))
         commit = str(uuid.uuid4())
-        writer = parquet.Writer(table, self._columns, commit)
+        writer = self._writer(table, commit)
         try:
             position = self._read(start, counted, writer)
             if not counted.rows:
@@ -220,6 +220,10 @@ class Run:
         writer.discard()
         if self._stage is not None:
             self._stage.discard()
+
+    def _writer(self, table: Any, commit: str) -> parquet.Writer:
+        """What takes the rows of a commit."""
+        return parquet.Writer(table, self._columns, commit)
 
     def _start(self, ends: Ends | None) -> Any:
         """Where to read from; None if there is nothing to read. Each `catch_up` that finds messages

@@ -10,6 +10,10 @@ import click
 from spark_ext.jobs.command import run_alone
 
 COMMANDS = {
+    "lag": ("spark_ext.jobs.table_lag", "How far a table is behind its topic, by queue."),
+    "compact": ("spark_ext.jobs.table_compact", "Replace many small files by few large ones."),
+    "watch": ("spark_ext.jobs.table_watch", "Many topics into their tables, as a service."),
+    "expire": ("spark_ext.jobs.table_expire", "Remove old snapshots and their files."),
     "write": ("spark_ext.jobs.table_write", "Add what a topic has and its table has not."),
 }
 """Name of each command: its module, and what it is for."""

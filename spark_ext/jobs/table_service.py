@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -26,13 +26,17 @@ class Duration(click.ParamType):  # type: ignore[type-arg]
 
     name = "duration"
 
+    def __init__(self, longest: float = LONGEST) -> None:
+        self._longest = longest
+
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
         if isinstance(value, float):
             return value
         found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smhd]?)", str(value).strip())
         seconds = float(found[1]) * _UNITS[found[2] or "s"] if found else 0.0
-        if not 0 < seconds <= LONGEST:
-            self.fail(f"{value!r} is no duration: expected 90, 10m or 2h, up to 30d", param)
+        if not 0 < seconds <= self._longest:
+            most = f"{self._longest / 86400:.0f}d"
+            self.fail(f"{value!r} is no duration: expected 90, 10m or 2h, up to {most}", param)
         return seconds
 
 
@@ -54,16 +58,23 @@ class CatalogPair(Pair):
 
 class Stopping:
     """A context manager. SIGTERM and SIGINT set `asked` instead of ending the process; a second
-    SIGINT ends it."""
+    SIGINT ends it. Within another one it is that one: a service calls commands that have their
+    own."""
+
+    _outer: ClassVar[Stopping | None] = None
 
     def __init__(self) -> None:
         self.asked = threading.Event()
         self._before: dict[int, Any] = {}
+        self._is_outer = False
 
     def __enter__(self) -> Stopping:
+        if Stopping._outer is not None:
+            return Stopping._outer
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
                 self._before[number] = signal.signal(number, self._signal)
+            Stopping._outer, self._is_outer = self, True
         return self
 
     def __exit__(
@@ -72,6 +83,8 @@ class Stopping:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
+        if self._is_outer:
+            Stopping._outer = None
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
