@@ -118,6 +118,14 @@ def test_references_that_multiply_are_bounded() -> None:
         read(json.dumps({"$defs": defs, **of(r={"$ref": "#/$defs/d28"})}), "s.json")
 
 
+@pytest.mark.parametrize("word", ["allOf", "anyOf"])
+def test_schemas_that_are_in_themselves_by_a_list(word: str) -> None:
+    loop = {"$ref": "#/$defs/a"}
+    defs = {"a": {word: [loop, loop, {"type": "integer"}]}}
+    with pytest.raises(TableError, match="refers to a schema that it is in"):
+        read(json.dumps({"$defs": defs, **of(x=loop)}), "s.json")
+
+
 SCHEMA = {
     **of(
         id={"type": "integer"},
@@ -151,6 +159,9 @@ SCHEMA = {
         (b'{"id":1} x', "the body is not JSON"),
         (b"{'id':1}", "the body is not JSON"),
         (b'{"id":NaN}', "the body is not JSON"),
+        (b'{"id":1,"any":NaN}', "the body is not JSON"),
+        (b'{"id":1,"any":[Infinity]}', "the body is not JSON"),
+        (b'{"id":1,"unknown":-Infinity}', "the body is not JSON"),
         (b"[1]", "expected a JSON object, found a list"),
         (b"null", "expected a JSON object, found null"),
         (b"{}", "id: a required field is missing or null"),
