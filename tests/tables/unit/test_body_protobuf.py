@@ -17,7 +17,7 @@ from google.protobuf import (
     timestamp_pb2,
     wrappers_pb2,
 )
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyrmq.tables.errors import TableError
@@ -301,7 +301,7 @@ def messages(draw: st.DrawFn) -> tuple[Any, list[tuple[str, str, str]]]:
     return file, fields
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_round_trip(data: st.DataObject) -> None:
     file, fields = data.draw(messages())
@@ -323,7 +323,7 @@ def test_round_trip(data: st.DataObject) -> None:
     assert rows == wanted
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_damaged_bodies_are_rows_or_reasons(data: st.DataObject) -> None:
     content, message = shop()
