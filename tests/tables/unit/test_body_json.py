@@ -340,7 +340,7 @@ def _schema_of(kind: Kind) -> dict[str, Any]:
     return number.get(kind.name) or {"type": "string", "format": kind.name}
 
 
-@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_round_trip(data: st.DataObject) -> None:
     record = data.draw(records())
@@ -352,7 +352,7 @@ def test_round_trip(data: st.DataObject) -> None:
     assert rows == [b for _, b in pairs]
 
 
-@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_damaged_bodies_are_read_as_python_reads_them(data: st.DataObject) -> None:
     """The engine and Python agree on which bodies fit, and on their values."""
