@@ -30,6 +30,7 @@ take_log_lines = _native.take_log_lines
 java_hash = _native.java_hash
 parse_json = _native.parse_json
 json_members = _native.json_members
+JsonBodies = _native.JsonBodies
 scan_option_rows = _native.scan_option_rows
 scan_options = _native.scan_options
 scan_option_value = _native.scan_option_value
