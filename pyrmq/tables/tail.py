@@ -242,9 +242,9 @@ class TailPart:
         """Its rows as pyarrow record batches. Errors: see `Split.read`; TableError for a body that
         does not fit."""
         for batch in self.split.read():
-            whole = batch if self.decode is None else self.decode(batch)
-            if whole.num_rows:
-                yield shaped(whole, self.schema)
+            for whole in (batch,) if self.decode is None else self.decode(batch):
+                if whole.num_rows:
+                    yield shaped(whole, self.schema)
 
 
 def with_columns(split: Split, columns: tuple[str, ...]) -> Split:
