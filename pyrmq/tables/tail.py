@@ -249,7 +249,8 @@ class TailPart:
 
 def with_columns(split: Split, columns: tuple[str, ...]) -> Split:
     """The same task with other columns."""
-    made, (text, system) = split.__reduce__()  # type: ignore[misc]
+    whole: Any = split
+    made, (text, system) = whole.__reduce__()
     task = json.loads(text)
     task["how"]["columns"] = list(columns)
     found: Split = made(json.dumps(task).encode(), system)
