@@ -105,8 +105,8 @@ class Decode:
         return TableError(
             f"table {'.'.join(self.seen.parts)}: a body of the log does not fit its schema: "
             f"{escape(row['error'])} ({escape(place)})",
-            "on_error='skip' leaves such messages out, as a table does whose job skips them or "
-            "writes them to its dead-letter table",
+            "on_error='skip' (Spark: historyOnError=skip) leaves such messages out, as a "
+            "table does whose job skips them or writes them to its dead-letter table",
         )
 
     def __reduce__(self) -> Any:

@@ -87,8 +87,8 @@ class Tail:
         if not self._options.may_miss_brokers:
             raise TableStoreError(
                 text,
-                "give the stores of all brokers of the table; broker_names names them, if the "
-                "broker was renamed; brokers=[…] asks for the rows of some",
+                "give the stores of all brokers of the table, by the names that it has for them; "
+                "pyrmq.table(…, brokers=[…]) asks for the rows of some",
             )
         log.warning("%s; continuing with what the table has of it", text)
 
