@@ -71,6 +71,21 @@ class Counted:
             )
             self._range(names[codes[last]], int(queues[last]), own, anchor)
 
+    def follow(self, other: Counted) -> None:
+        """Takes what was counted elsewhere of the messages that follow. As `add`."""
+        self.rows += other.rows
+        for broker, queues in other._found.items():
+            mine = self._found.setdefault(broker, {})
+            for queue, new in queues.items():
+                known = mine.get(queue) or self.before.queue(broker, queue)
+                if known is not None and new.start < known.end:
+                    raise _again(broker, queue, new.start)
+                if known is not None and new.start > known.end:
+                    self._gap(broker, queue, known.end, new.start)
+                old = mine.get(queue)
+                mine[queue] = QueueEnd(new.start if old is None else old.start, new.end, new.last)
+        self.gaps += other.gaps[: MAX_GAPS - len(self.gaps)]
+
     def _range(self, broker: str, queue: int, offsets: Any, last: Anchor) -> None:
         import numpy as np
 
@@ -82,11 +97,7 @@ class Counted:
         steps = np.diff(offsets)
         if (known is not None and first < known.end) or (steps < 1).any():
             again = first if known is not None and first < known.end else int(offsets[1:].min())
-            raise TableStoreError(
-                f"queue {queue} of {broker} gives offset {again} again",
-                "the topic or the log was made anew while it was read: run again, and the place is "
-                "checked",
-            )
+            raise _again(broker, queue, again)
         for at in np.flatnonzero(steps > 1).tolist():
             self._gap(broker, queue, int(offsets[at]) + 1, int(offsets[at + 1]))
         old = mine.get(queue)
@@ -95,3 +106,10 @@ class Counted:
     def _gap(self, broker: str, queue: int, start: int, end: int) -> None:
         if len(self.gaps) < MAX_GAPS:
             self.gaps.append(Gap(broker, queue, start, end))
+
+
+def _again(broker: str, queue: int, offset: int) -> TableStoreError:
+    return TableStoreError(
+        f"queue {queue} of {broker} gives offset {offset} again",
+        "the topic or the log was made anew while it was read: run again, and the place is checked",
+    )

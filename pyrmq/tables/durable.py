@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from pyiceberg.io import OutputFile, OutputStream
+from pyiceberg.io import OutputStream
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 
@@ -69,13 +69,13 @@ class _Synced:
 
 class _SyncedFile(PyArrowFile):
     def create(self, overwrite: bool = False) -> OutputStream:
-        return _Synced(self._path, overwrite)  # type: ignore[return-value]
+        return _Synced(self._path, overwrite)
 
 
 class DurableFileIO(PyArrowFileIO):
     """Named as `py-io-impl`. Only local files are written through it."""
 
-    def new_output(self, location: str) -> OutputFile:
+    def new_output(self, location: str) -> PyArrowFile:
         scheme, netloc, path = self.parse_location(location, self.properties)
         if scheme != "file":
             return super().new_output(location)

@@ -23,6 +23,12 @@ def clean(table: Any) -> int:
     return len(gone) - len(delete(table.io, gone))
 
 
+def discard(table: Any, commit: str) -> int:
+    """Deletes all files of a commit, which must be in no snapshot; returns how many."""
+    found = [path for path in _files(table) if names.commit_of(_last(path)) == commit]
+    return len(found) - len(delete(table.io, found))
+
+
 def _last(path: str) -> str:
     return path.rpartition("/")[2]
 

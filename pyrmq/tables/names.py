@@ -13,13 +13,18 @@ import re
 import socket
 from functools import lru_cache
 
-_NAME = re.compile(r"pyrmq-([0-9a-f]{12})-([0-9]+)\.([0-9]+)-([0-9a-f-]{36})-[0-9]{5}\.parquet")
+_NAME = re.compile(r"pyrmq-([0-9a-f]{12})-([0-9]+)\.([0-9]+)-([0-9a-f-]{36})-[0-9]{5,}\.parquet")
 
 
-def data_file(commit: str, number: int) -> str:
-    """The name of a data file of this process."""
+def data_file(commit: str, number: int, process: str | None = None) -> str:
+    """The name of a data file of this process, or of another one that writes the commit."""
+    return f"pyrmq-{process or this_process()}-{commit}-{number:05}.parquet"
+
+
+def this_process() -> str:
+    """Owner, PID and START of this process."""
     pid = os.getpid()
-    return f"pyrmq-{owner()}-{pid}.{_started(pid)}-{commit}-{number:05}.parquet"
+    return f"{owner()}-{pid}.{_started(pid)}"
 
 
 def commit_of(name: str) -> str | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -53,9 +54,12 @@ class Writer:
     """Writes the rows of one commit. `close` gives pyiceberg's DataFiles; `discard` deletes what
     was written. `schema`: the pyarrow schema of the batches."""
 
-    def __init__(self, table: Any, schema: Any, commit: str) -> None:
+    def __init__(
+        self, table: Any, schema: Any, commit: str, name: Callable[[int], str] | None = None
+    ) -> None:
+        """`name`: of a file, by its number. Default: that of this process and `commit`."""
         self._table = table
-        self._commit = commit
+        self._name = name or partial(names.data_file, commit)
         self._columns = list(schema.names)
         self._schema = file_schema(table, schema)
         self._fields = _partition_fields(table)
@@ -139,7 +143,7 @@ class Writer:
 
         if len(self._open) >= OPEN_FILES:
             self._finish(next(iter(self._open)))
-        name = names.data_file(self._commit, self._number)
+        name = self._name(self._number)
         self._number += 1
         folder = "/".join(
             f"{field.name}={field.shown(value)}"

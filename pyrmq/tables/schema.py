@@ -122,9 +122,8 @@ def file_schema(table: Any, schema: Any) -> Any:
     return _schema(fields)
 
 
-def check(table: Any, topic: str, schema: Any) -> None:
-    """TableSchemaError unless a table is one of pyrmq, of this topic, and has the columns of a
-    pyarrow.Schema with their types. It may have more columns: they are null in new rows."""
+def check_topic(table: Any, topic: str) -> None:
+    """TableSchemaError unless a table is one of pyrmq, of this topic."""
     name = ".".join(table.name())
     said = table.properties.get(TOPIC)
     if said is None:
@@ -135,6 +134,13 @@ def check(table: Any, topic: str, schema: Any) -> None:
         raise TableSchemaError(
             f"table {name} is of topic {said}, not of {topic}", "a table has one topic"
         )
+
+
+def check(table: Any, topic: str, schema: Any) -> None:
+    """TableSchemaError unless a table is one of pyrmq, of this topic, and has the columns of a
+    pyarrow.Schema with their types. It may have more columns: they are null in new rows."""
+    check_topic(table, topic)
+    name = ".".join(table.name())
     there = {field.name: field for field in table.schema().fields}
     wanted = iceberg_schema(schema)
     missing = [field.name for field in wanted.fields if field.name not in there]

@@ -17,6 +17,7 @@ from pyrmq.segments.plan import plan
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.scan import Scan
 from pyrmq.segments.selection import Selection, unknown_topic
+from pyrmq.segments.split import Split
 from pyrmq.segments.store import SegmentStore, open_stores
 from pyrmq.segments.stream import Position, StreamPlanner
 from pyrmq.tables.ends import Anchor, Ends
@@ -45,6 +46,10 @@ class Source(Protocol):
 
     def batches(self, start: Any, end: Any) -> Iterator[Any]:
         """pyarrow record batches of the rows between two positions."""
+
+    def splits(self, start: Any, end: Any) -> Sequence[Any]:
+        """What is between two positions, in parts whose `read` gives the batches, also in another
+        process. Those of one queue come in order."""
 
     def pin(self) -> None:
         """From now on no position goes beyond what is there now. May be called again."""
@@ -109,7 +114,18 @@ class StoreSource:
     def batches(self, start: Position, end: Position) -> Iterator[Any]:
         assert self._planner is not None
         with readable(None):
-            yield from Scan(self._planner.splits(start, end), self._how).to_reader()
+            yield from Scan(self.splits(start, end), self._how).to_reader()
+
+    def splits(self, start: Position, end: Position) -> list[Split]:
+        """What is between two positions, in parts whose `read` gives the batches."""
+        assert self._planner is not None
+        return self._planner.splits(start, end)
+
+    def left(self, position: Position) -> int:
+        """Bytes of the logs behind a position, at most a step more or less."""
+        assert self._planner is not None
+        self.next(position)
+        return sum(self._planner.behind().bytes.values())
 
     def pin(self) -> None:
         self._pinned = True
@@ -134,9 +150,11 @@ class StoreSource:
             raise unknown_topic(self.topic, found)
 
     def _anchors(
-        self, stores: Sequence[SegmentStore], known: Ends
+        self, stores: Sequence[SegmentStore], known: Ends | None
     ) -> dict[tuple[str, int], Anchor]:
         """The last messages that the table has, as the stores have them."""
+        if known is None:
+            return {}
         assign = {b: tuple(sorted(queues)) for b, queues in known.brokers.items()}
         ranges = [(b, q, one.last.offset) for b, q, one in known.queues()]
         starts: dict[str, dict[int, int]] = {}

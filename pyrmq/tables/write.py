@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from pyrmq.escape import escape
 from pyrmq.tables import commit as committing
@@ -36,6 +36,25 @@ Change = Callable[[Any], Any]
 """What is done to a batch of the source before it is written."""
 
 
+class Stage(Protocol):
+    """What else is done with the rows of each commit, such as the decoding of bodies."""
+
+    def begin(self, table: Any, ends: Ends | None) -> Any:
+        """Before the first batch of a commit; returns the pyarrow.Schema of the rows."""
+
+    def change(self, batch: Any) -> Iterator[Any]:
+        """The rows of the table, of a batch of the source; in several batches if they are much."""
+
+    def commit(self, ends: Ends, waiting: Waiting) -> None:
+        """Right before the commit of the table, with the ends that it is to have."""
+
+    def discard(self) -> None:
+        """The commit failed, or has nothing: what was written for it is deleted."""
+
+    def committed(self) -> None:
+        """The table has the rows."""
+
+
 @dataclass
 class Added:
     """What a call added."""
@@ -48,6 +67,10 @@ class Added:
     """Of the files."""
     races: int = 0
     """Runs that another writer overtook."""
+    dead: int = 0
+    """Bodies that do not fit, in the table of these."""
+    skipped: int = 0
+    """Bodies that do not fit and were left out."""
     cleaned: int = 0
     """Files of killed runs that were deleted."""
     gaps: list[Gap] = field(default_factory=list)
@@ -91,13 +114,16 @@ class Run:
         columns: Any,
         *,
         change: Change | None = None,
+        stage: Stage | None = None,
         waiting: Waiting | None = None,
         stop: Callable[[], bool] = lambda: False,
         commit_bytes: int = COMMIT_BYTES,
     ) -> None:
-        """`columns`: pyarrow.Schema of the rows that are written: of what `change` returns."""
+        """`columns`: pyarrow.Schema of the rows that are written: of what `change` returns. With
+        `stage`: of what that returns."""
         self._catalog, self._name, self._source = catalog, name, source
         self._columns, self._change = columns, change
+        self._stage = stage
         self._waiting = waiting or Waiting()
         self._stop = stop
         self._most = commit_bytes
@@ -129,18 +155,22 @@ class Run:
     def _one(self) -> bool:
         """One commit; False if there was nothing to read."""
         table = self._catalog.load(self._name)
-        schema.check(table, self._source.topic, self._columns)
         ends = ends_of(table)
+        if self._stage is None:
+            schema.check(table, self._source.topic, self._columns)
         start = self._start(ends)
         if start is None:
             return False
+        if self._stage is not None:
+            self._columns = self._stage.begin(table, ends)
+            schema.check(table, self._source.topic, self._columns)
         counted = Counted(ends or Ends(self._source.topic))
         commit = str(uuid.uuid4())
-        writer = parquet.Writer(table, self._columns, commit)
+        writer = self._writer(table, commit)
         try:
             position = self._read(start, counted, writer)
             if not counted.rows:
-                writer.discard()
+                self._discard(writer)
                 self._at = ends, position
                 return False
             staged = Staged(
@@ -149,20 +179,24 @@ class Run:
             )  # fmt: skip
         except BaseException:
             self._at = None
-            writer.discard()
+            self._discard(writer)
             raise
         self._at = None
         try:
+            if self._stage is not None:
+                self._before(self._stage, staged, writer)
             table = committing.commit(self._catalog, self._name, table, staged, self._waiting)
         except OutcomeUnknownError:
             raise  # the files may be in the table
         except TableConflictError:
-            writer.discard()
+            self._discard(writer)
             self.added.races += 1
             return True
         except Exception:
-            writer.discard()
+            self._discard(writer)
             raise
+        if self._stage is not None:
+            self._stage.committed()
         self._at = staged.ends, position
         self._count(counted, staged, writer)
         if not self._cleaned:
@@ -174,6 +208,22 @@ class Run:
                 shown = self._catalog.error("files of killed runs are not deleted", error)
                 log.warning("%s", escape(shown))
         return True
+
+    def _before(self, stage: Stage, staged: Staged, writer: parquet.Writer) -> None:
+        try:
+            stage.commit(staged.ends, self._waiting)
+        except OutcomeUnknownError:
+            writer.discard()  # the commit of the table itself was not tried
+            raise
+
+    def _discard(self, writer: parquet.Writer) -> None:
+        writer.discard()
+        if self._stage is not None:
+            self._stage.discard()
+
+    def _writer(self, table: Any, commit: str) -> parquet.Writer:
+        """What takes the rows of a commit."""
+        return parquet.Writer(table, self._columns, commit)
 
     def _start(self, ends: Ends | None) -> Any:
         """Where to read from; None if there is nothing to read. Each `catch_up` that finds messages
@@ -199,11 +249,17 @@ class Run:
             for batch in self._source.batches(position, end):
                 counted.add(batch)
                 size += batch.nbytes
-                writer.write(batch if self._change is None else self._change(batch))
+                for rows in self._changed(batch):
+                    writer.write(rows)
             position = end
             if self._stop():
                 break
         return position
+
+    def _changed(self, batch: Any) -> Iterator[Any]:
+        if self._stage is not None:
+            return self._stage.change(batch)
+        return iter([batch if self._change is None else self._change(batch)])
 
     def _count(self, counted: Counted, staged: Staged, writer: parquet.Writer) -> None:
         self.added.commits += 1

@@ -10,6 +10,7 @@ import click
 from spark_ext.jobs.command import run_alone
 
 COMMANDS = {
+    "lag": ("spark_ext.jobs.table_lag", "How far a table is behind its topic, by queue."),
     "compact": ("spark_ext.jobs.table_compact", "Replace many small files by few large ones."),
     "watch": ("spark_ext.jobs.table_watch", "Many topics into their tables, as a service."),
     "expire": ("spark_ext.jobs.table_expire", "Remove old snapshots and their files."),

@@ -13,7 +13,7 @@ from pyrmq.model.message import MessageQueue
 from pyrmq.tables.ends import Anchor, Ends
 from pyrmq.tables.source import PLACE, check_anchors, check_brokers, milliseconds, readable
 from spark_ext import selecting
-from spark_ext.broker.cluster import Cluster
+from spark_ext.broker.cluster import Access, Cluster
 from spark_ext.broker.partition import BrokerSplit
 from spark_ext.broker.plan import BrokerPlanner, access
 from spark_ext.broker.pull import QueueRange
@@ -61,13 +61,13 @@ class BrokerSource:
         self._pinned = False
 
     def start(self, ends: Ends | None) -> Position:
-        with Cluster(access(Options(self._text, Query.BROKER_STREAM))) as cluster:
+        with Cluster(self.access) as cluster:
             try:
                 brokers = [broker.broker_name for broker in cluster.route(self.topic).brokers]
             except TopicNotExistError as error:
                 raise JobError(str(error)) from None
         known = check_brokers(ends, brokers, self._add)
-        check_anchors(known, lambda: self._anchors(known))
+        check_anchors(known, lambda: self.anchors(known))
         text = dict(self._text)
         if known is not None and known.brokers:
             text["startingOffsets"] = json.dumps(known.offsets())
@@ -87,16 +87,26 @@ class BrokerSource:
     def batches(self, start: Position, end: Position) -> Iterator[Any]:
         assert self._planner is not None
         with readable(None):
-            for split in self._planner.splits(start, end):
+            for split in self.splits(start, end):
                 yield from split.read()
+
+    def splits(self, start: Position, end: Position) -> list[BrokerSplit]:
+        """What is between two positions, in parts whose `read` gives the batches."""
+        assert self._planner is not None
+        return self._planner.splits(start, end)
 
     def pin(self) -> None:
         self._pinned = True
         if self._planner is not None:
             self._planner.pin()
 
+    @property
+    def access(self) -> Access:
+        """How the cluster is reached."""
+        return access(Options(self._text, Query.BROKER_STREAM))
+
     @option_names()
-    def _anchors(self, known: Ends | None) -> Mapping[tuple[str, int], Anchor]:
+    def anchors(self, known: Ends | None) -> Mapping[tuple[str, int], Anchor]:
         """The last messages that the table has, as the brokers have them."""
         given = Options(self._text, Query.BROKER_STREAM)
         where = access(given)

@@ -6,26 +6,37 @@ killed leaves nothing behind but files that the next run deletes."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from pyrmq.errors import InvalidParameterError
 from pyrmq.escape import escape
+from pyrmq.model.names import check_consumer_group
 from pyrmq.tables import schema
+from pyrmq.tables.bodies.plan import BodyPlan
+from pyrmq.tables.bodies.spec import BodySpec
+from pyrmq.tables.bodies.staging import SUSPEND, Staging
 from pyrmq.tables.commit import Waiting
 from pyrmq.tables.ends import Ends, ends_of
 from pyrmq.tables.parquet import CODECS
 from pyrmq.tables.source import StoreSource
 from pyrmq.tables.write import Added, Run, create_table
 from spark_ext.jobs import report
-from spark_ext.jobs.command import run_alone, source_options
+from spark_ext.jobs.command import plain_engine_options, run_alone, source_options
 from spark_ext.jobs.errors import JobError
+from spark_ext.jobs.table_bodies import body_options
+from spark_ext.jobs.table_choice import chosen
 from spark_ext.jobs.table_service import Duration, Stopping, catalog_options, opened, repeat
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from pyrmq.tables.catalog import Catalog
     from pyrmq.tables.source import Source as TableSource
     from spark_ext.jobs.source import Source
+    from spark_ext.jobs.table_group import Committing
 
 FOLLOW = 60.0
 """Seconds between two commits of --follow."""
@@ -92,6 +103,10 @@ def summary(name: str, added: Added, ends: Ends | None) -> str:
         f"{escape(name)} has {report.number(sum(q.end - q.start for _, _, q in queues), 'offset')} "
         f"of {report.number(len(queues), 'queue')}"
     )
+    if added.dead:
+        lines.append(f"{report.number(added.dead, 'body', 'bodies')} in {escape(name)}_dlq")
+    if added.skipped:
+        lines.append(f"left out {report.number(added.skipped, 'body', 'bodies')} that do not fit")
     if added.races:
         lines.append(f"another writer was first {report.number(added.races, 'time')}")
     if added.cleaned:
@@ -113,26 +128,60 @@ def write(
     *,
     partition: tuple[str, ...] = ("day",),
     codec: str = "zstd",
+    body: BodyPlan | None = None,
+    on_error: str = SUSPEND,
     every: float | None = None,
     stopping: Stopping | None = None,
     waiting: Waiting | None = None,
     said: Any = None,
+    group: Committing | None = None,
+    spark: Callable[[Ends | None], SparkSession | None] = lambda ends: None,
 ) -> Added:
     """Adds to the table what it has not, once, or every so many seconds until a stop is asked for.
-    `said(text)` is told of each commit of a service."""
+    `said(text)` is told of each commit of a service; `group` tells brokers what the table has.
+    `spark(ends)`: the session for a table with these ends, None: this process writes the rows."""
     stopping = stopping or Stopping()
     waiting = waiting or Waiting(sleep=stopping.wait)
-    if catalog.find(name) is None:
+    body = body or BodyPlan(BodySpec())
+    there = catalog.find(name)
+    if there is None:
         source.start(None)  # a topic that does not exist makes no table
-    create_table(catalog, name, source.topic, source.schema, partition=partition, codec=codec)
+    else:
+        schema.check_topic(there, source.topic)
+        for changed in body.evolve(catalog, name)[1]:
+            if said is not None:
+                said(f"{escape(name)}: {changed}")
+    columns = body.columns(source.schema)
+    create_table(
+        catalog,
+        name,
+        source.topic,
+        columns,
+        partition=partition,
+        codec=codec,
+        properties=body.properties(),
+    )
     if every is None:
         source.pin()
-    run = Run(catalog, name, source, source.schema, waiting=waiting, stop=stopping.is_asked)
+    stage = None
+    if body.decodes:
+        stage = Staging(body, catalog, name, source.topic, source.schema, on_error)
+    run = _run(
+        spark(None if there is None else ends_of(there)),
+        catalog, name, source, columns, stage=stage, waiting=waiting, stop=stopping.is_asked,
+    )  # fmt: skip
     seen = Added()
+
+    def tell() -> None:
+        if group is not None:
+            group.commit(lambda: ends_of(catalog.load(name)))
 
     def once() -> None:
         nonlocal seen
+        if not seen.commits:
+            tell()  # a run that was killed may not have come to it
         run.catch_up()
+        tell()
         now = run.added
         if every is not None and said is not None and now.commits > seen.commits:
             said(
@@ -143,7 +192,41 @@ def write(
         seen = Added(now.commits, now.rows, now.files, now.bytes)
 
     repeat(once, every, stopping)
+    if group is not None:
+        group.check()
+    if stage is not None:
+        run.added.dead, run.added.skipped = stage.dead.rows, stage.skipped
     return run.added
+
+
+def _run(spark: SparkSession | None, *args: Any, **named: Any) -> Run:
+    if spark is None:
+        return Run(*args, **named)
+    from spark_ext.jobs.table_spark import SparkRun
+
+    return SparkRun(spark, *args, **named)
+
+
+def _committing(group: str | None, name_server: str | None, source: Source, topic: str) -> Any:
+    """For --commit-group and --commit-namesrv; None without the first."""
+    if group is None:
+        if name_server:
+            raise JobError("--commit-namesrv is for --commit-group: give that as well")
+        return None
+    try:
+        check_consumer_group(group)
+    except InvalidParameterError as error:
+        raise JobError(f"--commit-group: {error}") from None
+    if source.name_server and name_server:
+        raise JobError("--commit-namesrv is for stores: the brokers of -n are told anyway")
+    where = source.name_server or name_server
+    if not where:
+        raise JobError("--commit-group needs the brokers: give --commit-namesrv HOST:PORT")
+    from spark_ext.jobs.source import Source as Brokers
+    from spark_ext.jobs.table_group import Committing, TableGroup
+
+    brokers = Brokers(name_server=where, options=source.connection())
+    return Committing(TableGroup(group, brokers, topic), lambda text: click.echo(text, err=True))
 
 
 @click.command("write")
@@ -161,6 +244,7 @@ def write(
 @click.option(
     "--codec", type=click.Choice(CODECS), default="zstd", show_default=True, help="Of a new table."
 )
+@body_options
 @click.option(
     "--format",
     "form",
@@ -169,6 +253,7 @@ def write(
     show_default=True,
     help="delta: a Delta table in a folder of --catalog, which is a folder or a URI then.",
 )
+@plain_engine_options
 @click.option("--every", type=Duration(), help="Continue, with a commit every 10m, 1h, …")
 @click.option("--follow", is_flag=True, help=f"The same as --every {FOLLOW:.0f}s.")
 @click.option(
@@ -177,6 +262,14 @@ def write(
     default="fail",
     show_default=True,
     help="If retention deleted messages that the table has not.",
+)
+@click.option(
+    "--commit-group",
+    metavar="NAME",
+    help="Tell brokers what the table has, as the offsets of this group (their reclaimGroup).",
+)
+@click.option(
+    "--commit-namesrv", metavar="HOST:PORT", help="With --commit-group and stores: their brokers."
 )
 @click.option(
     "--add-broker", is_flag=True, help="The stores are of brokers that the table has not yet."
@@ -191,11 +284,18 @@ def command(
     partition: str,
     columns: str | None,
     codec: str,
+    body: BodyPlan,
+    on_error: str,
     form: str,
     every: float | None,
     follow: bool,
     on_data_loss: str,
     add_broker: bool,
+    commit_group: str | None,
+    commit_namesrv: str | None,
+    wanted: str,
+    master: str | None,
+    conf: tuple[tuple[str, str], ...],
 ) -> None:
     """Add to an Iceberg table what STORE, or the brokers of -n, have of a topic and it has not.
 
@@ -207,13 +307,21 @@ def command(
     reading = table_source(
         source,
         topic,
-        _columns(columns),
+        _columns(columns, body.decodes),
         fail=on_data_loss == "fail",
         add_broker=add_broker,
     )
+    group = _committing(commit_group, commit_namesrv, source, topic)
+
+    def spark(ends: Ends | None) -> SparkSession | None:
+        return chosen(
+            wanted, reading, ends, decodes=body.decodes, master=master, settings=dict(conf)
+        )
+
     with Stopping() as stopping:
         waiting = Waiting(wait, stopping.wait)
         if form == "delta":
+            _check_delta(body, commit_group, wanted, master, conf)
             from spark_ext.jobs.table_delta import write_delta
 
             _told(
@@ -239,12 +347,32 @@ def command(
             reading,
             partition=words,
             codec=codec,
+            body=body,
+            on_error=on_error,
             every=FOLLOW if follow else every,
             stopping=stopping,
             waiting=waiting,
             said=click.echo,
+            group=group,
+            spark=spark,
         )
         _told(name, added, ends_of(there.load(name)))
+
+
+def _check_delta(
+    body: BodyPlan,
+    group: str | None,
+    wanted: str,
+    master: str | None,
+    conf: tuple[tuple[str, str], ...],
+) -> None:
+    """JobError for options that are for Iceberg tables only."""
+    if body.decodes:
+        raise JobError("--format delta writes bodies as they are: leave out --body")
+    if group is not None:
+        raise JobError("--format delta tells no broker what it has: leave out --commit-group")
+    if wanted == "spark" or master or conf:
+        raise JobError("--format delta is written in this process: leave out Spark's options")
 
 
 def _told(name: str, added: Added, ends: Ends | None) -> None:
@@ -256,7 +384,13 @@ def _told(name: str, added: Added, ends: Ends | None) -> None:
         click.echo(summary(name, added, ends))
 
 
-def _columns(text: str | None) -> tuple[str, ...]:
+def _columns(text: str | None, body: bool) -> tuple[str, ...]:
+    """Those that are read; with `body` also the bytes that are decoded."""
+    found = _named(text)
+    return (*found, "body") if body and "body" not in found else found
+
+
+def _named(text: str | None) -> tuple[str, ...]:
     if text == "all":
         from pyrmq.engine import scan_columns
 
