@@ -21,7 +21,7 @@ from pyrmq.tables.errors import CatalogAwayError, CatalogError, TableSchemaError
 
 EXTRA = "pip install 'pyrmq-broker[delta]'"
 KEPT_LOG = "interval 3650 days"
-"""For how long Delta keeps the entries of its log: one of them says how far the table goes."""
+"""For how long Delta keeps the entries of its log. Ours say how far the table goes."""
 PARTITIONS = {"day": "day", "queue": "queueId", "broker": "brokerName"}
 """Word of `--partition`: the column. `day` is a column that only Delta tables have."""
 _STEPS = (1, 16, 256, None)
