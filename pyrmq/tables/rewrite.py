@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 from pyrmq.escape import escape
 from pyrmq.tables.errors import TableError
 from pyrmq.tables.merge import KEYS, merged
-from pyrmq.tables.parquet import Part, Writer
+from pyrmq.tables.parquet import GROUP_BYTES, Part, Writer
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-READ_BYTES = 128 << 20
+READ_BYTES = 64 << 20
 """Bytes of rows, over all files that are read, which are in memory at a time."""
+HELD_BYTES = 2 * GROUP_BYTES
+"""Bytes of rows that are held before they are written."""
 MAX_ROWS = 1 << 16
 """Rows of a batch that is read."""
 BUFFER = 1 << 16
@@ -52,6 +54,11 @@ class _Writer(Writer):
     def __init__(self, table: Any, schema: Any, commit: str, target: int) -> None:
         super().__init__(table, schema, commit)
         self._target = target
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        super().write(batch)
+        if self._held >= HELD_BYTES:  # they are sorted already: no more need to be held
+            self._flush()
 
     def _write_group(self, part: Part, group: Any) -> None:
         super()._write_group(part, group)
