@@ -21,6 +21,8 @@ READ_BYTES = 64 << 20
 """Bytes of rows, over all files that are read, which are in memory at a time."""
 HELD_BYTES = 2 * GROUP_BYTES
 """Bytes of rows that are held before they are written."""
+ROW = 150
+"""Bytes that a row has as Arrow beside those that its values take in Parquet."""
 MAX_ROWS = 1 << 16
 """Rows of a batch that is read."""
 BUFFER = 1 << 16
@@ -91,7 +93,7 @@ def _rows(table: Any, file: Any, size: int) -> Iterator[pa.RecordBatch]:
         parquet = pq.ParquetFile(stream, buffer_size=BUFFER, pre_buffer=False)
         meta = parquet.metadata
         whole = sum(meta.row_group(n).total_byte_size for n in range(meta.num_row_groups))
-        rows = max(1, min(MAX_ROWS, size * meta.num_rows // (whole + 1)))
+        rows = max(1, min(MAX_ROWS, size * meta.num_rows // (whole + ROW * meta.num_rows + 1)))
         own = pyarrow_to_schema(parquet.schema_arrow, table.name_mapping(), format_version=2)
         for batch in parquet.iter_batches(batch_size=rows, use_threads=False):
             yield _to_requested_schema(wanted, own, batch)
