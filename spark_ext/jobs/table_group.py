@@ -48,7 +48,7 @@ class TableGroup:
                 route = cluster.route(self._topic)
             except TopicNotExistError:
                 return tuple(ends.brokers)
-            there = {broker.name for broker in route.brokers if route.master_of(broker.name)}
+            there = {b.broker_name for b in route.brokers if route.master_of(b.broker_name)}
             known = Ends(ends.topic, {b: q for b, q in ends.brokers.items() if b in there})
             wanted = {
                 MessageQueue(self._topic, broker, queue): end.end
