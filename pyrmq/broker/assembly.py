@@ -178,7 +178,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
     deleted_unread = DeletedUnread(store, topics.table, offsets)
     request_modes = RequestModes(folder / "messageRequestMode.json", live, topics.table, groups)
     stats = BrokerStats(
-        config.broker_cluster_name, store, topics.table, groups, offsets.take_granted
+        config.broker_cluster_name, store, topics.table, groups, offsets.take_granted_in_turns
     )
     offsets.watch_granted(stats.pulled)
     filters = ConsumerFilters(folder / "consumerFilter.json", config, store)

@@ -17,6 +17,7 @@ mod options;
 mod outgoing;
 mod pops;
 mod pulls;
+mod put_watch;
 mod read_request;
 mod received;
 mod revivers;
@@ -61,6 +62,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<revivers::Revived>()?;
     m.add_function(wrap_pyfunction!(revivers::popped_to, m)?)?;
     m.add_class::<pulls::PullGrants>()?;
+    m.add_class::<put_watch::PutWatch>()?;
     m.add_function(wrap_pyfunction!(sizes::topic_sizes, m)?)?;
     m.add_function(wrap_pyfunction!(sizes::stored_topics, m)?)?;
     m.add_function(wrap_pyfunction!(sizes::log_files, m)?)?;
