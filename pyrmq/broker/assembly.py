@@ -98,6 +98,7 @@ class Parts:
     address: Address
     store: Store
     live: LiveConfig
+    updates: ConfigUpdates
     tables: Tables
     registration: Registration
     replicating: Replicating
@@ -337,6 +338,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         address=address,
         store=store,
         live=live,
+        updates=updates,
         tables=tables,
         registration=registration,
         replicating=replicating,

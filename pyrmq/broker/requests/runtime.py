@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from pyrmq.broker.bounds import Bounded
 from pyrmq.broker.config.broker_config import OTHER_KEYS, BrokerConfig
-from pyrmq.broker.config.updates import ConfigUpdates
+from pyrmq.broker.config.updates import DRAIN, ConfigUpdates
 from pyrmq.broker.stats.broker_stats import BrokerStats
 from pyrmq.broker.stats.disk_use import disk_of
 from pyrmq.config.files import format_properties, parse_properties
@@ -263,7 +263,10 @@ class ConfigProcessor:
         values |= {"brokerIP1": host, "listenPort": str(port)}
         values |= {row.name: row.accepted[0] for row in OTHER_KEYS if isinstance(row, FixedKey)}
         version = fastjson.dumps(self._updates.version.to_json()).decode()
-        return Response(ext={"version": version}, body=format_properties(values).encode())
+        unsaved = {"unsaved": self._updates.unsaved} if self._updates.unsaved else {}
+        return Response(
+            ext={"version": version, **unsaved}, body=format_properties(values).encode()
+        )
 
     def update(self, connection: Connection, command: Command) -> Elsewhere:
         """UPDATE_BROKER_CONFIG: lines `key=value`, of which all count or none."""
@@ -323,6 +326,7 @@ class ConfigProcessor:
         except OSError as e:
             raise ServiceNotAvailableError(f"the update cannot be saved: {e.strerror}") from e
         text = "; ".join(f"{key}: {old} -> {new}" for key, (old, new) in changes.items())
+        unsaved = self._updates.unsaved if DRAIN in changes else ""
         if changes:
             log.info(
                 "configuration updated by %s: %s",
@@ -331,6 +335,8 @@ class ConfigProcessor:
                 extra=about(connection=connection.peer),
             )
             await self._told()
+        if unsaved:
+            text += f"; not saved ({unsaved}): a restart of the broker forgets it"
         return Response(remark=text or "nothing changed: these are the values already")
 
 
