@@ -65,7 +65,7 @@ class DrainState:
     delayed: int | None
     """Delayed messages and timers that are not delivered."""
     unsaved: str | None = None
-    """Why the broker could not save brokerDrain, as where its disk is full: a restart forgets it."""
+    """Why the broker could not save brokerDrain: a restart forgets it. None: it has saved it."""
 
     @property
     def waits_for(self) -> list[str]:
