@@ -1,8 +1,8 @@
 """Keeps full garbage collections of a server short: they leave out what its tables hold.
 
 A full collection passes over all objects and holds the event loop meanwhile: 1.2 s with 100,000
-groups. Objects of tables are freed by their reference counts, so it finds nothing there. What is
-frozen (`gc.freeze`) is left out. That happens at the start, and again whenever the tables have grown.
+groups. Objects of tables are freed by their reference counts, so it finds nothing there. It leaves
+out what is frozen (`gc.freeze`): at the start, and again whenever the tables have grown.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from pyrmq.net.server.turns import Steps, Turns, finish
 
 MAX_GROUPS = 1024
 SMALL = 16 << 10
-"""Bytes of a heartbeat that is taken in one step: some 50 groups. A larger one is taken in turns."""
+"""Bytes of a heartbeat that is taken in one step: some 50 groups. A larger one works in turns."""
 MAX_SUBSCRIPTIONS = 4096
 MAX_VALUES = 1 << 17
 """Most JSON values of a heartbeat: it is read in one step."""

@@ -24,6 +24,7 @@ from pyrmq.broker.config.updates import (
 from pyrmq.broker.tables import config_file
 from pyrmq.config.table import keys_of
 from pyrmq.errors import ConfigError
+from tests.support.waiting import eventually_trio
 
 
 @pytest.fixture
@@ -243,12 +244,11 @@ async def test_it_is_saved_once_there_is_room(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(updates.run)
         await updates.update({"brokerDrain": "WRITE"})
-        while len(tries) < 3:
-            await trio.sleep(RETRY)
+        await trio.sleep(3.5 * RETRY)
+        assert len(tries) == 4
         assert updates.unsaved
         in_the_way.rmdir()
-        while updates.unsaved:
-            await trio.sleep(RETRY)
+        await eventually_trio(lambda: not updates.unsaved, "it is saved")
         assert ConfigUpdates(config, {}).live.now.broker_drain == "WRITE"
         made = len(tries)
         await trio.sleep(10 * RETRY)
