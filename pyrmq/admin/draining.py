@@ -65,7 +65,7 @@ class DrainState:
     delayed: int | None
     """Delayed messages and timers that are not delivered."""
     unsaved: str | None = None
-    """Why the broker could not save brokerDrain: a restart forgets it. None: it has saved it."""
+    """Why the broker could not save its keys: a restart forgets them. None: it has saved them."""
 
     @property
     def waits_for(self) -> list[str]:

@@ -75,8 +75,9 @@ class ResendLock:
 
     async def _ask(self, code: RequestCode) -> bytes | None:
         """The answer of the master; None if there is none."""
-        broker = await self._link.broker_named(self._queue.broker_name)
-        address = broker.broker_addrs.get(MASTER_ID)
+        route = await self._link.route(self._queue.topic)
+        found = (b.broker_addrs for b in route.brokers if b.broker_name == self._queue.broker_name)
+        address = next(found, {}).get(MASTER_ID)
         if address is None:
             return None
         body = {

@@ -22,7 +22,7 @@ from pyrmq.broker.draining import Draining
 from pyrmq.broker.health import BrokerHealth
 from pyrmq.broker.housekeeping import Housekeeping, PageCache
 from pyrmq.broker.metrics.service import open_metrics
-from pyrmq.broker.opening import open_store
+from pyrmq.broker.opening import HOUR, open_store
 from pyrmq.broker.pop.handover import Handover
 from pyrmq.broker.pop.parts import PopParts, open_pop, pop_engine
 from pyrmq.broker.pop.routes import Routes
@@ -299,6 +299,8 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         server.idle_seconds = now.server_channel_max_idle_time_seconds
         server.slow_requests.set_limit(now.slow_log_ms)
         topics.table.configure(now)
+        store.set_file_reserved_time(now.file_reserved_time * HOUR)
+        replicating.want(now)
         if now.auto_create_topic_enable != before.auto_create_topic_enable:
             topics.table.set_auto_create(now.auto_create_topic_enable)
 

@@ -410,6 +410,11 @@ impl Store {
         py.detach(|| PutWatch::new(&self.inner))
     }
 
+    /// fileReservedTime in ms, from the next pass over old files on.
+    fn set_file_reserved_time(&self, ms: u64) {
+        self.inner.set_file_reserved_time(ms);
+    }
+
     /// Where the log ends.
     fn log_end(&self) -> u64 {
         self.inner.log().max_offset()

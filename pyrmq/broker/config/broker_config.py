@@ -116,6 +116,7 @@ class StoreConfig(PopConfig):
         "Hours after its last change that a log file is kept.",
         high=1_000_000,
         section="Retention ([store.md](store.md))",
+        live=True,
     )
     delete_when: str = key(
         "04",

@@ -5,8 +5,8 @@ goes before that file, and after the command line and the environment; those pin
 update has with it what the key was without it. Where that is no longer so at a start, the file was
 edited since, and the edit, being newer, counts: the update is dropped.
 
-An update that cannot be written is refused, but for brokerDrain: a broker with a full disk has to
-be drained. It counts at once then, and is written as soon as that is possible.
+An update that cannot be written is refused, but for keys that help where the disk is full. They
+count at once then, and are written as soon as that is possible.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 
 FILE = Path("config") / "brokerConfigUpdates.json"
 """Below the store's folder."""
-DRAIN = "brokerDrain"
-"""The key that counts also if it cannot be written."""
+HELPING = frozenset({"brokerDrain", "fileReservedTime"})
+"""Keys that count also if they cannot be written: clients leave, or files are deleted earlier."""
 RETRY = 10.0
 """Seconds between two tries to write what counts already."""
 _OTHERS = {row.name: row for row in OTHER_KEYS}
@@ -123,7 +123,7 @@ class ConfigUpdates:
         self._pinned = pinned
         self._one = trio.Lock()
         self.unsaved = ""
-        """Why the file does not have brokerDrain as it counts; empty: it has."""
+        """Why the file does not have all that counts; empty: it has."""
         self._failed = trio.Event()
         self.version, found = load(self._path)
         """Version of the configuration."""
@@ -159,8 +159,8 @@ class ConfigUpdates:
     async def update(self, values: Mapping[str, str]) -> dict[str, tuple[str, str]]:
         """Changes keys that may be; they are in the file when this returns, and count from then on.
         Returns what was changed: the value before, and now. ConfigError for an invalid value.
-        OSError if the file cannot be written: then nothing is changed, but for brokerDrain alone,
-        which counts all the same (`unsaved`)."""
+        OSError if the file cannot be written: then nothing is changed, but keys of HELPING, which
+        count all the same (`unsaved`)."""
         async with self._one:
             fields = parsed(BrokerConfig, values, OTHER_KEYS)
             config = dataclasses.replace(self.live.now, **fields)
@@ -178,9 +178,9 @@ class ConfigUpdates:
                 try:
                     await self._save(version, updates)
                 except OSError as e:
-                    if changes.keys() != {DRAIN}:
+                    if not changes.keys() <= HELPING:
                         raise
-                    self._not_saved(e)
+                    self._not_saved(", ".join(changes), e)
                 self.version, self._updates = version, updates
                 self.live.change(config)
             return changes
@@ -196,24 +196,24 @@ class ConfigUpdates:
                     continue
                 with suppress(OSError):
                     await self._save(self.version, self._updates)
-                    log.info("%s is in %s now", DRAIN, escape(self._path))
+                    log.info("all that counts is in %s now", escape(self._path))
 
     async def _save(self, version: DataVersion, updates: Mapping[str, Update]) -> None:
         content = self._content(version, updates)
         await trio.to_thread.run_sync(config_file.save, self._path, content)
         self.unsaved = ""
 
-    def _not_saved(self, error: OSError) -> None:
+    def _not_saved(self, keys: str, error: OSError) -> None:
         self.unsaved = error.strerror or str(error)
         self._failed.set()
         log.error(
-            "%s counts, but cannot be saved: %s. A restart forgets it; it is tried again every "
+            "%s: it counts, but cannot be saved: %s. A restart forgets it; it is tried again every "
             "%g s. Make room on the disk of %s",
-            DRAIN,
+            escape(keys),
             escape(self.unsaved),
             RETRY,
             escape(self._path),
-            extra=about(key=DRAIN, path=self._path),
+            extra=about(key=keys, path=self._path),
         )
 
     def _content(self, version: DataVersion, updates: Mapping[str, Update]) -> dict[str, object]:

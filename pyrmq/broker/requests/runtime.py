@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from pyrmq.broker.bounds import Bounded
 from pyrmq.broker.config.broker_config import OTHER_KEYS, BrokerConfig
-from pyrmq.broker.config.updates import DRAIN, ConfigUpdates
+from pyrmq.broker.config.updates import ConfigUpdates
 from pyrmq.broker.stats.broker_stats import BrokerStats
 from pyrmq.broker.stats.disk_use import disk_of
 from pyrmq.config.files import format_properties, parse_properties
@@ -326,7 +326,7 @@ class ConfigProcessor:
         except OSError as e:
             raise ServiceNotAvailableError(f"the update cannot be saved: {e.strerror}") from e
         text = "; ".join(f"{key}: {old} -> {new}" for key, (old, new) in changes.items())
-        unsaved = self._updates.unsaved if DRAIN in changes else ""
+        unsaved = self._updates.unsaved
         if changes:
             log.info(
                 "configuration updated by %s: %s",
@@ -335,7 +335,7 @@ class ConfigProcessor:
                 extra=about(connection=connection.peer),
             )
             await self._told()
-        if unsaved:
+        if changes and unsaved:
             text += f"; not saved ({unsaved}): a restart of the broker forgets it"
         return Response(remark=text or "nothing changed: these are the values already")
 

@@ -92,7 +92,7 @@ def _view(state: DrainState) -> View:
         waits = "; ".join(state.waits_for) or "nothing: the broker can be stopped"
         rows.append(("waits for", waits))
     notes = (
-        [f"the broker could not save brokerDrain ({state.unsaved}): a restart forgets it"]
+        [f"the broker could not save this ({state.unsaved}): a restart forgets it"]
         if state.unsaved
         else []
     )

@@ -260,13 +260,13 @@ def test_a_broker_that_cannot_save_anything_is_drained_all_the_same(tmp_path: Pa
         (node.store / "config" / "brokerConfigUpdates.json.tmp").mkdir()
         code, text = found.admin("broker", "drain", "a")
         assert code == 0, text
-        assert "the broker could not save brokerDrain (Is a directory)" in text
+        assert "the broker could not save this (Is a directory)" in text
         assert "a restart forgets it" in text
         assert found.perms() == {"a": 4, "b": 6}
         code, text = found.admin("broker", "drain-status", "a", "-o", "json")
         assert code == 0, text
         assert json.loads(text)["state"]["unsaved"] == "Is a directory"
-        assert "brokerDrain counts, but cannot be saved" in node.stderr()
+        assert "brokerDrain: it counts, but cannot be saved" in node.stderr()
         answer = node.ask(UPDATE_BROKER_CONFIG, body=b"transactionCheckMax=3\n")
         assert answer.code == 14, "nothing else counts that cannot be saved"
         code, text = found.admin("broker", "bring-back", "a")

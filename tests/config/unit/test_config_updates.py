@@ -206,6 +206,8 @@ async def test_a_drain_counts_where_nothing_can_be_saved(
     block(file)
     updates = ConfigUpdates(config, {})
     assert await updates.update({"brokerDrain": "WRITE"}) == {"brokerDrain": ("NONE", "WRITE")}
+    await updates.update({"fileReservedTime": "1"})
+    assert updates.live.now.file_reserved_time == 1
     assert updates.live.now.broker_drain == "WRITE"
     assert updates.unsaved
     assert "A restart forgets it" in caplog.text

@@ -105,6 +105,8 @@ pub struct Retention {
     pass: Mutex<()>,
     /// Queues and index have been brought in line with a log that starts here.
     trimmed_to: AtomicU64,
+    /// fileReservedTime, ms: it may change while the store is open.
+    reserved: AtomicU64,
 }
 
 impl Retention {
@@ -115,7 +117,13 @@ impl Retention {
             links,
             pass: Mutex::new(()),
             trimmed_to: AtomicU64::new(0),
+            reserved: AtomicU64::new(cfg.retention.file_reserved_time),
         }
+    }
+
+    /// From the next pass on log files are kept for so long, ms.
+    pub fn set_file_reserved_time(&self, ms: u64) {
+        self.reserved.store(ms, Ordering::Relaxed);
     }
 
     /// One pass at `now` (ms since the epoch). `manual`: expired files go whatever the hour.
@@ -173,6 +181,7 @@ impl Retention {
 
     fn delete_log_files(&self, now: i64, forcibly: bool) -> Result<usize> {
         let (cfg, links) = (&self.cfg, &self.links);
+        let reserved = self.reserved.load(Ordering::Relaxed) as i64;
         let mut deleted = 0;
         while deleted < cfg.batch_max {
             let segments = links.log.segments();
@@ -192,7 +201,7 @@ impl Retention {
                 .and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok())
                 .map(|t| now.saturating_sub(t.as_millis() as i64));
             let gone = !first.path().exists(); // somebody deleted it by hand
-            let expired = gone || age.is_some_and(|age| age > cfg.file_reserved_time as i64);
+            let expired = gone || age.is_some_and(|age| age > reserved);
             if !expired && !forcibly {
                 break;
             }
