@@ -23,7 +23,7 @@ from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.config.drain_keys import NO_DRAIN
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.tables.clients import Client, ClientTable, tell
-from pyrmq.engine import HaMaster, Store
+from pyrmq.engine import HaMaster, PutWatch, Store
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.codes import LANGUAGE_PYTHON, RequestCode

@@ -28,10 +28,7 @@ impl PutWatch {
             // A look that panics leaves numbers, each of which is whole.
             let mut watch = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             let row = |(topic, messages): (Arc<pyrmq_store::Topic>, u64)| {
-                (
-                    String::from_utf8_lossy(topic.name()).into_owned(),
-                    messages,
-                )
+                (String::from_utf8_lossy(topic.name()).into_owned(), messages)
             };
             watch.grown(&self.store).into_iter().map(row).collect()
         })

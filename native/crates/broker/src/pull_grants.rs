@@ -217,7 +217,11 @@ mod tests {
         assert_eq!(told(2), [(4, 4), (3, 3)]);
         pull(&grants, &made[4], 40);
         pull(&grants, &made[4], 41);
-        assert_eq!(told(4), [(2, 2), (1, 1), (0, 0), (4, 41)], "the rest comes first");
+        assert_eq!(
+            told(4),
+            [(2, 2), (1, 1), (0, 0), (4, 41)],
+            "the rest comes first"
+        );
         assert_eq!(told(usize::MAX), []);
         pull(&grants, &made[0], 7);
         pull(&grants, &made[1], 8);

@@ -215,7 +215,11 @@ fn how_many_are_wanted_changes_while_sends_wait() {
     let more = send(&store, 10).unwrap();
     assert!(store.barrier().is_confirmed(more));
     replicas.want(2, 1);
-    assert_eq!(store.barrier().confirmed(), more, "what was confirmed stays so");
+    assert_eq!(
+        store.barrier().confirmed(),
+        more,
+        "what was confirmed stays so"
+    );
     let last = send(&store, 10).unwrap();
     assert_eq!(store.barrier().confirmed(), more);
     replicas.update(slave, last, Some(last), 0, 0);
