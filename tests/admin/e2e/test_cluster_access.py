@@ -1,4 +1,4 @@
-"""Users and access lists of a cluster: `admin export cluster`, `cluster diff` and `cluster apply`."""
+"""Users and access lists of a cluster: `export cluster`, `cluster diff` and `cluster apply`."""
 
 from __future__ import annotations
 
