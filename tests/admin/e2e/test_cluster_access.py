@@ -108,8 +108,8 @@ async def test_apply_makes_it_so(
         ]
         dry = await _apply(running, file, "--dry-run")
         assert dry.code == 0
-        assert "user carol is new, and the file does not say where its password is" in dry.err
-        assert "bob" not in dry.err
+        assert "user carol is new, and the file does not say where its password is" in dry.out
+        assert "user bob is new" not in dry.out
         assert await _changes(running, file) == before, "a dry run changes nothing"
         ran = await _apply(running, file)
         assert ran.code == 3, "carol has no password"
@@ -145,7 +145,7 @@ async def test_who_applies_is_not_deleted(serve: Serve, tmp_path: Path) -> None:
         await tools.acls.create(Acl("User:root", (ORDERS,)), broker=at)
         ran = await _apply(running, file, "--prune")
         assert ran.code == 0, ran.err
-        assert "user root signs these requests: it is not deleted" in ran.err
+        assert "user root signs these requests: it is not deleted" in ran.out
         (users,) = await tools.users.list(broker=at)
         assert [user.name for user in users.value or []] == ["root"]
         (found,) = await tools.acls.get("User:root", broker=at)
