@@ -26,6 +26,7 @@ from pyrmq.broker.opening import HOUR, open_store
 from pyrmq.broker.pop.handover import Handover
 from pyrmq.broker.pop.parts import PopParts, open_pop, pop_engine
 from pyrmq.broker.pop.routes import Routes
+from pyrmq.broker.reclaim import Reclaim, open_reclaim
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.replication.peers import Peers
 from pyrmq.broker.replication.replicating import Replicating
@@ -115,6 +116,8 @@ class Parts:
     timers: TimerService
     housekeeping: Housekeeping
     page_cache: PageCache
+    reclaim: Reclaim | None
+    """None: files of the log are deleted by the usual rules only."""
     saving: Saving
     processors: Mapping[int, Processor]
     """By request code."""
@@ -263,6 +266,8 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         start.restart,
         lambda: int(store.stats()["maxPhyOffset"]),
     )
+    serving = None if replicating.server is None else replicating.server.master
+    reclaim = open_reclaim(config, store, tables, delays, timers, pop, serving)
     waiting: dict[str, Callable[[], int]] = {}
     by_code = processors(
         live=live,
@@ -288,6 +293,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         server=server,
         access=access,
         waiting=waiting,
+        reclaim=reclaim,
     )
     by_code = access.guarded(store, by_code)
     server.add(by_code)
@@ -301,6 +307,8 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         topics.table.configure(now)
         store.set_file_reserved_time(now.file_reserved_time * HOUR)
         replicating.want(now)
+        if reclaim is not None:
+            reclaim.configure(now)
         if now.auto_create_topic_enable != before.auto_create_topic_enable:
             topics.table.set_auto_create(now.auto_create_topic_enable)
 
@@ -316,7 +324,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         store,
         clients,
         registration,
-        None if replicating.server is None else replicating.server.master,
+        serving,
         topics.table.is_system,
         pause,
     )
@@ -359,6 +367,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
             live, store, topics.table, groups, offsets, clients, deletion, server.close
         ),
         page_cache=PageCache(store, offsets, clients),
+        reclaim=reclaim,
         saving=_saving(live, folder, tables, engine, pop),
         processors=by_code,
         server=server,

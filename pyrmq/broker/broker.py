@@ -169,6 +169,8 @@ class Broker:
         tasks.start_soon(parts.notices.run)
         if config.page_cache_drop_behind:
             tasks.start_soon(parts.page_cache.run)
+        if parts.reclaim is not None:
+            tasks.start_soon(parts.reclaim.run)
         for service in parts.access_control.services:
             tasks.start_soon(service)
         await parts.replicating.start(tasks)

@@ -48,6 +48,10 @@ class LogKeys:
     log_rotate_daily: bool = key(
         False, "Whether log files are rotated when a day begins (local time), too."
     )
+    log_compress: bool = key(
+        False,
+        "Whether old log files are compressed (gzip), as Logback does: broker.1.log.gz.",
+    )
     log_fold_seconds: int = key(
         60, "Seconds for which repeated lines are counted; 0: each is written.", high=86_400
     )
@@ -69,6 +73,7 @@ class LogKeys:
             self.log_max_files,
             self.log_rotate_daily,
             self.log_fold_seconds,
+            self.log_compress,
         )
 
 

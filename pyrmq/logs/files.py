@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
+from pyrmq.logs.old_files import OldFiles
 
 MODE = 0o640
 """Who may read a log: names of topics and addresses are in it."""
@@ -91,7 +92,8 @@ class Stream(Outlet):
 
 class RotatedFile(Outlet):
     """`max_size`: bytes of the file, then it is rotated; `daily`: also when a day begins (local
-    time). `kept`: how many old ones stay; `old(n)` is the name of the n-th, 1 is the newest."""
+    time). `kept`: how many old ones stay; `old(n)` is the name of the n-th, 1 is the newest;
+    `compress`: each of them becomes a .gz."""
 
     def __init__(
         self,
@@ -101,13 +103,15 @@ class RotatedFile(Outlet):
         daily: bool,
         old: Callable[[int], Path] | None = None,
         today: Callable[[], date] = date.today,
+        *,
+        compress: bool = False,
     ) -> None:
         self.path = path
         self.name = str(path)
         self._max_size = max_size
-        self._kept = kept
         self._daily = daily
-        self._old = old or (lambda n: path.with_name(f"{path.name}.{n}"))
+        name = old or (lambda n: path.with_name(f"{path.name}.{n}"))
+        self.old = OldFiles(kept, name, compresses=compress)
         self._today = today
         self._fd = -1
         self._day = today()
@@ -126,6 +130,7 @@ class RotatedFile(Outlet):
                 f"{key}: {escape(self.path)} cannot be written: {e.strerror}: give the user of "
                 "this process the right to write there, or name another place"
             ) from None
+        self.old.compress()  # what a process before has left
 
     def _open(self) -> None:
         try:
@@ -172,11 +177,7 @@ class RotatedFile(Outlet):
         if time.monotonic() < self._not_before:
             return size
         try:
-            for n in range(self._kept - 1, 0, -1):
-                if self._old(n).exists():
-                    self._old(n).replace(self._old(n + 1))
-            self._old(1).parent.mkdir(parents=True, exist_ok=True)
-            self.path.replace(self._old(1))
+            self.old.take(self.path)
         except OSError:
             # Nothing is lost: the file grows, and what is full then says so.
             self._not_before = time.monotonic() + PAUSE
@@ -207,3 +208,4 @@ class RotatedFile(Outlet):
     def close(self) -> None:
         """The descriptor stays open: a thread may hang in a write to it."""
         self._ends = True
+        self.old.close()

@@ -50,6 +50,7 @@ class LogSettings:
     max_files: int = 20
     rotate_daily: bool = False
     fold_seconds: int = SECONDS
+    compress: bool = False
 
 
 class Logs:
@@ -106,7 +107,8 @@ def outlets_of(
 
     def rotated(path: Path, old: Callable[[int], Path] | None = None) -> RotatedFile:
         sizes = settings.max_file_size, settings.max_files
-        return RotatedFile(path, *sizes, daily=settings.rotate_daily, old=old)
+        daily, compress = settings.rotate_daily, settings.compress
+        return RotatedFile(path, *sizes, daily=daily, old=old, compress=compress)
 
     if settings.file:
         path = Path(settings.file).expanduser()

@@ -20,6 +20,7 @@ mod pulls;
 mod put_watch;
 mod read_request;
 mod received;
+mod reclaim;
 mod revivers;
 mod scan;
 mod sizes;
@@ -63,6 +64,10 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(revivers::popped_to, m)?)?;
     m.add_class::<pulls::PullGrants>()?;
     m.add_class::<put_watch::PutWatch>()?;
+    m.add_function(wrap_pyfunction!(reclaim::needed_from, m)?)?;
+    m.add_function(wrap_pyfunction!(reclaim::reclaim_to, m)?)?;
+    m.add_function(wrap_pyfunction!(reclaim::timers_needed_from, m)?)?;
+    m.add_function(wrap_pyfunction!(reclaim::oldest_popped, m)?)?;
     m.add_function(wrap_pyfunction!(sizes::topic_sizes, m)?)?;
     m.add_function(wrap_pyfunction!(sizes::stored_topics, m)?)?;
     m.add_function(wrap_pyfunction!(sizes::log_files, m)?)?;

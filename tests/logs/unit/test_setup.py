@@ -21,7 +21,7 @@ def test_the_files_of_rocketmq(tmp_path: Path) -> None:
     assert found["pyrmq.net"].path == tmp_path / "remoting.log"
     assert found["pyrmq.namesrv"].path == tmp_path / "namesrv.log"
     assert found[""].path == tmp_path / "broker.log"
-    assert found[""]._old(3) == tmp_path / "otherdays" / "broker.3.log"
+    assert found[""].old.name(3) == tmp_path / "otherdays" / "broker.3.log"
     of_namesrv = outlets_of(LogSettings(folder=str(tmp_path)), "", is_namesrv=True)
     assert of_namesrv[""] is of_namesrv["pyrmq.namesrv"]
 
@@ -55,10 +55,11 @@ def test_keys_become_settings() -> None:
         "logMaxFiles": "2",
         "logRotateDaily": "true",
         "logFoldSeconds": "0",
+        "logCompress": "true",
     }
     settings = BrokerConfig.from_properties(values).log_settings
     named = {"pyrmq.net": "error"}
-    assert settings == LogSettings("debug", named, "json", "~/b.log", "", 5000, 2, True, 0)
+    assert settings == LogSettings("debug", named, "json", "~/b.log", "", 5000, 2, True, 0, True)
     assert outlets_of(settings, "")[""].path == Path.home() / "b.log"
 
 

@@ -107,6 +107,8 @@ pub struct Retention {
     trimmed_to: AtomicU64,
     /// fileReservedTime, ms: it may change while the store is open.
     reserved: AtomicU64,
+    /// Log files that end here or before count as expired (reclaimAfter).
+    reclaimable_to: AtomicU64,
 }
 
 impl Retention {
@@ -118,12 +120,18 @@ impl Retention {
             pass: Mutex::new(()),
             trimmed_to: AtomicU64::new(0),
             reserved: AtomicU64::new(cfg.retention.file_reserved_time),
+            reclaimable_to: AtomicU64::new(0),
         }
     }
 
     /// From the next pass on log files are kept for so long, ms.
     pub fn set_file_reserved_time(&self, ms: u64) {
         self.reserved.store(ms, Ordering::Relaxed);
+    }
+
+    /// From now on log files that end at this physical offset or before count as expired; 0: none does.
+    pub fn reclaim_to(&self, offset: u64) {
+        self.reclaimable_to.store(offset, Ordering::Release);
     }
 
     /// One pass at `now` (ms since the epoch). `manual`: expired files go whatever the hour.
@@ -202,18 +210,17 @@ impl Retention {
                 .map(|t| now.saturating_sub(t.as_millis() as i64));
             let gone = !first.path().exists(); // somebody deleted it by hand
             let expired = gone || age.is_some_and(|age| age > reserved);
-            if !expired && !forcibly {
+            // Asked for each file: what was reclaimable a moment ago may be needed again.
+            let reclaimed = first.end() <= self.reclaimable_to.load(Ordering::Acquire);
+            if !expired && !reclaimed && !forcibly {
                 break;
             }
-            log::info!(
-                "{} is deleted: {}",
-                first.path().display(),
-                if expired {
-                    "fileReservedTime is over"
-                } else {
-                    "the disk is nearly full"
-                }
-            );
+            let why = match (expired, reclaimed) {
+                (true, _) => "fileReservedTime is over",
+                (false, true) => "all that is needed of it is in tables (reclaimAfter)",
+                (false, false) => "the disk is nearly full",
+            };
+            log::info!("{} is deleted: {why}", first.path().display());
             drop(segments);
             links.log.remove_first()?;
             deleted += 1;
