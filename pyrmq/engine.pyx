@@ -45,6 +45,7 @@ Listener = _native.Listener
 TlsClient = _native.TlsClient
 TlsContext = _native.TlsContext
 PullGrants = _native.PullGrants
+PutWatch = _native.PutWatch
 RpcFigures = _native.RpcFigures
 Keyring = _native.Keyring
 BenchFloor = _native.BenchFloor

@@ -18,6 +18,7 @@ mod options;
 mod outgoing;
 mod pops;
 mod pulls;
+mod put_watch;
 mod read_request;
 mod received;
 mod reclaim;
@@ -63,6 +64,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<revivers::Revived>()?;
     m.add_function(wrap_pyfunction!(revivers::popped_to, m)?)?;
     m.add_class::<pulls::PullGrants>()?;
+    m.add_class::<put_watch::PutWatch>()?;
     m.add_function(wrap_pyfunction!(reclaim::needed_from, m)?)?;
     m.add_function(wrap_pyfunction!(reclaim::reclaim_to, m)?)?;
     m.add_function(wrap_pyfunction!(reclaim::timers_needed_from, m)?)?;

@@ -3,6 +3,7 @@
 use super::error::to_py;
 use super::figures;
 use super::options::address;
+use super::put_watch::PutWatch;
 use super::sql::SqlFilter;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -402,6 +403,21 @@ impl Store {
             (messages > 0).then(|| (name(), messages, bytes))
         };
         self.inner.topics().all().iter().filter_map(row).collect()
+    }
+
+    /// Tells which topics store messages from now on.
+    fn watch_puts(&self, py: Python<'_>) -> PutWatch {
+        py.detach(|| PutWatch::new(&self.inner))
+    }
+
+    /// fileReservedTime in ms, from the next pass over old files on.
+    fn set_file_reserved_time(&self, ms: u64) {
+        self.inner.set_file_reserved_time(ms);
+    }
+
+    /// Where the log ends.
+    fn log_end(&self) -> u64 {
+        self.inner.log().max_offset()
     }
 
     /// Looks messages up by key or unique key in the index. Returns the records as exported

@@ -102,7 +102,7 @@ class PairRows:
 
     async def __call__(self, page: Page) -> None:
         offsets = self._tables.offsets
-        offsets.take_granted()
+        await offsets.take_granted_in_turns()
         lags = Lags(self._store, self._tables)
         rows, got = self._rows, self._stats.got
         rows.begin()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -114,7 +114,7 @@ class BrokerStats:
         store: Store,
         topics: TopicTable,
         groups: GroupTable,
-        take_granted: Callable[[], None],
+        take_granted: Callable[[], Awaitable[None]],
         *,
         period: float | None = None,
         clock: Callable[[], float] = trio.current_time,
@@ -230,7 +230,7 @@ class BrokerStats:
 
     async def sample(self) -> None:
         """Takes what the engine has counted, and samples all items."""
-        self._take_granted()
+        await self._take_granted()
         puts = self._store.puts()
         now = self.clock()
         self._new = self._new_plain = 0
