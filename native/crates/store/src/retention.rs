@@ -197,6 +197,7 @@ impl Retention {
                 break;
             }
             log::info!(
+                path:% = first.path().display();
                 "{} is deleted: {}",
                 first.path().display(),
                 if expired {
@@ -222,7 +223,7 @@ impl Retention {
         let mut pause = interval.min(Duration::from_secs(1));
         while !self.links.stop.wait(pause) {
             if let Err(e) = self.clean(clock::now_ms(), false) {
-                log::error!("old files not deleted, the next pass tries again: {e}");
+                log::error!(path:% = e.path().display(); "old files not deleted, the next pass tries again: {e}");
             }
             pause = interval;
         }
