@@ -70,6 +70,7 @@ _NAMES = {
     "pyrmq.net.client.tls": "Tls",
     "pyrmq.outbox": "Outbox",
     "pyrmq.segments.scan": "Scan scan",
+    "pyrmq.tables.history": "TableScan table",
 }
 """Which names each module defines that are exported here."""
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -167,6 +168,8 @@ if TYPE_CHECKING:
     from pyrmq.outbox import Outbox as Outbox
     from pyrmq.segments.scan import Scan as Scan
     from pyrmq.segments.scan import scan as scan
+    from pyrmq.tables.history import TableScan as TableScan
+    from pyrmq.tables.history import table as table
 else:
 
     def __getattr__(name: str) -> Any:

@@ -51,6 +51,21 @@ def topic_sizes(
 def stored_topics(store: NativeStore) -> list[str]: ...
 def log_files(store: NativeStore) -> list[tuple[Path, int, int, int | None, str | None]]: ...
 def log_bounds(store: NativeStore) -> tuple[int, int, int, int, int]: ...
+def needed_from(
+    store: NativeStore, done: list[tuple[str, int | None, int]]
+) -> tuple[int, tuple[str, int] | None]:
+    """Physical offset before which no queue needs a record, and the topic and the queue id of the
+    record there (None: all is done, and it is the end of what is on disk and confirmed). `done`:
+    topic, queue id (None: its other queues) and the queue offset before which nothing is needed. Of
+    a queue without a row all is. May wait for the disk."""
+
+def reclaim_to(store: NativeStore, offset: int) -> None:
+    """From now on log files that end at this physical offset or before count as expired."""
+
+def timers_needed_from(timers: Timers) -> int | None:
+    """Physical offset of the first timer message that is still to be delivered, as the check point
+    says that is on disk; None: there is none. May wait for the disk."""
+
 def key_places(
     index: str | PathLike[str], topic: str, key: str
 ) -> tuple[list[int], tuple[int, int] | None]:
@@ -882,6 +897,12 @@ def popped_to(
     messages on: topic, group, queue and the offset behind the last pop. Then one more such row that
     counts only if the offset of the group is the one beside it. Then how many entries of the queue
     were read. May wait for the disk."""
+
+def oldest_popped(pops: Pops, waiting: int, revived: Sequence[int], most: int) -> int | None:
+    """Physical offset of the first message that is popped and not settled, None: there is none.
+    `waiting`: no timer message before this physical offset waits. `revived`: by revive queue the
+    place that is kept as dealt with. With more than `most` check points it is 0. May wait for the
+    disk."""
 
 class Reviver:
     """Messages that were popped and not acknowledged go to the retry topic of their group.

@@ -77,6 +77,9 @@ topic_sizes = _native.topic_sizes
 stored_topics = _native.stored_topics
 log_files = _native.log_files
 log_bounds = _native.log_bounds
+needed_from = _native.needed_from
+reclaim_to = _native.reclaim_to
+timers_needed_from = _native.timers_needed_from
 SegmentStore = _native.SegmentStore
 SegmentSelection = _native.SegmentSelection
 SegmentForm = _native.SegmentForm
@@ -240,6 +243,11 @@ class Reviver:
 def popped_to(pops, start):
     """How far groups have popped, by the check points of the log: see engine.pyi."""
     return _native.popped_to(pops.native, start)
+
+
+def oldest_popped(pops, waiting, revived, most):
+    """Where the first message stands that is popped and not settled: see engine.pyi."""
+    return _native.oldest_popped(pops.native, waiting, revived, most)
 
 
 cdef class Store:

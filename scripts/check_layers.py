@@ -25,6 +25,7 @@ PYTHON_LAYERS = [
     {"model"},
     {"config"},
     {"segments"},
+    {"tables"},
     {"net"},
     {"http"},
     {"metrics"},

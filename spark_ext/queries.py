@@ -32,20 +32,34 @@ def schema_of(given: Given) -> StructType:
     """The schema of a read whose user gave none. ConfigError for an option that is wrong."""
     table = catalog.of_statement(given)
     if table is None:
-        return schemas.of_options(Options(given, None))
-    return catalog.remembering(schemas.of_options(Options(table, None)), table)
+        return _schema(Options(given, None))
+    return catalog.remembering(_schema(Options(table, None)), table)
+
+
+def _schema(options: Options) -> StructType:
+    if asks_for_table(options):
+        from spark_ext import history
+
+        return history.schema_of(options)
+    return schemas.of_options(options)
 
 
 def reader(given: Given, schema: StructType, schema_asked: bool) -> DataSourceReader:
     """`schema_asked`: the schema is ours, as the user gave none."""
     _take_table(given, schema)
-    if scan_through_brokers(list(given)):
+    through_brokers = scan_through_brokers(list(given))
+    options = Options(given, Query.BROKER_BATCH if through_brokers else Query.BATCH)
+    if asks_for_table(options):
+        from spark_ext.history import HistoryReader
+
+        return HistoryReader(options, schema)
+    if through_brokers:
         from spark_ext.broker.read import BrokerBatchReader
 
-        return BrokerBatchReader(*_checked(given, Query.BROKER_BATCH, schema, schema_asked))
+        return BrokerBatchReader(*_checked(options, schema, schema_asked))
     from spark_ext.readers import SegmentBatchReader
 
-    return SegmentBatchReader(*_checked(given, Query.BATCH, schema, schema_asked))
+    return SegmentBatchReader(*_checked(options, schema, schema_asked))
 
 
 def stream_reader(given: Given, schema: StructType, schema_asked: bool) -> DataSourceStreamReader:
@@ -55,8 +69,9 @@ def stream_reader(given: Given, schema: StructType, schema_asked: bool) -> DataS
         from spark_ext.broker.read import BrokerStreamReader, BrokerStreamReader41
 
         broker_class = BrokerStreamReader if ADMISSION else BrokerStreamReader41
-        return broker_class(*_checked(given, Query.BROKER_STREAM, schema, schema_asked))
-    options, schema = _checked(given, Query.STREAM, schema, schema_asked)
+        options = Options(given, Query.BROKER_STREAM)
+        return broker_class(*_checked(options, schema, schema_asked))
+    options, schema = _checked(Options(given, Query.STREAM), schema, schema_asked)
     if ADMISSION:
         from spark_ext.admission import LimitedStreamReader
 
@@ -78,10 +93,14 @@ def stream_writer(given: Given, schema: StructType, overwrite: bool) -> DataSour
     return StreamSinkWriter(Options(given, Query.WRITE_STREAM), schema, overwrite)
 
 
+def asks_for_table(options: Options) -> bool:
+    """Whether a query reads an Iceberg table and the log behind it."""
+    return any(map(options.is_set, ("history", "historyCatalog", "historyOnError")))
+
+
 def _checked(
-    given: Given, query: Query, schema: StructType, schema_asked: bool
+    options: Options, schema: StructType, schema_asked: bool
 ) -> tuple[Options, StructType]:
-    options = Options(given, query)
     schemas.check(schema, options)
     if schema_asked and not options.is_set("columns"):
         column_hint.all_columns()

@@ -61,7 +61,12 @@ def as_given(batches: Iterator[RecordBatch], schema: StructType) -> Iterator[Rec
     names = [field.name for field in schema.fields]
     if tuple(names) == column_names(schema):
         return batches
-    return (batch.rename_columns(names) for batch in batches)
+    return (as_named(batch, names) for batch in batches)
+
+
+def as_named(batch: RecordBatch, names: list[str]) -> RecordBatch:
+    """A batch with these names of columns."""
+    return batch if batch.schema.names == names else batch.rename_columns(names)
 
 
 def _found(options: Options, schema: str | None = None) -> tuple[tuple[str, ...], str, str]:

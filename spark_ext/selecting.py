@@ -72,6 +72,8 @@ def build(options: Options, columns: tuple[str, ...], properties: str) -> ReadOp
     given = options.of_all()
     if given["body"] != "binary":
         raise ConfigError(f"option body={given['body']} is not for jobs: leave it out")
+    if given.get("history") or given.get("historyCatalog"):
+        raise ConfigError("option history is not for jobs: leave it out")
     return _build(given, columns, properties, None)
 
 

@@ -3,6 +3,7 @@ pytest-xdist keeps together in one worker."""
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from tests.support import once_more, sharing, thorough
 
+OURS = logging.getLogger("pyrmq")
 # A shell without job control has what it starts in the background ignore Ctrl-C, and so would what
 # the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -68,6 +70,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     config.option.loadscopereorder = False  # the order of the collection: see `rank`
     return Scheduling(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Any:
+    """A server in this process sets the level of its loggers: the next test has the usual one."""
+    yield
+    if OURS.level != logging.NOTSET:
+        OURS.setLevel(logging.NOTSET)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -34,11 +34,18 @@ def _text(dice: random.Random) -> bytes:
 
 
 def write_log(
-    root: Path, kind: str, nbytes: int, segment: int | None = None, *, queues: int = QUEUES
+    root: Path,
+    kind: str,
+    nbytes: int,
+    segment: int | None = None,
+    *,
+    queues: int = QUEUES,
+    topics: int = len(TOPICS),
 ) -> Path:
     """A store of about `nbytes` under `root`, made once; its folder. `segment`: bytes of a file,
-    `queues`: of each topic."""
-    folder = root / f"{kind}-{nbytes}-{segment or 0}-{queues}"
+    `queues`: of each of the first `topics` topics."""
+    few = "" if topics == len(TOPICS) else f"-{topics}"
+    folder = root / f"{kind}-{nbytes}-{segment or 0}-{queues}{few}"
     if (folder / "done").exists():
         return folder
     dice = random.Random(_SEED)
@@ -50,7 +57,7 @@ def write_log(
         index_enable=False,
         max_mapped_queue_files=64,
     )
-    for topic in TOPICS:
+    for topic in TOPICS[:topics]:
         store.set_topic(topic, read_queues=queues, write_queues=queues)
     stop = nbytes - (2 << 20) if segment is None else nbytes
     n = place = 0
@@ -59,7 +66,7 @@ def write_log(
             f"TAGS\x01{TAGS[dice.randrange(8)]}\x02KEYS\x01order-{n:09d}\x02"
             f"UNIQ_KEY\x017F0000010A2B18B4AAC2{n:012X}\x02CLUSTER\x01Default\x02WAIT\x01true\x02"
         )
-        topic = TOPICS[dice.randrange(8)]
+        topic = TOPICS[dice.randrange(topics)]
         at, size = dice.randrange(POOL - high), dice.randint(low, high)
         body = b'{"n":%d,%s}' % (n, text[at : at + size])
         put = store.put(topic, n % queues, body, properties, born_timestamp=n)

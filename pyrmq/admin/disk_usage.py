@@ -93,7 +93,8 @@ class DiskState:
 @dataclass(frozen=True, slots=True)
 class LogFile:
     """A file of the log. Times are ms since 1970, None if unknown. expires: when fileReservedTime
-    is over. due: when retention deletes it as things are, None if not. why: why it is kept now."""
+    is over. due: when retention deletes it as things are, None if not. why: why it is kept now.
+    in_tables: its time counts as over, as tables have what is needed of it (reclaimAfter)."""
 
     file: str
     begin: int
@@ -102,6 +103,7 @@ class LogFile:
     expires: int | None
     due: int | None
     why: str
+    in_tables: bool = False
 
     @classmethod
     def from_json(cls, row: Mapping[Any, Any]) -> Self:
@@ -116,7 +118,17 @@ class LogFile:
             time("expires"),
             time("due"),
             values.text(row, "why"),
+            row.get("inTables") is True,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaimable:
+    """reclaimAfter=table: log files that end at this physical offset or before count as expired.
+    why: who needs what stands there."""
+
+    to: int
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +162,7 @@ class DiskUsage:
     log_begin, log_end: physical offsets. topics: those that use most first, of `topic_count`.
     measured: bytes of all topics; exact: False if some of them are estimated, or `unmeasured`
     topics were not measured in time. bytes_per_second: how fast the log has grown in the last hour.
-    files: of the log, oldest first.
+    files: of the log, oldest first. reclaim: None without reclaimAfter=table.
     """
 
     log_begin: int
@@ -168,6 +180,7 @@ class DiskUsage:
     unmeasured: int
     files: list[LogFile]
     next: NextFreed
+    reclaim: Reclaimable | None = None
 
     @classmethod
     def from_json(cls, answer: Mapping[Any, Any]) -> Self:
@@ -205,4 +218,12 @@ class DiskUsage:
                 values.number(freed, "groupCount"),
                 values.truth(freed, "exact"),
             ),
+            _reclaimable(answer),
         )
+
+
+def _reclaimable(answer: Mapping[Any, Any]) -> Reclaimable | None:
+    if answer.get("reclaim") is None:
+        return None
+    row = values.table(answer, "reclaim")
+    return Reclaimable(values.number(row, "to"), values.text(row, "why"))

@@ -26,7 +26,10 @@ def open_to(values: Mapping[str, str]) -> str | None:
     if values.get("adminAddressAllowList"):
         return f"whoever reaches it may {may}"
     what = "topics, groups" if broker else "routes"
-    return f"whoever reaches it may {may}, and change {what} and configuration"
+    text = f"whoever reaches it may {may}, and change {what} and configuration"
+    if values.get("reclaimAfter") == "table":
+        text += ", and have messages deleted before their time (reclaimAfter=table)"
+    return text
 
 
 def warn_of_access(what: str, values: Mapping[str, str], ports: Mapping[int, str]) -> None:

@@ -22,7 +22,7 @@ from pyrmq.auth.audit import Asker, Refusals
 from pyrmq.auth.decide import IpAddress, Need, allows
 from pyrmq.auth.failures import Logins
 from pyrmq.auth.model import MAX_RESOURCE, Action, ResourceType, User
-from pyrmq.auth.needs import PUB, Row, of_topic
+from pyrmq.auth.needs import DELETE, PUB, Row, of_topic
 from pyrmq.auth.signing import ACCESS_KEY, as_for_a_user, is_signed
 from pyrmq.auth.table import NEEDS
 from pyrmq.engine import Command
@@ -199,6 +199,10 @@ class Guard:
     def check_topic(self, connection: Connection, command: Command, topic: str) -> None:
         """For the topic of a message, known only when a request is under way. As `check`."""
         self.check(connection, command, of_topic(topic, NEEDS[command.code].of_message))
+
+    def check_deletes(self, connection: Connection, command: Command, topic: str) -> None:
+        """For a request that has messages of a topic deleted. As `check`."""
+        self.check(connection, command, of_topic(topic, DELETE))
 
     def check(self, connection: Connection, command: Command, need: Need) -> None:
         """For a need that is known only when a request is under way: NoPermissionError if the user

@@ -21,7 +21,9 @@ from pyrmq.auth.plain.watch import Watch
 from pyrmq.auth.setup import access_requests, guard_of, open_access
 from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.broker.requests.named_message import NamedMessages
-from pyrmq.engine import Keyring, Store
+from pyrmq.engine import Command, Keyring, Store
+from pyrmq.errors import NoPermissionError
+from pyrmq.net.server.admin_access import AdminAccess
 from pyrmq.net.server.answers import Processor
 from pyrmq.net.server.connection import Connection
 
@@ -50,6 +52,19 @@ class AccessControl:
     def same_user(self, one: Connection, other: Connection) -> bool:
         """Whether somebody has signed on both connections."""
         return self.guard is None or self.guard.same_user(one, other)
+
+    def check_deletes(
+        self, admins: AdminAccess, connection: Connection, command: Command, topic: str
+    ) -> None:
+        """For a request that has messages of a topic deleted: an error unless who makes it may
+        delete the topic (DELETE_TOPIC_IN_BROKER)."""
+        if not admins.allows(connection.peer):
+            raise NoPermissionError(
+                f"offsets of what tables have are not taken from {connection.peer}: "
+                "adminAddressAllowList of this server does not have this address"
+            )
+        if self.guard is not None:
+            self.guard.check_deletes(connection, command, topic)
 
     def guarded(self, store: Store, processors: dict[int, Processor]) -> dict[int, Processor]:
         """The processors; those of requests that name a message by its offset behind the check of

@@ -26,6 +26,7 @@ from pyrmq.broker.opening import open_store
 from pyrmq.broker.pop.handover import Handover
 from pyrmq.broker.pop.parts import PopParts, open_pop, pop_engine
 from pyrmq.broker.pop.routes import Routes
+from pyrmq.broker.reclaim import Reclaim, open_reclaim
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.replication.peers import Peers
 from pyrmq.broker.replication.replicating import Replicating
@@ -114,6 +115,8 @@ class Parts:
     timers: TimerService
     housekeeping: Housekeeping
     page_cache: PageCache
+    reclaim: Reclaim | None
+    """None: files of the log are deleted by the usual rules only."""
     saving: Saving
     processors: Mapping[int, Processor]
     """By request code."""
@@ -262,6 +265,8 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         start.restart,
         lambda: int(store.stats()["maxPhyOffset"]),
     )
+    serving = None if replicating.server is None else replicating.server.master
+    reclaim = open_reclaim(config, store, tables, delays, timers, pop, serving)
     waiting: dict[str, Callable[[], int]] = {}
     by_code = processors(
         live=live,
@@ -287,6 +292,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         server=server,
         access=access,
         waiting=waiting,
+        reclaim=reclaim,
     )
     by_code = access.guarded(store, by_code)
     server.add(by_code)
@@ -313,7 +319,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         store,
         clients,
         registration,
-        None if replicating.server is None else replicating.server.master,
+        serving,
         topics.table.is_system,
         pause,
     )
@@ -355,6 +361,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
             live, store, topics.table, groups, offsets, clients, deletion, server.close
         ),
         page_cache=PageCache(store, offsets, clients),
+        reclaim=reclaim,
         saving=_saving(live, folder, tables, engine, pop),
         processors=by_code,
         server=server,

@@ -76,6 +76,10 @@ class Broker:
         """Whether it lives, and is ready."""
         return self.parts.health
 
+    def rows(self) -> int:
+        """How many rows its tables have, connections among them."""
+        return self.parts.tables.rows() + len(self.parts.server.connections)
+
     async def leave_routes(self, say: Callable[[str], None] = lambda text: None) -> None:
         """The part of a stop that comes first: clients move to other brokers. The broker serves
         meanwhile. `say` is told what is waited for. Leave the broker afterwards."""
@@ -164,6 +168,8 @@ class Broker:
         tasks.start_soon(parts.notices.run)
         if config.page_cache_drop_behind:
             tasks.start_soon(parts.page_cache.run)
+        if parts.reclaim is not None:
+            tasks.start_soon(parts.reclaim.run)
         for service in parts.access_control.services:
             tasks.start_soon(service)
         await parts.replicating.start(tasks)

@@ -161,6 +161,14 @@ class DelayService:
         """Nothing is delivered any more."""
         self._stopping = True
 
+    def kept(self) -> list[int]:
+        """How far each level is delivered, as the file is to say it: that much is on disk."""
+        return list(self._offsets.offsets)
+
+    async def save(self) -> None:
+        """Writes the file, if it has changed. OSError."""
+        await self._offsets.save_if_changed()
+
     def table(self) -> dict[str, Any]:
         """How far each level is delivered, as RocketMQ's brokers give it to others, and up to where
         of the log (`logEnd`, which only pyrmq reads). May wait: not for the event loop."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import trio
 
 from pyrmq.broker.config.broker_config import LiveConfig
-from pyrmq.broker.tables.clients import ClientTable
+from pyrmq.broker.tables.clients import Client, ClientTable
 from pyrmq.broker.tables.groups import GroupTable
 from pyrmq.broker.tables.offsets import OffsetTable
 from pyrmq.broker.tables.topic_removal import TopicDeletion
@@ -24,6 +24,7 @@ from pyrmq.escape import escape
 from pyrmq.logs.about import about
 from pyrmq.model.names import DLQ_PREFIX, LMQ_PREFIX, RETRY_PREFIX, retry_topic
 from pyrmq.net.server.connection import Connection
+from pyrmq.net.server.turns import in_turns
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,8 @@ AT_ONCE = 256
 """Topics that are examined before other tasks run."""
 DROP_INTERVAL = 10
 """Seconds between two passes of `PageCache`."""
+LOOK = 64
+"""Groups between two looks at the clock."""
 OFFSETS_AT_ONCE = 1000
 """Offsets that are looked up in one go."""
 
@@ -77,8 +80,15 @@ class Housekeeping:
     async def _scan_clients(self) -> None:
         while True:
             await trio.sleep(CLIENT_SCAN)
-            limit = self._config.now.channel_expired_timeout / 1000
-            for connection in self._clients.expired(trio.current_time() - limit):
+            await self.expire_clients()
+
+    async def expire_clients(self) -> None:
+        """Closes connections without a heartbeat for channelExpiredTimeout."""
+        limit = self._config.now.channel_expired_timeout / 1000
+        before = trio.current_time() - limit
+
+        def look(members: dict[Connection, Client]) -> None:
+            for connection in [c for c, client in members.items() if client.last_seen < before]:
                 log.info(
                     "%s sent no heartbeat for %g s",
                     connection.peer,
@@ -86,6 +96,10 @@ class Housekeeping:
                     extra=about(connection=connection.peer),
                 )
                 self._close(connection)
+
+        await in_turns(list(self._clients.producers.values()), look, LOOK)
+        consumers = list(self._clients.consumers.values())
+        await in_turns(consumers, lambda group: look(group.clients), LOOK)
 
     async def _scan_groups(self) -> None:
         while True:
@@ -104,17 +118,20 @@ class Housekeeping:
         """Removes groups that consumers made and that nobody has used for long, with their retry
         and dead-letter topics. A group with members, with offsets or with messages to retry is in
         use."""
-        self._groups.note_used(self._offsets.take_pullers())
+        await self._groups.note_used(self._offsets.take_pullers())
         expired: set[str] = set()
-        for name in self._groups.unused():
-            if name in self._clients.consumers or self._offsets.topics_of(name):
-                continue
-            if self._has_messages(retry_topic(name)):
-                continue
+
+        def look(name: str) -> None:
+            if not self._groups.is_unused(name) or name in self._clients.consumers:
+                return
+            if self._offsets.topics_of(name) or self._has_messages(retry_topic(name)):
+                return
             log.info("group %s expires: nobody used it", escape(name), extra=about(group=name))
             self._groups.remove(name)
             self._clients.forget_group(name)
             expired.add(name)
+
+        await in_turns(self._groups.auto_created(), look, LOOK)
         if expired:
             topics = [prefix + name for name in expired for prefix in (RETRY_PREFIX, DLQ_PREFIX)]
             await self._deletion.remove(sorted(topics), self._is_used)

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 
 import trio
 
@@ -27,6 +28,7 @@ from pyrmq.net.address import Address, format_address, parse_address, parse_addr
 from pyrmq.net.backoff import Backoff, Trouble
 from pyrmq.net.client.channel import Channel, Channels
 from pyrmq.net.client.server_access import channels_of
+from pyrmq.net.server.turns import in_turns
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +48,8 @@ MANY_TOPICS, SEEK_WITH_MANY = 2000, 10.0
 """So many topics make a registration large; seconds then."""
 SHORT = 3.0
 """Seconds that a name server may take to answer a small request."""
+LOOK = 64
+"""Topics between two looks at the clock."""
 MAX_SINGLE = 64
 """Topics that are registered one by one; if there are more, all are."""
 
@@ -184,14 +188,11 @@ class Registration:
             version = self._topics.version.to_json()
             rows: fastjson.Encoded = self._rows.freeze()
             await self._rows.encode()
-            names = []
+            names: list[str] = []
             if since is not None:
-                for name, number in reversed(self._encoded.items()):
-                    if number <= since:
-                        break
-                    if name in self._topics.topics:  # else it was deleted
-                        names.append(name)
-                rows = fastjson.EncodedRows(map(self._rows.encoded, names))
+                names = await self._encoded_after(since)
+                if 2 * len(names) < len(self._topics.topics):  # else all of them are quicker
+                    rows = fastjson.EncodedRows(map(self._rows.encoded, names))
             wrapper = {
                 "dataVersion": version,
                 "mappingDataVersion": version,
@@ -201,6 +202,19 @@ class Registration:
             }
             body = {"filterServerList": [], "topicConfigSerializeWrapper": wrapper}
             return b"".join(fastjson.parts(body)), self._rows_encoded, names
+
+    async def _encoded_after(self, since: int) -> list[str]:
+        """Topics whose rows were encoded after so many others, the latest first."""
+        latest = islice(reversed(self._encoded.items()), self._rows_encoded - since)
+        names: list[str] = []
+
+        def look(row: tuple[str, int]) -> None:
+            name, number = row
+            if number > since and name in self._topics.topics:  # else it was deleted
+                names.append(name)
+
+        await in_turns(list(latest), look, LOOK)
+        return names
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Registers until cancelled; started once every name server was tried, or after START."""

@@ -206,6 +206,7 @@ def _served(ready: str, broker: Broker) -> Served:
         broker.health.live,
         broker.leave_routes,
         broker.live.now.drain_timeout_millis / 1000,
+        rows=broker.rows,
     )
 
 
@@ -242,7 +243,7 @@ def namesrv(config: Path | None, print_config: bool, log_options: LogOptions) ->
                 facts["metrics"] = format_address(name_server.metrics_address)
             ready = ready_line(**facts)
             logs.writer.flush()
-            yield Served(ready, problems=name_server.health.live)
+            yield Served(ready, problems=name_server.health.live, rows=name_server.rows)
             nursery.cancel_scope.cancel()
 
     run(serve)

@@ -8,7 +8,6 @@ process at once.
 from __future__ import annotations
 
 import faulthandler
-import gc
 import os
 import signal
 import sys
@@ -21,6 +20,7 @@ from typing import Any
 import click
 import trio
 
+from pyrmq.cli.collecting import Collecting
 from pyrmq.net.health import Problem
 from pyrmq.processes.notify import Notifier
 from pyrmq.processes.watch import keep_watch
@@ -40,7 +40,7 @@ class Served:
     """A server that serves. `ready`: its ready line. `restart`: when it is set, the server is left
     and entered again. `problems`: what only a restart mends. `drain`: waits until clients have
     moved, at most `drain_seconds`; it gets a function for what it waits for. `stops`: is told with
-    which signal the server stops."""
+    which signal the server stops. `rows`: how many rows its tables have."""
 
     ready: str
     restart: trio.Event = field(default_factory=trio.Event)
@@ -48,6 +48,7 @@ class Served:
     drain: Callable[[Say], Awaitable[None]] | None = None
     drain_seconds: float = 0.0
     stops: Callable[[int], None] = lambda signum: None
+    rows: Callable[[], int] = int
 
 
 Serving = Callable[[], AbstractAsyncContextManager[Served]]
@@ -115,19 +116,19 @@ class _Runner:
     async def _serve(self, served: Served, tasks: trio.Nursery) -> None:
         """Until the server is to be entered again; cancels itself to stop."""
         self._served = served
-        _settle()
-        say(served.ready)
-        self._notifier.ready(served.ready)
-        if not self._watched:
-            self._watched = True
-            tasks.start_soon(keep_watch, self._notifier, self._problems)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._drain_first, served)
-            await served.restart.wait()
-            if not self._term.is_set():
-                self._notifier.status("its role changes: stops and serves again")
-                self._served = None
-                nursery.cancel_scope.cancel()
+        with Collecting(served.rows):
+            say(served.ready)
+            self._notifier.ready(served.ready)
+            if not self._watched:
+                self._watched = True
+                tasks.start_soon(keep_watch, self._notifier, self._problems)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._drain_first, served)
+                await served.restart.wait()
+                if not self._term.is_set():
+                    self._notifier.status("its role changes: stops and serves again")
+                    self._served = None
+                    nursery.cancel_scope.cancel()
 
     async def _drain_first(self, served: Served) -> None:
         await self._term.wait()
@@ -163,14 +164,6 @@ class _Runner:
             signal.signal(signum, signal.SIG_DFL if self._second is None else self._second)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._scope.cancel()
-
-
-def _settle() -> None:
-    """From now on garbage collections leave out what the server has loaded: with many topics and
-    groups a full one would hold the event loop for tens of ms."""
-    gc.unfreeze()  # of an earlier role
-    gc.collect()
-    gc.freeze()
 
 
 def say(line: str) -> None:

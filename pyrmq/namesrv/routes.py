@@ -117,6 +117,11 @@ class Routes:
     _topics_of_all: int = 0
     """How many topics the broker names have, each counted for itself."""
 
+    @property
+    def rows(self) -> int:
+        """How many rows there are: of topics at brokers, and of brokers."""
+        return self._topics_of_all + len(self.live)
+
     def register(
         self, r: Registration, now: float, owner: object | None, *, delete_others: bool = False
     ) -> Admitted | None:

@@ -234,6 +234,10 @@ class NameServer:
         """Where metrics and health are served; None if they are not."""
         return None if self._metrics is None else self._metrics.address
 
+    def rows(self) -> int:
+        """How many rows its tables have, connections among them."""
+        return self.routes.rows + len(self._server.connections)
+
     @property
     def reachable(self) -> str:
         """`host:port` at which processes on this machine reach it."""

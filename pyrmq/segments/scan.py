@@ -97,8 +97,9 @@ def scan(
     batch_bytes: int = 1 << 20,
     views: bool = False,
 ) -> Scan:
-    """The messages of the segments at `path`: a store folder, a commitlog folder, segment files, or
-    several of them; local, or URIs that pyarrow or fsspec (`storage_options`) open.
+    """The messages of the segments at `path`: a store folder, a commitlog folder, segment files, a
+    pattern such as `/data/store-*`, or several of them; local, or URIs that pyarrow or fsspec
+    (`storage_options`) open.
 
     Selection: `topic`, `topics`, `pattern` (a regular expression for the whole name) or `assign`
     ({topic: {broker: [queues]}}); without these all user topics, with `include_system_topics` also
@@ -121,19 +122,19 @@ def scan(
     """
     return Scan(
         *_planned(
-            _paths(path),
+            as_paths(path),
             Selection(
                 topics=_topics(topic, topics),
                 pattern=pattern,
                 assign=_assign(assign),
                 queues=tuple(queues),
                 include_system_topics=include_system_topics,
-                tags=_tags(tags),
+                tags=as_tags(tags),
                 key=key,
                 starting_offsets=_offsets(starting_offsets, "starting_offsets"),
                 ending_offsets=_offsets(ending_offsets, "ending_offsets"),
-                start_time=_milliseconds(start_time, "start_time"),
-                end_time=_milliseconds(end_time, "end_time"),
+                start_time=milliseconds(start_time, "start_time"),
+                end_time=milliseconds(end_time, "end_time"),
                 timestamp_strategy="latest",
             ),
             ReadOptions(
@@ -175,7 +176,8 @@ def _planned(
     return splits, how
 
 
-def _paths(path: Path | Sequence[Path]) -> list[str]:
+def as_paths(path: Path | Sequence[Path]) -> list[str]:
+    """A parameter `path` as a list."""
     many = [path] if isinstance(path, (str, os.PathLike)) else list(path)
     return [os.fspath(one) for one in many]
 
@@ -192,7 +194,8 @@ def _topics(topic: str | None, topics: Sequence[str]) -> tuple[str, ...]:
     return tuple(topics) if topic is None else (topic,)
 
 
-def _tags(tags: str | Sequence[str] | None) -> tuple[str, ...] | None:
+def as_tags(tags: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """A parameter `tags`; None: all."""
     if tags is None:
         return None
     return parse_tags(tags) if isinstance(tags, str) else tuple(tags)
@@ -210,7 +213,8 @@ def _offsets(value: str | Mapping[str, Any], parameter: str) -> Any:
     return check_offsets(value, parameter)
 
 
-def _milliseconds(time: int | datetime | None, parameter: str) -> int | None:
+def milliseconds(time: int | datetime | None, parameter: str) -> int | None:
+    """A time in ms; a part of a millisecond counts as a whole one."""
     if not isinstance(time, datetime):
         return time
     if time.tzinfo is None:

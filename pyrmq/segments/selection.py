@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyrmq.engine as engine
 from pyrmq.errors import Parameter, SegmentOptionError, UnknownTopicError
@@ -78,6 +78,9 @@ class Selection:
     """If a starting time is later than all messages: `error`, or `latest` starts at the end."""
     without: frozenset[str] = frozenset()
     """Topics that are left out."""
+    filters: Mapping[str, Any] = field(default_factory=dict)
+    """Conditions that all have to hold, by the engine's names: `brokers`, `queue_offsets` and
+    `store_times` (ranges from and before). They leave rows out and are never an error."""
 
     def __post_init__(self) -> None:
         if self.assign is not None:

@@ -21,7 +21,8 @@ def open_stores(
     broker_names: Sequence[str] = (),
     storage_options: Mapping[str, Any] | None = None,
 ) -> list[SegmentStore]:
-    """The stores at `paths`, one a broker; single files of one folder are one broker's.
+    """The stores at `paths`, one a broker; single files of one folder are one broker's. A path may
+    be a pattern, such as `/data/store-*`: what matches is sorted.
 
     `broker_names`: one for each store, in their order; without them what the config folders of the
     stores say, and the names of the folders where they say nothing.

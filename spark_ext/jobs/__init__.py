@@ -7,6 +7,7 @@ source's columns) are apart, so that any table with these columns will do.
 
 JOBS = {
     "archive": "Topics to Parquet by topic and day, exactly once and resumable.",
+    "table": "Topics as Iceberg tables: each message once, for any engine.",
     "restore": "Messages of an archive back into a topic.",
     "lag": "Backlog of consumer groups, by group and queue.",
     "trace": "Latencies and success rates from the trace topic.",

@@ -11,15 +11,17 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyrmq.errors import PyrmqError
 from spark_ext.jobs.archive_manifest import HEAD
 from spark_ext.jobs.early import need_servers
 from spark_ext.jobs.engine import Engine, SparkEngine
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.folder import LocalFolder
-from spark_ext.jobs.local_read import is_local, local_path, refusal
+from spark_ext.jobs.local_read import is_local, local_path, refusal, store_roots
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -147,6 +149,8 @@ def log_bytes(paths: Iterable[str]) -> int:
     """Bytes of the commit logs, or of an archive's Parquet, below some paths of this machine; 0
     where nothing can be read, as the job itself says what is wrong there."""
     total = 0
+    with suppress(PyrmqError):
+        paths = store_roots(list(paths))
     for path in paths:
         place = Path(local_path(path))
         if place.is_file():

@@ -151,7 +151,9 @@ def source_options(command: Callable[..., None]) -> Callable[..., None]:
         source = None
         if paths or namesrv or not rest.get("check"):
             every = {**connecting(access if namesrv else None), **dict(options)}
-            source = Source(paths, namesrv, broker_name, since, until, every)
+            source = Source(
+                paths, namesrv, broker_name, since, until, every, lambda: connecting(access)
+            )
         command(source=source, **rest)
 
     return _apply(_SOURCE, access_options(run))  # type: ignore[no-any-return]
@@ -255,6 +257,12 @@ def archive_engine_options(command: Callable[..., None]) -> Callable[..., None]:
             command(engine=engine, root=root, **rest)
 
     return _apply((_ENGINE, *_SPARK), run)  # type: ignore[no-any-return]
+
+
+def plain_engine_options(command: Callable[..., None]) -> Callable[..., None]:
+    """--engine, --master, --conf for a command that chooses by itself: it gets these by name,
+    --engine as `wanted`."""
+    return _apply((_ENGINE, *_SPARK), command)  # type: ignore[no-any-return]
 
 
 class readable_errors:

@@ -208,7 +208,7 @@ def deadletters(
         if wanted:
             whole = originals_of(source)
             there = whole.load(where, ORIGINAL_COLUMNS, pattern=exactly(wanted), system=True)
-    return compute(dead, there, group_limits(source.paths), few)
+    return compute(dead, there, group_limits(source.roots), few)
 
 
 def originals_of(source: Source) -> Source:

@@ -143,8 +143,9 @@ def lag(
     store root per store of the source, where config/ is not beside the log; `system`: with the
     broker's own groups."""
     _check(source)
-    roots = [Path(local_path(p)) for p in offset_files or source.paths]
-    names = _broker_names(source, roots)
+    stores = source.roots
+    roots = [Path(local_path(p)) for p in offset_files or stores]
+    names = _broker_names(source, len(stores), len(roots))
     # Offsets first: a head that is read later is never below them.
     every = [
         row for root, name in zip(roots, names, strict=True) for row in read_offsets(root, name)
@@ -173,12 +174,12 @@ def _check(source: Source, **_: Any) -> None:
     source.need_all("lag")
 
 
-def _broker_names(source: Source, roots: Sequence[Path]) -> list[str]:
-    if len(roots) != len(source.paths):
-        raise JobError(f"{len(roots)} offset files for {len(source.paths)} stores: one for each")
+def _broker_names(source: Source, stores: int, offset_files: int) -> list[str]:
+    if offset_files != stores:
+        raise JobError(f"{offset_files} offset files for {stores} stores: one for each")
     if source.broker_names:
-        if len(source.broker_names) != len(roots):
-            raise JobError(f"{len(source.broker_names)} broker names for {len(roots)} stores")
+        if len(source.broker_names) != stores:
+            raise JobError(f"{len(source.broker_names)} broker names for {stores} stores")
         return list(source.broker_names)
     from pyrmq.segments.store import open_stores
 

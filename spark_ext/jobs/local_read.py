@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyrmq.segments.scan import Scan
+from pyrmq.segments.store import open_stores
 from spark_ext import selecting
 from spark_ext.jobs.errors import JobError
 from spark_ext.option import Query
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 """A file system in front of a path: s3a://bucket, hdfs:/folder."""
+_SIGNS = "*?[{"
+"""What makes a path a pattern. [glob.rs of pyrmq-scan]"""
 
 
 def is_local(path: str) -> bool:
@@ -33,6 +36,13 @@ def local_path(path: str) -> str:
     if _URI.match(path) is None:
         return path
     return re.sub("^file:(//(?=/))?", "", path, flags=re.IGNORECASE)
+
+
+def store_roots(paths: Sequence[str], broker_names: Sequence[str] = ()) -> list[str]:
+    """The paths, or what is there of them if one is a pattern. SegmentError if nothing is."""
+    if not any(sign in path for path in paths for sign in _SIGNS):
+        return list(paths)
+    return [store.root for store in open_stores(paths, broker_names)]
 
 
 def refusal(paths: Sequence[str], name_server: str | None) -> str | None:

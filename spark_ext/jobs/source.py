@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -42,6 +42,8 @@ class Source:
     since: int | None = None
     until: int | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    connection: Callable[[], Mapping[str, str]] = field(default=dict, repr=False, compare=False)
+    """Options for what a command connects with, also if it reads stores."""
 
     def __post_init__(self) -> None:
         if bool(self.paths) == bool(self.name_server):
@@ -68,6 +70,13 @@ class Source:
         parts = [f"from {since}" if since else "", f"until {until}" if until else ""]
         stored = " ".join(part for part in parts if part) or "all times"
         return f"{escape(where)}: {stored}"
+
+    @property
+    def roots(self) -> list[str]:
+        """The places of the stores one by one: a path may be a pattern."""
+        from spark_ext.jobs.local_read import store_roots
+
+        return store_roots(self.paths, self.broker_names)
 
     def need_all(self, job: str, *, times: bool = False) -> None:
         """JobError if options or (unless `times` are allowed) times leave messages out: for a job

@@ -24,6 +24,7 @@ FAILED: dict[str, tuple[int, ...]] = {
     "killed-pops": (),
     "simulation-pops": (43, 47, 1579),
     "hostile-fuzz": (),
+    "reclaim-kill": (),
     "segments-stream": (),
     "simulation": (),
     "simulation-groups": (770046, 770086),

@@ -19,6 +19,7 @@ mod pops;
 mod pulls;
 mod read_request;
 mod received;
+mod reclaim;
 mod revivers;
 mod scan;
 mod sizes;
@@ -61,6 +62,10 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<revivers::Revived>()?;
     m.add_function(wrap_pyfunction!(revivers::popped_to, m)?)?;
     m.add_class::<pulls::PullGrants>()?;
+    m.add_function(wrap_pyfunction!(reclaim::needed_from, m)?)?;
+    m.add_function(wrap_pyfunction!(reclaim::reclaim_to, m)?)?;
+    m.add_function(wrap_pyfunction!(reclaim::timers_needed_from, m)?)?;
+    m.add_function(wrap_pyfunction!(reclaim::oldest_popped, m)?)?;
     m.add_function(wrap_pyfunction!(sizes::topic_sizes, m)?)?;
     m.add_function(wrap_pyfunction!(sizes::stored_topics, m)?)?;
     m.add_function(wrap_pyfunction!(sizes::log_files, m)?)?;

@@ -11,7 +11,7 @@ from pyrmq.auth.plain.accounts import Permission
 from pyrmq.auth.signing import ACCESS_KEY
 from pyrmq.auth.table import NEEDS
 from pyrmq.engine import Command
-from pyrmq.model.codes import ResponseCode
+from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.net.command import Response
 from pyrmq.net.server.admin_access import host_of
 from pyrmq.net.server.answers import InTurns
@@ -71,6 +71,18 @@ class PlainGuard:
         permission = Permission.PUB if publishes else Permission.SUB
         try:
             self._access.authorize_topic(command, host_of(connection.peer), topic, permission)
+        except AccessDeniedError as e:
+            self._refused(connection, command, e)
+            raise
+
+    def check_deletes(self, connection: Connection, command: Command, topic: str) -> None:
+        """For a request that has messages of a topic deleted: it needs what DELETE_TOPIC_IN_BROKER
+        needs, an account with admin=true. AccessDeniedError."""
+        name = self._access.signer_of(command, host_of(connection.peer))
+        try:
+            if name is not None:
+                code = RequestCode.DELETE_TOPIC_IN_BROKER
+                self._access.authorize(name, code, {"topic": topic}, b"")
         except AccessDeniedError as e:
             self._refused(connection, command, e)
             raise

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pyrmq.auth.settings import OTHER_ACCESS_KEYS, AccessKeys
 from pyrmq.broker.config.pop_keys import OTHER_POP_KEYS, PopConfig
+from pyrmq.broker.config.reclaim_keys import ReclaimKeys
 from pyrmq.broker.config.timers import OTHER_TIMER_KEYS
 from pyrmq.config import table
 from pyrmq.config.log_keys import LogKeys
@@ -352,7 +353,7 @@ OTHER_KEYS: tuple[FixedKey | UnusedKey | RenamedKey, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerConfig(AccessKeys, LogKeys, MetricsKeys, StoreConfig):
+class BrokerConfig(AccessKeys, LogKeys, MetricsKeys, ReclaimKeys, StoreConfig):
     """Field names are RocketMQ's keys in snake_case; times are ms, sizes bytes.
 
     A running broker has it in a `LiveConfig`, as keys with `live` may change. Such a key must take
@@ -386,6 +387,7 @@ class BrokerConfig(AccessKeys, LogKeys, MetricsKeys, StoreConfig):
         self.check_replication()
         self.check_access()
         self.check_log()
+        self.check_reclaim()
 
     def check_plain_access(self) -> None:
         """ConfigError for access control that cannot be."""

@@ -69,6 +69,8 @@ def _apply(store: Store, tables: Tables, rows: Iterable[Popped]) -> int:
             continue  # deleted since (a group that is new may not be in its file yet)
         if (topic, group, queue) in tables.offsets.resets:
             continue  # an operator has sent the group elsewhere
+        if group == tables.offsets.table_group:
+            continue  # it is no consumer, whatever a forged handle says
         following = min(following, store.queue_end(topic, queue))
         if tables.offsets.query(topic, group, queue) != following:
             tables.offsets.keep(topic, group, queue, following)

@@ -28,9 +28,13 @@ from pyrmq.model.subscription import TAG, check_codes
 from pyrmq.model.topic import as_int
 from pyrmq.net import fastjson
 from pyrmq.net.command import Response
+from pyrmq.net.server.answers import InTurns
 from pyrmq.net.server.connection import Connection
+from pyrmq.net.server.turns import Steps, Turns, finish
 
 MAX_GROUPS = 1024
+SMALL = 16 << 10
+"""Bytes of a heartbeat that is taken in one step: some 50 groups. A larger one works in turns."""
 MAX_SUBSCRIPTIONS = 4096
 MAX_VALUES = 1 << 17
 """Most JSON values of a heartbeat: it is read in one step."""
@@ -44,10 +48,25 @@ class ClientManageProcessor:
         self._topics = topics
         self._groups = groups
         self._clients = clients
+        self._turns = Turns()
 
-    def heartbeat(self, connection: Connection, command: Command) -> Response:
+    def heartbeat(self, connection: Connection, command: Command) -> Response | InTurns:
         """HEART_BEAT: HeartbeatData in the body."""
+        steps = self._heartbeat(connection, command)
+        return self._in_order(connection, steps, len(command.body))
+
+    def _in_order(
+        self, connection: Connection, steps: Steps[Response], size: int = 0
+    ) -> Response | InTurns:
+        """Works at once, or in turns: if the request is large, or if the connection has another one
+        in turns already, which comes first."""
+        if size <= SMALL and not self._turns.has_work(connection):
+            return finish(steps)
+        return InTurns(self._turns.run(steps, connection))
+
+    def _heartbeat(self, connection: Connection, command: Command) -> Steps[Response]:
         data = fastjson.loads_object(command.body, MAX_VALUES)
+        yield
         client_id = data.get("clientID")
         if not isinstance(client_id, str):
             raise InvalidParameterError("clientID is needed, a text")
@@ -56,6 +75,7 @@ class ClientManageProcessor:
         producers = _objects(data, "producerDataSet")
         self._check_size(connection, client, consumers, producers)
         _check_groups(consumers, producers)
+        yield
         fingerprint = as_int(data.get("heartbeatFingerprint"), 0)
         keeps = fingerprint != 0 and data.get("withoutSub") is True
         sizes = {} if keeps else self._sizes(consumers)
@@ -63,6 +83,9 @@ class ClientManageProcessor:
         self._clients.subscribed.check(connection, sizes | made)
         sub_change = fingerprint == 0
         for consumer in consumers:
+            yield
+            if connection.is_closed:  # it has no groups any more
+                break
             group = self._groups.find(consumer["groupName"], connection)
             if group is None:
                 continue
@@ -80,6 +103,9 @@ class ClientManageProcessor:
                 key = CONSUMING, group.name
                 self._clients.subscribed.take(connection, key, sizes[key])
         for producer in producers:
+            yield
+            if connection.is_closed:
+                break
             name = producer["groupName"]
             self._clients.register_producer(name, connection, client)
             self._clients.subscribed.take(connection, (PRODUCING, name), made[PRODUCING, name])
@@ -139,12 +165,17 @@ class ClientManageProcessor:
                 f"an id of {MAX_CLIENT_ID} characters"
             )
 
-    def unregister(self, connection: Connection, command: Command) -> Response:
+    def unregister(self, connection: Connection, command: Command) -> Response | InTurns:
         fields.text(command, "clientID")
+        groups = command.ext.get("producerGroup"), command.ext.get("consumerGroup")
+        return self._in_order(connection, self._unregister(connection, *groups))
+
+    def _unregister(
+        self, connection: Connection, producer_group: str | None, consumer_group: str | None
+    ) -> Steps[Response]:
+        yield
         self._clients.unregister(
-            connection,
-            producer_group=command.ext.get("producerGroup"),
-            consumer_group=command.ext.get("consumerGroup"),
+            connection, producer_group=producer_group, consumer_group=consumer_group
         )
         return Response()
 

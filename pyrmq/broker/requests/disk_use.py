@@ -12,6 +12,7 @@ import trio
 
 from pyrmq.broker.bounds import Bounded
 from pyrmq.broker.config.broker_config import LiveConfig
+from pyrmq.broker.reclaim import Reclaim
 from pyrmq.broker.requests import fields
 from pyrmq.broker.stats import disk_use
 from pyrmq.broker.stats.disk_use import Disk, LogFile, Measured, OfQueue, Report
@@ -36,6 +37,8 @@ MAX_QUEUES = 4096
 """Most queues of a topic that an answer tells of."""
 MAX_FILES = 64
 """Most files of the log that an answer tells of, and that are looked into."""
+MAX_WHY = 1024
+"""Most characters of why nothing more is deleted early."""
 DEFAULT_ROWS = 20
 
 
@@ -56,11 +59,13 @@ class DiskUseProcessor:
         store: Store,
         offsets: OffsetTable,
         rate: Callable[[], float | None],
+        reclaim: Reclaim | None = None,
     ) -> None:
         self._live = live
         self._store = store
         self._offsets = offsets
         self._rate = rate
+        self._reclaim = reclaim
         self._bounded = Bounded("measurements of the disk", 1, WAITING)
         self._one = trio.Lock()
         self._last: tuple[float, int | None, Report] | None = None
@@ -87,8 +92,11 @@ class DiskUseProcessor:
             last = self._last
             if last is not None and last[1] == files and time.monotonic() - last[0] < FRESH:
                 return last[2]
-            config = self._live.now
-            made = await self._bounded.run(disk_use.report, config, self._store, now_ms(), files)
+            config, reclaim = self._live.now, self._reclaim
+            early = 0 if reclaim is None else reclaim.found.to
+            made = await self._bounded.run(
+                disk_use.report, config, self._store, now_ms(), files, early
+            )
             self._last = time.monotonic(), files, made
             return made
 
@@ -134,6 +142,7 @@ class DiskUseProcessor:
             "exact": whole.is_exact,
             "unmeasured": whole.unmeasured,
             "files": [_file(file) for file in files[:MAX_FILES]],
+            **({} if self._reclaim is None else {"reclaim": _reclaim(self._reclaim)}),
             "next": freed,
         }
 
@@ -221,6 +230,10 @@ def _disk(disk: Disk, ratios: tuple[int, int, int]) -> dict[str, Any]:
     }
 
 
+def _reclaim(reclaim: Reclaim) -> dict[str, Any]:
+    return {"to": reclaim.found.to, "why": reclaim.found.why[:MAX_WHY]}
+
+
 def _file(file: LogFile) -> dict[str, Any]:
     return {
         "file": file.path,
@@ -230,4 +243,5 @@ def _file(file: LogFile) -> dict[str, Any]:
         "expires": file.expires,
         "due": file.due,
         "why": file.why,
+        "inTables": file.in_tables,
     }

@@ -8,6 +8,7 @@ its log, or into tables that are its master's. [AdminBrokerProcessor]
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from pyrmq.broker.access_control import AccessControl
 from pyrmq.broker.config.broker_config import LiveConfig
@@ -15,6 +16,7 @@ from pyrmq.broker.config.updates import ConfigUpdates
 from pyrmq.broker.delay import DelayService
 from pyrmq.broker.pop.parts import PopParts
 from pyrmq.broker.pop.routes import Routes
+from pyrmq.broker.reclaim import Reclaim
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.replication.replicating import HaStatus, Replicating
 from pyrmq.broker.requests.admin_queries import AdminTables, ConsumeQueryProcessor
@@ -50,6 +52,7 @@ from pyrmq.errors import ResponseError, ServiceNotAvailableError
 from pyrmq.model.codes import RequestCode, ResponseCode
 from pyrmq.model.request_kinds import ACCESS_REQUESTS, refusal
 from pyrmq.net.address import Address
+from pyrmq.net.server.admin_access import AdminAccess
 from pyrmq.net.server.answers import Answer, Processor
 from pyrmq.net.server.connection import MAX_ELSEWHERE, Connection
 from pyrmq.net.server.dispatch import MAX_WAITING
@@ -156,6 +159,7 @@ def processors(
     server: RemotingServer,
     access: AccessControl,
     waiting: dict[str, Callable[[], int]],
+    reclaim: Reclaim | None,
 ) -> dict[int, Processor]:
     """By request code. `change_role` changes the broker's role; `access` answers requests about
     users, access lists and accounts, if the broker has them. `waiting` is filled: by processor how
@@ -246,6 +250,7 @@ def processors(
         locks,
         NewQueues(live, topics, offsets),
         replicating.is_slave,
+        partial(access.check_deletes, AdminAccess(live.now.admin_address_allow_list)),
     )
     return {
         RequestCode.SEND_MESSAGE: send,
@@ -310,7 +315,9 @@ def processors(
         RequestCode.VIEW_BROKER_STATS_DATA: StatsProcessor(stats),
         RequestCode.GET_BROKER_USE: used.use,
         RequestCode.GET_BROKER_HISTORY: used.history,
-        RequestCode.GET_DISK_USE: DiskUseProcessor(live, store, offsets, use.bytes_per_second),
+        RequestCode.GET_DISK_USE: DiskUseProcessor(
+            live, store, offsets, use.bytes_per_second, reclaim
+        ),
         **(access.requests or dict.fromkeys(ACCESS_REQUESTS, _refuse)),
         **PlainAclProcessor(
             access.plain, live.now.broker_cluster_name, live.now.broker_name, address

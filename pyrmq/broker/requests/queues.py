@@ -61,8 +61,10 @@ class QueueProcessor:
         locks: QueueLocks,
         new_queues: NewQueues,
         is_slave: Callable[[str], bool] = lambda peer: False,
+        check_deletes: Callable[[Connection, Command, str], None] = lambda *asked: None,
     ) -> None:
-        """`is_slave`: whether a peer (`host:port`) is at a host of a slave of this broker."""
+        """`is_slave`: whether a peer (`host:port`) is at a host of a slave of this broker.
+        `check_deletes`: raises an error unless who makes a request may delete the topic."""
         self._store = store
         self._topics = topics.table
         self._creation = topics.creation
@@ -71,6 +73,7 @@ class QueueProcessor:
         self._locks = locks
         self._new_queues = new_queues
         self._is_slave = is_slave
+        self._check_deletes = check_deletes
         self._readers = trio.CapacityLimiter(READERS)
         self._updates = OneByOne()
 
@@ -162,7 +165,23 @@ class QueueProcessor:
         self._groups.require(group, connection)
         if fields.flag(command, HAND_OVER, False):
             return self._handed_over(connection, topic, group, queue_id, offset)
+        if group == self._offsets.table_group:
+            return self._in_table(connection, command, topic, queue_id, offset)
         self._offsets.commit(topic, group, queue_id, offset)
+        return Response()
+
+    def _in_table(
+        self, connection: Connection, command: Command, topic: str, queue_id: int, offset: int
+    ) -> Response:
+        """From the job that writes a table (reclaimGroup): what is before may be deleted."""
+        self._check_deletes(connection, command, topic)
+        end = self._store.queue_range(topic, queue_id)[1]
+        if offset > end:
+            raise InvalidParameterError(
+                f"commitOffset {offset} is behind the end of queue {queue_id} of topic[{topic}], "
+                f"{end}: the table is of another broker"
+            )
+        self._offsets.commit_of_table(topic, queue_id, offset)
         return Response()
 
     def _handed_over(

@@ -175,7 +175,8 @@ class Disks:
 @dataclass(frozen=True, slots=True)
 class LogFile:
     """A file of the log. `expires`: when its time is over; `due`: when retention deletes it, None
-    if never. `why` it is kept now, empty if it is not."""
+    if never. `why` it is kept now, empty if it is not. `in_tables`: its time counts as over
+    (reclaimAfter)."""
 
     path: str
     begin: int
@@ -184,12 +185,16 @@ class LogFile:
     expires: int | None
     due: int | None
     why: str
+    in_tables: bool = False
 
 
-def plan(config: BrokerConfig, rows: Iterable[LogRow], disks: Disks, now: int) -> list[LogFile]:
+def plan(
+    config: BrokerConfig, rows: Iterable[LogRow], disks: Disks, now: int, early: int = 0
+) -> list[LogFile]:
     """The files of the log in the order in which retention deletes them. As `retention.rs` decides:
     the oldest file first, at an hour of deleteWhen, or at any while the disk is fuller than
-    diskMaxUsedSpaceRatio; above diskSpaceCleanForciblyRatio whether its time is over or not."""
+    diskMaxUsedSpaceRatio; above diskSpaceCleanForciblyRatio whether its time is over or not.
+    `early`: the time of files that end at this physical offset or before counts as over."""
     most_used, most_full, _ = ratios(config)
     at_once = not disks.are_known or disks.above(most_used) or disks.above(most_full)
     forcibly = disks.above(most_full) and config.clean_file_forcibly_enable
@@ -197,6 +202,9 @@ def plan(config: BrokerConfig, rows: Iterable[LogRow], disks: Disks, now: int) -
     before: int | None = now
     for path, begin, end, changed, kept in rows:
         expires = None if changed is None else changed + config.file_reserved_time * HOUR_MS
+        in_tables = end <= early
+        if in_tables:
+            expires = now if expires is None else min(expires, now)
         due: int | None = None
         if kept == LAST:
             before = None
@@ -208,7 +216,7 @@ def plan(config: BrokerConfig, rows: Iterable[LogRow], disks: Disks, now: int) -
                 due = earliest if at_once else next_hour(earliest, config.hours)
             before = due
         why = kept or _why(expires, due, now)
-        files.append(LogFile(str(path), begin, end, changed, expires, due, why))
+        files.append(LogFile(str(path), begin, end, changed, expires, due, why, in_tables))
     return files
 
 
@@ -260,11 +268,13 @@ class Report:
     next_files: int
 
 
-def report(config: BrokerConfig, store: Store, now: int, files: int | None = None) -> Report:
+def report(
+    config: BrokerConfig, store: Store, now: int, files: int | None = None, early: int = 0
+) -> Report:
     """Measures. `files`: how many of the next files are looked into; by default all that are due
-    within a day, one at least."""
+    within a day, one at least. `early`: see `plan`."""
     disks = Disks.of(config)
-    planned = plan(config, log_files(store.native), disks, now)
+    planned = plan(config, log_files(store.native), disks, now, early)
     deletable = [f for f in planned if f.due is not None]
     if files is None:
         day = now + 24 * HOUR_MS

@@ -283,11 +283,6 @@ class ClientTable:
         for name in consuming:
             self._remove_consumer(name, connection)
 
-    def expired(self, before: float) -> set[Connection]:
-        """Connections whose last heartbeat is older than `before`."""
-        tables = [*self.producers.values(), *(g.clients for g in self.consumers.values())]
-        return {c for table in tables for c, client in table.items() if client.last_seen < before}
-
 
 class Notices:
     """Tells in turns of a millisecond, each group once for all that has happened meanwhile: a

@@ -19,6 +19,7 @@ from pyrmq.model.names import SYSTEM_GROUP_PREFIX, check_consumer_group
 from pyrmq.model.topic import DataVersion, as_int
 from pyrmq.net.clock import now_ms
 from pyrmq.net.server.connection import Connection
+from pyrmq.net.server.turns import in_turns
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +29,8 @@ PREDEFINED = (
 )  # fmt: skip
 
 
+LOOK = 64
+"""Groups between two looks at the clock."""
 _MEMBERS = ("autoCreated", "dataVersion", "forbiddenTable", "subscriptionGroupTable")
 """Of the file."""
 
@@ -288,30 +291,37 @@ class GroupTable(PersistentTable):
             return f"consumers have made {len(self._auto)} already, maxAutoCreatedGroups={most}"
         return self._creations.why_not(by, config.max_new_groups_per_connection)
 
-    def note_used(self, others: Iterable[str] = ()) -> None:
+    async def note_used(self, others: Iterable[str] = ()) -> None:
         """Notes which groups were used since the last call: those that were asked for here, and
         `others`. Times are only as exact as expiring needs them, so that the file is not written
         all the time."""
         now, step = now_ms(), self.expire_step
-        for name in self._used.union(others):
+        used, self._used = self._used, set()
+
+        def note(name: str) -> None:
             known = self._auto.get(name)
             if known is not None and not 0 <= now - known < step:
                 self._set_used(name, now)
                 self.changed()
-        self._used.clear()
+
+        await in_turns(list(used.union(others)), note, LOOK)
 
     @property
     def expire_step(self) -> int:
         """How exact times of use are, in ms."""
         return max(self._config.now.auto_created_group_expire_time // 16, 1)
 
-    def unused(self) -> list[str]:
-        """Groups that consumers made and that nobody has used for autoCreatedGroupExpireTime."""
-        limit = self._config.now.auto_created_group_expire_time
-        if limit == 0:
-            return []
-        before = now_ms() - limit - self.expire_step
-        return [name for name, used in self._auto.items() if used < before and not is_own(name)]
+    def auto_created(self) -> list[str]:
+        """Groups that consumers made."""
+        return list(self._auto)
+
+    def is_unused(self, name: str) -> bool:
+        """Whether a consumer made this group, and nobody has used it for
+        autoCreatedGroupExpireTime."""
+        limit, used = self._config.now.auto_created_group_expire_time, self._auto.get(name)
+        if not limit or used is None or name in self._used or is_own(name):
+            return False
+        return used < now_ms() - limit - self.expire_step
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -88,6 +88,9 @@ class OffsetTable(PersistentTable):
         queue of timer messages; those behind it may say more. None: nothing is known, as RocketMQ
         wrote the file last (0 without a file). Kept in a member `popStart`, which is ours alone."""
         self.pops: PopLog | None = None
+        self.table_group = ""
+        """The group whose offsets say what tables have (reclaimGroup), if files are deleted by
+        them: only `commit_of_table` moves them forward. "": there is none."""
         self._next_log = -math.inf
         self._pulled: dict[QueueOfGroup, int] = {}
         """Where the next pull of a group is expected."""
@@ -176,7 +179,9 @@ class OffsetTable(PersistentTable):
             self._pullers.add(group)
             for granted in self._granted_watchers:
                 granted(topic, group, *counts)
-            if commit is not None and self._has_room(topic, group, queue_id):
+            if commit is None or group == self.table_group:
+                continue
+            if self._has_room(topic, group, queue_id):
                 self._keep_unless_reset(topic, group, queue_id, commit)
 
     def take_pullers(self) -> set[str]:
@@ -243,7 +248,8 @@ class OffsetTable(PersistentTable):
 
     def remove_group(self, group: str) -> int:
         """Removes all that a group has; of how many topics that was. [removeOffset]"""
-        self.check_group(group)
+        if group in OWN_OFFSETS:
+            self.check_group(group)
         self.take_granted()
         topics = list(self._topics.get(group, ()))
         for topic in topics:
@@ -297,6 +303,13 @@ class OffsetTable(PersistentTable):
         if not self._has_room(topic, group, queue_id):
             raise SystemBusyError(f"{self.count} offsets are kept already: at most {MAX_OFFSETS}")
         self._keep_unless_reset(topic, group, queue_id, offset)
+
+    def commit_of_table(self, topic: str, queue_id: int, offset: int) -> None:
+        """Stores what the table of a topic has. Whether who says so may was checked before."""
+        self.take_granted()
+        if not self._has_room(topic, self.table_group, queue_id):
+            raise SystemBusyError(f"{self.count} offsets are kept already: at most {MAX_OFFSETS}")
+        self.keep(topic, self.table_group, queue_id, offset)
 
     def commit_with_pull(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         """The same of a pull, which is answered whether or not there is room."""
@@ -383,6 +396,11 @@ class OffsetTable(PersistentTable):
         """NO_PERMISSION for a group whose offsets nobody else may change."""
         if group in OWN_OFFSETS:
             raise NoPermissionError(f"the offsets of group[{group}] are the broker's own")
+        if group and group == self.table_group:
+            raise NoPermissionError(
+                f"the offsets of group[{group}] say what tables have (reclaimGroup): only "
+                "UPDATE_CONSUMER_OFFSET moves them"
+            )
 
     def keep(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         """Stores an offset, whoever it is of."""

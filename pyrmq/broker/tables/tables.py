@@ -28,6 +28,17 @@ class Tables:
     filters: ConsumerFilters
     clients: ClientTable
 
+    def rows(self) -> int:
+        """How many rows they have together."""
+        clients = self.clients
+        return (
+            len(self.topics.table.topics)
+            + len(self.groups.groups)
+            + self.offsets.count
+            + len(clients.consumers)
+            + len(clients.producers)
+        )
+
 
 log = logging.getLogger(__name__)
 

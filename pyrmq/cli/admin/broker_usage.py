@@ -234,7 +234,7 @@ def _notes(broker: str, usage: DiskUsage) -> list[str]:
     if not usage.exact:
         unmeasured = f", {usage.unmeasured} topics are not measured" if usage.unmeasured else ""
         notes.append(f"{broker}: sizes with ~ are estimated{unmeasured}")
-    return notes + _retention_notes(broker, usage)
+    return notes + _retention_notes(broker, usage) + _reclaim_notes(broker, usage)
 
 
 def _until(name: str, ratio: Any, left: int, rate: float | None) -> str:
@@ -242,6 +242,18 @@ def _until(name: str, ratio: Any, left: int, rate: float | None) -> str:
         return f"above {name}={ratio}"
     time = f", {duration(left / rate)} at this rate" if rate else ""
     return f"{bytes_text(left)} to {name}={ratio}{time}"
+
+
+def _reclaim_notes(broker: str, usage: DiskUsage) -> list[str]:
+    """What reclaimAfter=table frees, and what keeps the rest."""
+    if usage.reclaim is None:
+        return []
+    early = sum(file.in_tables for file in usage.files)
+    files = "1 file is" if early == 1 else f"{early or 'no'} files are"
+    why = usage.reclaim.why
+    return [
+        f"{broker}: {files} done with before fileReservedTime (reclaimAfter=table); then: {why}"
+    ]
 
 
 def _retention_notes(broker: str, usage: DiskUsage) -> list[str]:

@@ -58,6 +58,10 @@ class Turns:
         self._mine: dict[object, tuple[trio.Lock, int]] = {}
         """By client: the lock that its works take in order, and how many works there are."""
 
+    def has_work(self, of: object) -> bool:
+        """Whether a work of this client is under way, or waits."""
+        return of in self._mine
+
     async def run(self, steps: Steps[T], of: object = None) -> T:
         """Does the work; returns and raises what the work does. `of`: the client that asked for it;
         None: it waits for no other work."""

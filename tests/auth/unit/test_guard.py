@@ -13,6 +13,7 @@ from pyrmq.auth.failures import FREE, MOST_DELAY, MOST_WAIT
 from pyrmq.auth.guard import MAX_DECISIONS, UNKNOWN, Guard, Kind
 from pyrmq.auth.model import PolicyType, UserChange, UserStatus
 from pyrmq.engine import Command
+from pyrmq.errors import NoPermissionError
 from pyrmq.model.codes import RequestCode as Code
 from tests.auth.unit.commands import command, taken
 from tests.auth.unit.conftest import Staged
@@ -342,3 +343,19 @@ async def test_so_many_refusals_wait(
             at_once = len(peer.answers())
             assert peer.connection.awaited == 3
         assert at_once + len(peer.answers()) == FREE + 7
+
+
+async def test_who_has_messages_of_a_topic_deleted_needs_delete(alice: Stage) -> None:
+    commit = command(Code.UPDATE_CONSUMER_OFFSET, {"topic": "T", "consumerGroup": "g"}, by=ALICE)
+    peer = alice.peer()
+    sub = [{"resource": "Topic:T", "actions": ["Sub"]}, {"resource": "Group:g", "actions": ["Sub"]}]
+    alice.allow("alice", *sub)
+    assert alice.ask(commit, peer) == DONE, "what the request itself needs"
+    with pytest.raises(NoPermissionError, match="Delete"):
+        alice.guard.check_deletes(peer.connection, commit, "T")
+    alice.allow("alice", *sub, {"resource": "Topic:T", "actions": ["Delete"]})
+    alice.guard.check_deletes(peer.connection, commit, "T")
+    with pytest.raises(NoPermissionError):
+        alice.guard.check_deletes(peer.connection, commit, "Other")
+    by_root = command(Code.UPDATE_CONSUMER_OFFSET, {}, by=ROOT)
+    alice.guard.check_deletes(peer.connection, by_root, "Other")

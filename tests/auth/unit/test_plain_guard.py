@@ -14,7 +14,7 @@ import trio.testing
 from pyrmq.auth.audit import REFUSAL_SECONDS, REFUSALS
 from pyrmq.auth.failures import FREE, MOST_DELAY
 from pyrmq.auth.guard import Kind
-from pyrmq.auth.plain.access import UNPROVEN, PlainAccess
+from pyrmq.auth.plain.access import UNPROVEN, AccessDeniedError, PlainAccess
 from pyrmq.auth.plain.guard import PlainGuard
 from pyrmq.net.client.credentials import Credentials
 from pyrmq.net.command import Response
@@ -209,3 +209,24 @@ async def test_connections_of_one_account(guard: PlainGuard) -> None:
     assert guard.same_user(white, _connection("10.9.9.2:1"))
     guard.identify(other, _command(34, {}))
     assert guard.same_user(one, other)
+
+
+async def test_who_has_messages_of_a_topic_deleted_is_an_administrator(tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    file = tmp_path / "conf" / "plain_acl.yml"
+    text = (
+        "globalWhiteRemoteAddresses: [10.9.9.*]\n"
+        "accounts:\n"
+        "- {accessKey: producer1, secretKey: secret-of-producer, topicPerms: [T=PUB|SUB],\n"
+        "   groupPerms: [G=SUB]%s}\n"
+    )
+    commit = {"topic": "T", "consumerGroup": "G"}
+    file.write_text(text % "")
+    guard = PlainGuard(PlainAccess(tmp_path))
+    assert _run(guard, _command(15, commit)) == "reached"
+    with pytest.raises(AccessDeniedError):
+        guard.check_deletes(_connection(), _command(15, commit), "T")
+    guard.check_deletes(_connection("10.9.9.1:1"), _command(15, commit, signs=False), "T")
+    file.write_text(text % ", admin: true")
+    admin = PlainGuard(PlainAccess(tmp_path))
+    admin.check_deletes(_connection(), _command(15, commit), "T")

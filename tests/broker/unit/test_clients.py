@@ -179,14 +179,3 @@ def test_unregistering_what_is_not_there(world: World, connections: list[FakeCon
     world.table.unregister(a, producer_group="g", consumer_group="none")
     assert world.heard() == []
     assert world.table.consumers["g"].client_ids() == ["c1"]
-
-
-def test_expired(world: World, connections: list[FakeConnection]) -> None:
-    a, b, c = connections
-    world.beat(a, now=10)
-    world.beat(b, "h", now=20)
-    world.table.register_producer("p", c, Client("c", 0, 0, 15))
-    assert world.table.expired(10) == set()
-    assert world.table.expired(16) == {a, c}
-    world.beat(a, now=30)
-    assert world.table.expired(21) == {b, c}

@@ -85,6 +85,19 @@ def test_a_file_waits_for_those_before_it() -> None:
     assert plan(BrokerConfig(), [kept], disks(76), NOON)[0].why == "it is not flushed"
 
 
+def test_files_that_tables_have_go_as_expired_ones_do() -> None:
+    def early(used: int, to: int) -> list[tuple[int | None, str, bool]]:
+        found = plan(BrokerConfig(), rows(3, 2, 1, 0), disks(used), NOON, to)
+        return [(f.due, f.why, f.in_tables) for f in found]
+
+    after = NOON + 70 * HOUR_MS
+    assert early(76, 2 * FILE - 1)[:2] == [(NOON, "", True), (after, YOUNG, False)]
+    assert [due for due, *_ in early(76, 2 * FILE)[:2]] == [NOON, NOON]
+    assert early(50, 2 * FILE)[1] == (FOUR, WAITS, True)
+    assert early(76, 9 * FILE)[-1] == (None, LAST, True)
+    assert early(76, 0)[0] == (NOON + 69 * HOUR_MS, YOUNG, False)
+
+
 def test_as_retention_counts_the_log_has_the_folder_with_most_room() -> None:
     two = Disks([Disk("/a", 100, 5, 95), Disk("/b", 100, 80, 20)], Disk("/r", 100, 90, 10))
     assert (two.log_used, two.above(75)) == (20, False)

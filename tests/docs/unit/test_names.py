@@ -33,6 +33,10 @@ NO_MODULE = {
     "benches.items": "a dict of tests/bench/unit/test_peers.py",
     "pyrmq.audit": "a logger",
     "pyrmq.outbox.identity": "a file of the outbox",
+    "pyrmq.topic": "a property of a table",
+    "pyrmq.ends": "a property of a table",
+    "pyrmq.commit": "a property of a table",
+    "pyrmq.lost": "a property of a snapshot",
 }
 JAVA = "spark_jvm/src/main/java"
 PATH = re.compile(rf"(?<![\w/.$}}-])(?:{'|'.join(TOPS)})/[\w./-]*\w(?![\w/.-]*[*{{}}<$…])")

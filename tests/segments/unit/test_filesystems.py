@@ -58,6 +58,17 @@ def test_commit_log_folder_and_single_files(made: Made, far: str) -> None:
     assert store.relisted() == store
 
 
+def test_patterns_from_afar(made: Made, far: str) -> None:
+    (store,) = open_stores([f"{far}/commitlog/0*"])
+    assert store.files == open_stores([f"{far}/commitlog"])[0].files
+    splits = plan([store], Selection(), HOW)
+    assert read(pickle.loads(pickle.dumps(splits))) == made.of("A", "B", "C")
+    with pytest.raises(SegmentPathError, match=r"far://broker-a/x\*: nothing matches.*commitlog"):
+        open_stores([f"{far}/x*"])
+    with pytest.raises(SegmentPathError, match=r"far://broker-\*: .*host or bucket as it is"):
+        open_stores(["far://broker-*"])
+
+
 def test_a_stream_from_afar(made: Made, far: str) -> None:
     stream = StreamPlanner([far], Selection(topics=("A",)), HOW)
     at, rows = stream.initial(), []
@@ -92,6 +103,9 @@ def test_fsspec_with_its_options(made: Made) -> None:
     for path in sorted((made.root / "commitlog").iterdir()):
         memory.pipe_file(f"/bucket/broker-m/commitlog/{path.name}", path.read_bytes())
     try:
+        (store,) = open_stores(["memory://bucket/{broker-?,none}"])
+        assert store.root == "memory://bucket/broker-m"
+        assert read(plan([store], Selection(), HOW)) == made.of("A", "B", "C")
         (store,) = open_stores(["memory://bucket/broker-m"])
         assert store.name == "broker-m"
         splits = plan([store], Selection(), HOW)

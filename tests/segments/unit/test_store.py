@@ -43,6 +43,18 @@ def test_a_store_folder(made: Made) -> None:
     assert pickle.loads(pickle.dumps(store)) == store
 
 
+def test_patterns(tmp_path: Path) -> None:
+    """The rules are those of the engine, whose tests have all of them."""
+    for name in ("store-b", "store-a", "[s]"):
+        log_folder(tmp_path / name / "commitlog", 0)
+    stores = open_stores([str(tmp_path / "store-*")], ["x", "y"])
+    roots = [str(tmp_path / "store-a"), str(tmp_path / "store-b")]
+    assert [(store.root, store.name) for store in stores] == list(zip(roots, "xy", strict=True))
+    assert one(tmp_path / "[s]").root == str(tmp_path / "[s]")
+    with pytest.raises(SegmentPathError, match=r"none-\*: nothing matches this pattern"):
+        open_stores([str(tmp_path / "none-*")])
+
+
 def test_stores_inside_of_one_are_named(made: Made, caplog: pytest.LogCaptureFixture) -> None:
     """`pyrmq server --brokers 2`: each store is a path of its own; who gave one only must know."""
     inner = made.root / "brokers" / "broker-b"

@@ -286,3 +286,33 @@ def test_nothing_to_read_is_an_empty_frame(
     assert read(spark, store, subscribePattern="nothing.*").collect() == []
     ends = '{"orders":{"broker-a":{"0":0,"1":0,"2":0,"3":0}}}'
     assert read(spark, store, subscribe="orders", endingOffsets=ends).count() == 0
+
+
+def test_patterns_of_paths(spark: SparkSession, tmp_path: Path) -> None:
+    """One frame of all stores that match; a store that comes later is not in it."""
+    for name in ("store-a", "store-b", "other"):
+        small_store.write(tmp_path / name, 10)
+    frame = read(spark, tmp_path / "store-*")
+
+    def brokers(frame: DataFrame) -> list[str]:
+        return sorted(row.brokerName for row in frame.select("brokerName").distinct().collect())
+
+    assert brokers(frame) == ["store-a", "store-b"]
+    assert brokers(read(spark, tmp_path / "{store-[b-z],other}")) == ["other", "store-b"]
+    both = spark.read.format("rocketmq").option("brokerName", "x,y,z")
+    assert brokers(both.load([str(tmp_path / "other"), str(tmp_path / "store-?")])) == list("xyz")
+    with pytest.raises(Exception, match=r"none-\*: nothing matches this pattern .*other, store-a"):
+        read(spark, tmp_path / "none-*").collect()
+    (tmp_path / "other").rename(tmp_path / "[x]")
+    assert brokers(read(spark, tmp_path / "[x]")) == ["[x]"]
+
+
+def test_a_stream_of_a_pattern(spark: SparkSession, tmp_path: Path) -> None:
+    for name in ("store-a", "store-b"):
+        small_store.write(tmp_path / name, 10)
+    reader = spark.readStream.format("rocketmq").option("startingOffsets", "earliest")
+    frame = reader.load(str(tmp_path / "store-*"))
+    writer = frame.writeStream.format("memory").queryName("of_a_pattern")
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert spark.table("of_a_pattern").groupBy("brokerName").count().count() == 2

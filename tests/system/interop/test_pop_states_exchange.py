@@ -41,6 +41,9 @@ GROUP, ORDERED, SUSPENDED, FAILING, TIMED = "G", "Ordered", "Suspended", "Failin
 SHORT_MS, LONG_MS, FAR_MS = 3_000, 20_000, 120_000
 NO_MESSAGE = 210
 FIRST = pytest.mark.parametrize("first", ["apache", "pyrmq"])
+WRITTEN_BY_US = pytest.param(
+    "pyrmq", marks=pytest.mark.thorough("the same states; test_orderly_pops has both directions")
+)
 CLEAN = pytest.param("terminate", marks=pytest.mark.thorough("what a kill leaves has all of it"))
 Server = Ours | peer.RealBroker
 
@@ -120,7 +123,7 @@ def test_orderly_pops_that_are_out(first: str, servers: dict[str, Server]) -> No
         assert [record.body for record in rest.records] == [b"m4", b"m5"]
 
 
-@FIRST
+@pytest.mark.parametrize("first", ["apache", WRITTEN_BY_US])
 @pytest.mark.parametrize("how", [CLEAN, "kill"])
 def test_suspended_ones_and_retries(first: str, how: str, servers: dict[str, Server]) -> None:
     """What was suspended comes back with the count that it had, what was popped from the retry

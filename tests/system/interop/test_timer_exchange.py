@@ -20,8 +20,11 @@ TOPIC = "Timed"
 NEAR = [b"near %d" % n for n in range(10)]
 FAR = [b"far %d" % n for n in range(10)]
 CONF = cargo.CONF + "timerWheelEnable=true\n"
-HOW = pytest.mark.parametrize("how", ["terminate", "kill"])
 CLEAN = pytest.param("terminate", marks=pytest.mark.thorough("what a kill leaves has all of it"))
+HOW = pytest.mark.parametrize("how", [CLEAN, "kill"])
+ROLLED_BY_US = pytest.param(
+    "pyrmq", marks=pytest.mark.thorough("Apache's timers that we go on with are rolled by both")
+)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +120,7 @@ ROLLED = CONF + "timerRollWindowSlot=8\n"
 
 
 @pytest.mark.parametrize("how", [CLEAN, "kill"])
-@pytest.mark.parametrize("first", ["apache", "pyrmq"])
+@pytest.mark.parametrize("first", ["apache", ROLLED_BY_US])
 def test_the_other_one_goes_on_with_timers_that_roll(
     first: str, how: str, store: Path, tmp_path: Path, namesrv: str
 ) -> None:

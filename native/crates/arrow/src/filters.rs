@@ -11,6 +11,7 @@ const FEW: usize = 8;
 #[derive(Clone, Debug, Default)]
 pub struct Filters {
     pub brokers: Option<BTreeSet<String>>,
+    pub queue_ids: Option<(i64, i64)>,
     pub commit_log_offsets: Option<(i64, i64)>,
     /// ms.
     pub store_times: Option<(i64, i64)>,
@@ -30,7 +31,12 @@ impl Filters {
 
     /// Whether the head of a record decides anything.
     pub(super) fn by_head(&self) -> bool {
-        let ranges = [self.commit_log_offsets, self.store_times, self.born_times];
+        let ranges = [
+            self.queue_ids,
+            self.commit_log_offsets,
+            self.store_times,
+            self.born_times,
+        ];
         ranges.iter().any(Option::is_some)
     }
 
@@ -44,7 +50,8 @@ impl Filters {
         let holds = |range: Option<(i64, i64)>, n: i64| {
             range.is_none_or(|(from, before)| n >= from && n < before)
         };
-        holds(self.commit_log_offsets, view.phys)
+        holds(self.queue_ids, i64::from(view.queue_id))
+            && holds(self.commit_log_offsets, view.phys)
             && holds(self.store_times, view.store_timestamp)
             && holds(self.born_times, view.born_timestamp)
     }

@@ -129,6 +129,7 @@ proptest! {
     ) {
         let filters = Filters {
             brokers: Some(BTreeSet::from(["b".to_owned()])),
+            queue_ids: None,
             commit_log_offsets,
             store_times,
             born_times,
@@ -171,4 +172,20 @@ fn another_broker_reads_nothing() {
         ..Filters::default()
     };
     assert_eq!(read(&[1; 3], Some(filters), 10), (Vec::new(), 0));
+}
+
+#[test]
+fn ids_of_queues_in_a_range() {
+    let ids = |from, before| {
+        let filters = Filters {
+            queue_ids: Some((from, before)),
+            ..Filters::default()
+        };
+        read(&[1; 3], Some(filters), 10).0.len()
+    };
+    let own = 3; // [testing::Sent::record]
+    assert_eq!(ids(own, i64::MAX), 3);
+    assert_eq!(ids(i64::MIN, own + 1), 3);
+    assert_eq!(ids(own + 1, i64::MAX), 0);
+    assert_eq!(ids(i64::MIN, own), 0);
 }

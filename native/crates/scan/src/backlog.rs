@@ -2,7 +2,7 @@
 
 use super::error::{Kind, Result, SegmentError};
 use super::queues::{Queue, end_place, entry_at, list_queues};
-use super::rule::{Asker, offsets_of};
+use super::rule::Asker;
 use super::selection::Rule;
 use super::store::SegmentStore;
 use serde::Serialize;
@@ -110,7 +110,7 @@ fn messages(
     }
     let mut queues = Vec::new();
     for queue in list_queues(store, |topic| asker.wants(topic))? {
-        if offsets_of(&asker.answer(&queue.topic)?, queue.id).is_some() {
+        if asker.offsets(&queue.topic, queue.id)?.is_some() {
             queues.push(queue);
         }
     }

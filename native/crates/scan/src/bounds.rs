@@ -9,7 +9,7 @@ use super::offsets::{EARLIEST, LATEST};
 use super::queues::{
     Queue, Reach, dispatched, list_queues, phys_at, place_behind, place_of, reach,
 };
-use super::rule::{Asker, offsets_of};
+use super::rule::Asker;
 use super::selection::{Bounds, Filters, Offsets, Rule, Selection};
 use super::store::SegmentStore;
 pub use super::walk_log::{Key, Seen, walk_log};
@@ -100,7 +100,7 @@ fn chosen_queues(store: &SegmentStore, rule: &Rule) -> Result<Vec<Queue>> {
     let asker = Asker::new(rule)?;
     let mut out = Vec::new();
     for queue in list_queues(store, |topic| asker.wants(topic))? {
-        if offsets_of(&asker.answer(&queue.topic)?, queue.id).is_some() {
+        if asker.offsets(&queue.topic, queue.id)?.is_some() {
             out.push(queue);
         }
     }

@@ -23,7 +23,7 @@ use super::queues::{
 };
 use super::read_options::OnCorruption;
 use super::request::Request;
-use super::rule::{Asker, offsets_of};
+use super::rule::Asker;
 use super::store::{SegmentStore, file_set};
 use super::stores::open_stores;
 use super::walk_log::settings;
@@ -196,7 +196,7 @@ fn of_part(part: &Part<'_>, notes: &Notes) -> std::result::Result<Vec<QueueCount
     let asker = Asker::new(rule)?;
     let mut chosen = Vec::new();
     for queue in list_queues(store, |topic| asker.wants(topic))? {
-        if let Some(range) = offsets_of(&asker.answer(&queue.topic)?, queue.id) {
+        if let Some(range) = asker.offsets(&queue.topic, queue.id)? {
             chosen.push((queue, range));
         }
     }

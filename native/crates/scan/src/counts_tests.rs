@@ -75,6 +75,7 @@ proptest! {
                 && filters.topics.as_ref().is_none_or(|set| set.contains(row.topic))
                 && filters.brokers.as_ref().is_none_or(|set| set.contains("b"))
                 && filters.queues.as_ref().is_none_or(|set| set.contains(&row.queue))
+                && within(filters.queue_ids, i64::from(row.queue))
                 && within(filters.queue_offsets, row.offset)
                 && within(filters.commit_log_offsets, row.phys as i64)
         });

@@ -12,7 +12,7 @@ use super::queues::{
     BATCH, Queue, Reach, dispatched, is_blank, list_queues, log_end_of, place_behind, place_of,
     reach,
 };
-use super::rule::{Asker, offsets_of};
+use super::rule::Asker;
 use super::selection::Rule;
 use super::store::SegmentStore;
 use super::task::QueuePart;
@@ -97,7 +97,7 @@ pub fn by_queues(
     let asker = Asker::new(rule)?;
     let mut chosen: Vec<(Queue, (i64, i64))> = Vec::new();
     for queue in list_queues(store, |topic| asker.wants(topic))? {
-        if let Some(range) = offsets_of(&asker.answer(&queue.topic)?, queue.id) {
+        if let Some(range) = asker.offsets(&queue.topic, queue.id)? {
             chosen.push((queue, range));
         }
     }

@@ -35,10 +35,8 @@ fn rule(selection: Selection) -> Rule {
 }
 
 fn selects(rule: &Rule, row: &Row) -> bool {
-    let range = offsets_of(
-        &Asker::new(rule).unwrap().answer(row.topic).unwrap(),
-        row.queue,
-    );
+    let asker = Asker::new(rule).unwrap();
+    let range = asker.offsets(row.topic, row.queue).unwrap();
     let by_tag = |tags: &Vec<String>| row.tag.is_some_and(|tag| tags.iter().any(|t| t == tag));
     range.is_some_and(|(from, before)| from <= row.offset && row.offset < before)
         && rule.selection.tags.as_ref().is_none_or(by_tag)

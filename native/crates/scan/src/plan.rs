@@ -137,6 +137,7 @@ fn by_index(
         || index_plan::names_topics(store, &part.rule, notes)?;
     let by_queue = filters.topics.is_some()
         || filters.queues.is_some()
+        || filters.queue_ids.is_some()
         || filters.queue_offsets.is_some()
         || filters.tags.is_some();
     if auto && !named && !by_queue {

@@ -78,6 +78,7 @@ pub fn holds(filters: &Filters, row: &Row) -> bool {
             .queues
             .as_ref()
             .is_none_or(|set| set.contains(&row.queue))
+        && within(filters.queue_ids, i64::from(row.queue))
         && within(filters.queue_offsets, row.offset)
         && within(filters.commit_log_offsets, row.phys as i64)
         && within(filters.store_times, row.time)
@@ -112,7 +113,10 @@ pub fn filters() -> impl Strategy<Value = Filters> {
     (
         some(texts(&["A", "B", "none"], 0)),
         some(texts(&["b", "c"], 0)),
-        some(prop::collection::btree_set(0..4i32, 0..3)),
+        (
+            some(prop::collection::btree_set(0..4i32, 0..3)),
+            some(range(-1, 5)),
+        ),
         some(range(-1, 60)),
         some(range(-1, 20_000)),
         some(range(900, 2300)),
@@ -124,7 +128,8 @@ pub fn filters() -> impl Strategy<Value = Filters> {
         .prop_map(|parts| Filters {
             topics: parts.0,
             brokers: parts.1,
-            queues: parts.2,
+            queues: parts.2.0,
+            queue_ids: parts.2.1,
             queue_offsets: parts.3,
             commit_log_offsets: parts.4,
             store_times: parts.5,

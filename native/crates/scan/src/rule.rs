@@ -162,6 +162,18 @@ impl<R: Deref<Target = Rule>> Asker<R> {
         Ok(with_filters(answer, filters))
     }
 
+    /// The queue offsets that are asked for of a queue; None: nothing of it.
+    pub fn offsets(&self, topic: &str, queue: i32) -> Result<Option<(i64, i64)>> {
+        if !self.chooser.selection.filters.has_id(queue) {
+            return Ok(None);
+        }
+        Ok(match self.answer(topic)? {
+            TopicRule::Nothing => None,
+            TopicRule::All => Some((0, i64::MAX)),
+            TopicRule::Queues { named, other } => named.get(&queue).copied().or(other),
+        })
+    }
+
     /// Whether any message of a topic is asked for.
     pub fn wants(&self, topic: &str) -> Result<bool> {
         Ok(self.answer(topic)? != TopicRule::Nothing)
@@ -170,7 +182,8 @@ impl<R: Deref<Target = Rule>> Asker<R> {
 
 /// The answer of what the filters leave of queues and queue offsets.
 fn with_filters(answer: TopicRule, filters: &Filters) -> TopicRule {
-    if filters.queues.is_none() && filters.queue_offsets.is_none() {
+    let ids = filters.queue_ids;
+    if filters.queues.is_none() && filters.queue_offsets.is_none() && ids.is_none() {
         return answer;
     }
     let (mut named, mut other) = match answer {
@@ -185,6 +198,10 @@ fn with_filters(answer: TopicRule, filters: &Filters) -> TopicRule {
                 named.entry(queue).or_insert(range);
             }
         }
+    }
+    named.retain(|&queue, _| filters.has_id(queue));
+    if ids.is_some_and(|(from, before)| from >= before) {
+        other = None;
     }
     if let Some((from, before)) = filters.queue_offsets {
         let cut = |range: &mut (i64, i64)| *range = (range.0.max(from), range.1.min(before));
@@ -205,6 +222,12 @@ impl<R: Deref<Target = Rule> + Send> TopicRules for Asker<R> {
 }
 
 impl Filters {
+    /// Whether the range of queue ids has this one.
+    fn has_id(&self, queue: i32) -> bool {
+        self.queue_ids
+            .is_none_or(|(from, before)| (from..before).contains(&i64::from(queue)))
+    }
+
     /// What of them a rule does not decide, as the engine's reader takes it.
     pub(crate) fn of_records(&self) -> pyrmq_arrow::Filters {
         let texts = |values: &BTreeSet<Option<String>>| {
@@ -212,6 +235,7 @@ impl Filters {
         };
         pyrmq_arrow::Filters {
             brokers: self.brokers.clone(),
+            queue_ids: self.queue_ids,
             commit_log_offsets: self.commit_log_offsets,
             store_times: self.store_times,
             born_times: self.born_times,
@@ -219,15 +243,6 @@ impl Filters {
             keys: self.keys.as_ref().map(texts),
             limit: self.limit,
         }
-    }
-}
-
-/// The queue offsets that are asked for of a queue; None: nothing of it.
-pub fn offsets_of(answer: &TopicRule, queue: i32) -> Option<(i64, i64)> {
-    match answer {
-        TopicRule::Nothing => None,
-        TopicRule::All => Some((0, i64::MAX)),
-        TopicRule::Queues { named, other } => named.get(&queue).copied().or(*other),
     }
 }
 
@@ -340,6 +355,24 @@ mod tests {
             ..Filters::default()
         };
         assert_eq!(filtered(none), TopicRule::Nothing);
+        let ids = |from, before| Filters {
+            queue_ids: Some((from, before)),
+            ..Filters::default()
+        };
+        assert_eq!(filtered(ids(2, i64::MAX)), queues(&[(2, ALL)], None));
+        assert_eq!(filtered(ids(3, 9)), TopicRule::Nothing);
+        let of_all = |filters| {
+            let selection = Selection {
+                filters,
+                ..Selection::default()
+            };
+            selection.rule("b", None, None)
+        };
+        assert_eq!(answer(&of_all(ids(3, 3)), "T"), TopicRule::Nothing);
+        let from_three = of_all(ids(3, i64::MAX));
+        let asker = Asker::new(&from_three).unwrap();
+        assert_eq!(asker.offsets("T", 2).unwrap(), None);
+        assert_eq!(asker.offsets("T", 3).unwrap(), Some(ALL));
         let all = Selection {
             filters: Filters {
                 queues: Some(BTreeSet::from([4])),

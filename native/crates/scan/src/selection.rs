@@ -101,6 +101,7 @@ pub struct Filters {
     pub brokers: Option<BTreeSet<String>>,
     pub queues: Option<BTreeSet<i32>>,
     /// Ranges are from and before.
+    pub queue_ids: Option<(i64, i64)>,
     pub queue_offsets: Option<(i64, i64)>,
     pub commit_log_offsets: Option<(i64, i64)>,
     /// ms.

@@ -2,9 +2,11 @@
 
 use super::config_folder;
 use super::error::{Kind, Part, Result, SegmentError};
+use super::folder_names::{nearby, some};
 use super::left_out::name_left_out;
+use super::named::all_named;
 use super::notes::Notes;
-use super::path::{self, base_name, folder_of, join};
+use super::path::{base_name, folder_of, join};
 use super::place::{Place, PlaceRef, Places, Shape, strerror};
 use super::repr;
 use super::store::{SegmentStore, in_order, segments, single_files};
@@ -17,12 +19,12 @@ const QUEUE_FOLDERS: [&str; 4] = [
     "consumequeue_ext",
     "timerlog",
 ];
-const SHOWN: usize = 3;
 /// Bytes of an entry's head in a DLedger log.
 const DLEDGER_HEAD: usize = 32;
 const GIVE_NAMES: [&str; 2] = ["give ", ", one for each path"];
 
-/// The stores at `paths`, one a broker; single files of one folder are one broker's.
+/// The stores at `paths`, one a broker; single files of one folder are one broker's. A path may be a
+/// pattern (`glob`).
 ///
 /// `broker_names`: one for each store, in their order; without them what the config folders of the
 /// stores say, and the names of the folders where they say nothing.
@@ -37,22 +39,16 @@ pub fn open_stores(
     }
     let mut stores: Vec<SegmentStore> = Vec::new();
     let mut loose: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for path in paths {
-        let (place, at, mut found) = places.place(path)?;
-        let local = place.is_none();
-        if local {
-            found = path::absolute(&found).map_err(|error| SegmentError::io(path, error))?;
-        }
-        let at = PlaceRef(at);
-        match at.0.shape(&found)? {
-            Shape::Folder => stores.push(folder_store(path, &found, place, at, notes)?),
+    for path in all_named(paths, places)? {
+        let (given, place, at, found) = (path.given, path.place, path.at, path.found);
+        match path.shape {
+            Shape::Folder => stores.push(folder_store(&given, &found, place, at, notes)?),
             Shape::File => {
-                let given = if local {
-                    &found
-                } else {
-                    path.trim_end_matches('/')
+                let file = match place.is_none() {
+                    true => &found,
+                    false => given.trim_end_matches('/'),
                 };
-                let folder = folder_of(given).to_owned();
+                let folder = folder_of(file).to_owned();
                 if !loose.contains_key(&folder) {
                     stores.push(SegmentStore {
                         root: folder.clone(),
@@ -64,7 +60,7 @@ pub fn open_stores(
                 loose.entry(folder).or_default().push(found);
             }
             Shape::Nothing => {
-                return Err(wrong(format!("{path}: there is no such file or folder"))
+                return Err(wrong(format!("{given}: there is no such file or folder"))
                     .hint(nearby(&*at.0, &found)));
             }
         }
@@ -179,12 +175,6 @@ fn folder_store(
     store.files = in_order(files)?;
     check(&store)?;
     Ok(store)
-}
-
-/// The first names of a list.
-fn some(names: &[String]) -> String {
-    let more = if names.len() > SHOWN { ", …" } else { "" };
-    names[..names.len().min(SHOWN)].join(", ") + more
 }
 
 /// Adds queues and index of a store folder; they are read where they are local.
@@ -312,26 +302,6 @@ fn named(mut stores: Vec<SegmentStore>, broker_names: &[String]) -> Result<Vec<S
         }
     }
     Ok(stores)
-}
-
-/// What to do about a path that is not there: what is in the folder above it.
-fn nearby(place: &dyn Place, path: &str) -> String {
-    let above = match folder_of(path.trim_end_matches('/')) {
-        "" => ".",
-        above => above,
-    };
-    let found = match place.shape(above) {
-        Ok(Shape::Folder) => place.list(above).ok(),
-        _ => None,
-    };
-    let Some(found) = found else {
-        return format!("{above} is not there either");
-    };
-    let names: Vec<String> = found.into_iter().map(|f| f.name).collect();
-    match names.is_empty() {
-        true => format!("{above} is empty"),
-        false => format!("in {above} there is {}", some(&names)),
-    }
 }
 
 /// What to do about a folder that has no segments: a store below it.

@@ -13,7 +13,7 @@ use super::parts::Part;
 use super::queues::{BATCH, Queue, dispatched, list_queues, place_behind, place_of, reach};
 use super::read_options::OnCorruption;
 use super::request::{Request, Top, TopBy};
-use super::rule::{Asker, offsets_of};
+use super::rule::Asker;
 use pyrmq_arrow::{Advance, advance};
 use std::sync::Arc;
 
@@ -106,23 +106,27 @@ fn bound_offsets(
     let (store, chosen) = (part.store, &part.rule.selection);
     let filters = &chosen.filters;
     let timed = chosen.start_time.is_some() || chosen.end_time.is_some();
-    let by_head = filters.store_times.is_some()
-        || filters.born_times.is_some()
-        || filters.commit_log_offsets.is_some();
+    let by_head = filters.store_times.is_some() || filters.born_times.is_some();
     if timed || by_head || store.queues.is_none() || !why_incomplete(store).is_empty() {
         return Ok(());
     }
     let last = dispatched(store, part.log_end, high)?.clamp(low, high);
+    // Entries say exactly which messages lie there.
+    let (from, before) = match filters.commit_log_offsets {
+        Some((from, before)) => (from.max(0) as u64, before.max(0) as u64),
+        None => (low, last),
+    };
+    let (from, before) = (low.max(from), last.min(before));
     let asker = Asker::new(&part.rule)?;
     let mut queues: Vec<(Queue, u64, u64)> = Vec::new();
     for queue in list_queues(store, |topic| asker.wants(topic))? {
-        let Some(range) = offsets_of(&asker.answer(&queue.topic)?, queue.id) else {
+        let Some(range) = asker.offsets(&queue.topic, queue.id)? else {
             continue;
         };
         if queue.unit == BATCH {
             return Ok(());
         }
-        let reached = reach(&queue, low, last)?;
+        let reached = reach(&queue, from, before)?;
         let (start, end) = (
             place_of(&reached, range.0)?,
             place_behind(&reached, range.1)?,

@@ -78,7 +78,16 @@ fn topic(name: &str) -> Selection {
 fn few_rows_are_read() {
     let puts: Vec<Put> = (0..3000).map(|n| Put::new("T", n % 3)).collect();
     let made = make(&puts, &Way::default());
-    for selection in [topic("T"), Selection::default()] {
+    let all = made.log_end as i64;
+    // As an action of a frame asks, whose first action has fixed the end.
+    let spanned = |range| Selection {
+        filters: Filters {
+            commit_log_offsets: Some(range),
+            ..Filters::default()
+        },
+        ..topic("T")
+    };
+    for selection in [topic("T"), Selection::default(), spanned((0, all))] {
         for descending in [false, true] {
             let by_queue = top(TopBy::QueueOffset, descending, 9);
             assert_eq!(found(&made, selection.clone(), "auto", &by_queue).len(), 9);
@@ -88,6 +97,30 @@ fn few_rows_are_read() {
             assert!((9..=most).contains(&rows), "{rows}");
         }
     }
+}
+
+#[test]
+fn places_behind_the_end_of_a_frame_do_not_count() {
+    let puts: Vec<Put> = (0..3000).map(|n| Put::new("T", n % 3)).collect();
+    let made = make(&puts, &Way::default());
+    let end = made.rows[1501].phys as i64;
+    let from = made.rows[12].phys as i64;
+    let selection = Selection {
+        filters: Filters {
+            commit_log_offsets: Some((from, end)),
+            queue_ids: Some((1, i64::MAX)),
+            ..Filters::default()
+        },
+        ..topic("T")
+    };
+    let offsets = |descending| {
+        let top = top(TopBy::QueueOffset, descending, 4);
+        let rows = found(&made, selection.clone(), "auto", &top);
+        assert_eq!(rows.len(), 4);
+        keys(&rows, &top)
+    };
+    assert_eq!(offsets(false), [4, 4, 5, 5]);
+    assert_eq!(offsets(true), [500, 499, 499, 498]);
 }
 
 #[test]

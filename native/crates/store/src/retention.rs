@@ -105,6 +105,8 @@ pub struct Retention {
     pass: Mutex<()>,
     /// Queues and index have been brought in line with a log that starts here.
     trimmed_to: AtomicU64,
+    /// Log files that end here or before count as expired (reclaimAfter).
+    reclaimable_to: AtomicU64,
 }
 
 impl Retention {
@@ -115,7 +117,13 @@ impl Retention {
             links,
             pass: Mutex::new(()),
             trimmed_to: AtomicU64::new(0),
+            reclaimable_to: AtomicU64::new(0),
         }
+    }
+
+    /// From now on log files that end at this physical offset or before count as expired; 0: none does.
+    pub fn reclaim_to(&self, offset: u64) {
+        self.reclaimable_to.store(offset, Ordering::Release);
     }
 
     /// One pass at `now` (ms since the epoch). `manual`: expired files go whatever the hour.
@@ -193,18 +201,20 @@ impl Retention {
                 .map(|t| now.saturating_sub(t.as_millis() as i64));
             let gone = !first.path().exists(); // somebody deleted it by hand
             let expired = gone || age.is_some_and(|age| age > cfg.file_reserved_time as i64);
-            if !expired && !forcibly {
+            // Asked for each file: what was reclaimable a moment ago may be needed again.
+            let reclaimed = first.end() <= self.reclaimable_to.load(Ordering::Acquire);
+            if !expired && !reclaimed && !forcibly {
                 break;
             }
+            let why = match (expired, reclaimed) {
+                (true, _) => "fileReservedTime is over",
+                (false, true) => "all that is needed of it is in tables (reclaimAfter)",
+                (false, false) => "the disk is nearly full",
+            };
             log::info!(
                 path:% = first.path().display();
-                "{} is deleted: {}",
-                first.path().display(),
-                if expired {
-                    "fileReservedTime is over"
-                } else {
-                    "the disk is nearly full"
-                }
+                "{} is deleted: {why}",
+                first.path().display()
             );
             drop(segments);
             links.log.remove_first()?;

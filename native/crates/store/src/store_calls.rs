@@ -258,6 +258,11 @@ impl Store {
         self.retention.clean(now, manual)
     }
 
+    /// See `Retention::reclaim_to`.
+    pub fn reclaim_to(&self, offset: u64) {
+        self.retention.reclaim_to(offset);
+    }
+
     /// See `Retention::clean_queues`.
     pub fn clean_queues(&self, now: i64) -> Result<Cleaned> {
         self.retention.clean_queues(now)

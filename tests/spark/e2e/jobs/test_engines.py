@@ -143,6 +143,14 @@ def test_archives_are_the_same(spark: SparkSession, tmp_path: Path) -> None:
     assert texts == [texts[0]] * 4
 
 
+def test_stores_by_a_pattern(store: str) -> None:
+    here = local.engine()
+    by_name, by_pattern = (
+        lag.lag(here, Source((p,)), as_of=NOW) for p in (store, f"{store[:-1]}?")
+    )
+    assert rows_of(by_pattern) == rows_of(by_name)
+
+
 @pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
 def test_tables_that_were_written(store: str, tmp_path: Path, kind: str) -> None:
     """What is read again, as lag does for its plot, is what was written; also in turns."""
@@ -227,6 +235,7 @@ def test_who_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert choice.choose("auto", (), address).name == "spark"
     monkeypatch.setattr(choice, "LOCAL_BYTES", 1)
     assert choice.log_bytes([str(store)]) > 1
+    assert choice.log_bytes([str(tmp_path / "broker-?")]) == choice.log_bytes([str(store)])
     assert name() == "spark"
     assert name("local") == "local"
 

@@ -51,6 +51,8 @@ def test_select(sql: Any, stores: tuple[Path, Path], sent: list[Sent]) -> None:
     assert sql("SELECT count(*) FROM mq.default.orders") == [(len(orders),)]
     assert sql("SELECT count(*) FROM mq.orders") == [(len(orders),)]
     assert sql(f"SELECT count(*) FROM mq.`{stores[1]}`.payments") == [(20,)]
+    both = f"mq.`{stores[0].parent}/broker-[ab]`.payments"
+    assert sql(f"SELECT count(*) FROM {both}") == [(170,)]
     rows = sql("SELECT keys, properties['n'] FROM mq.default.orders WHERE tags = 'B'")
     assert sorted(rows) == sorted(
         (one.key, one.key.removeprefix("key-")) for one in orders if one.tag == "B"

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.spark import small_store
+from tests.spark.e2e.jvm.plans import metrics_of, plan_of, tasks_of
 from tests.spark.small_store import Sent
 
 pytestmark = pytest.mark.spark_versions
@@ -35,15 +36,6 @@ def sent(stores: tuple[Path, Path]) -> list[Sent]:
 @pytest.fixture
 def frame(spark: SparkSession, stores: tuple[Path, Path], sent: list[Sent]) -> DataFrame:
     return spark.read.format("rocketmq").option("splitBytes", "64k").load(str(stores[0]))
-
-
-def plan_of(frame: DataFrame) -> str:
-    return str(frame._jdf.queryExecution().executedPlan().toString())
-
-
-def tasks_of(frame: DataFrame) -> int:
-    plan = frame._jdf.queryExecution().executedPlan()
-    return int(plan.collectLeaves().head().inputPartitions().size())
 
 
 def is_left_to_spark(frame: DataFrame) -> bool:
@@ -70,6 +62,14 @@ EXACT: list[tuple[str, Any]] = [
     ("queueId in (0, 3, 99)", lambda s: s.queue in (0, 3)),
     ("queueId between 1 and 2", lambda s: s.queue in (1, 2)),
     ("queueId > 0 and queueId < 3 and queueId <> 7 - 5 + 3", lambda s: s.queue in (1, 2)),
+    ("queueId > 1", lambda s: s.queue > 1),
+    ("queueId >= 3", lambda s: s.queue >= 3),
+    ("2 > queueId", lambda s: s.queue < 2),
+    ("queueId <= 0", lambda s: s.queue == 0),
+    ("queueId > 1 and queueId in (0, 1, 2)", lambda s: s.queue == 2),
+    ("queueId > 2147483646", lambda s: False),
+    ("queueId in (2,3,4,5,6,7,8,9,10,11,12,13,14,15,16)", lambda s: s.queue > 1),
+    ("tags in ('A','d','e','f','g','h','i','j','k','l','m','n','o')", lambda s: s.tag == "A"),
     ("queueOffset = 17", lambda s: s.offset == 17),
     ("queueOffset >= 100 and queueOffset < 110", lambda s: 100 <= s.offset < 110),
     ("queueOffset > 100 and queueOffset <= 110", lambda s: 100 < s.offset <= 110),
@@ -113,7 +113,6 @@ def test_filters_that_spark_does_not_repeat(
         ("tags <> 'A'", lambda s: s.tag != "A"),
         ("topic like 'ord%'", lambda s: s.topic == "orders"),
         ("queueOffset in (3, 7, 50)", lambda s: s.offset in (3, 7, 50)),
-        ("queueId > 1", lambda s: s.queue > 1),
         ("topic = 'orders' and (queueId = 1 or tags = 'B')",
          lambda s: s.topic == "orders" and (s.queue == 1 or s.tag == "B")),
         ("length(body) = 103 and tags = 'A'", lambda s: len(s.body) == 103 and s.tag == "A"),
@@ -270,55 +269,15 @@ def test_totals_that_spark_works_out(frame: DataFrame, figure: str) -> None:
     assert found.count() == 2
 
 
-def test_limits(frame: DataFrame, sent: list[Sent]) -> None:
-    limited = frame.limit(7)
-    assert "PushedLimit: 7" in plan_of(limited)
-    assert len(limited.collect()) == 7
-    assert len(frame.where("tags = 'B'").limit(5).collect()) == 5
-    assert frame.limit(0).collect() == []
-    assert len(frame.limit(10 * COUNT).collect()) == COUNT
-    first = frame.orderBy("commitLogOffset").limit(9)
-    assert "PushedLimit: 9" in plan_of(first)
-    assert [row.commitLogOffset for row in first.collect()] == [s.physical for s in sent[:9]]
-    by_queues = frame.where("topic = 'orders'").orderBy("commitLogOffset").limit(9)
-    orders = [s.physical for s in sent if s.topic == "orders"]
-    assert [row.commitLogOffset for row in by_queues.collect()] == orders[:9]
-    last = frame.orderBy(F.desc("commitLogOffset")).limit(9)
-    assert [row.commitLogOffset for row in last.collect()] == [
-        s.physical for s in reversed(sent[-9:])
-    ]
-    assert "PushedLimit: 9" in plan_of(last)
-    # Spark has to filter first: the tasks must not stop before.
-    assert len(frame.where("body like '%7 x%'").limit(50).collect()) == 50
-
-
-@pytest.mark.parametrize("plan", ["scan", "index", "file"])
-def test_the_first_rows_by_any_plan(
-    spark: SparkSession, stores: tuple[Path, Path], sent: list[Sent], plan: str
-) -> None:
-    """Tasks of all plans give rows in the order of the log, which their limit counts on."""
-    reader = spark.read.format("rocketmq").options(plan=plan, subscribe="orders")
-    first = reader.load(str(stores[0])).orderBy("commitLogOffset").limit(30)
-    assert "PushedLimit: 30" in plan_of(first)
-    orders = [one.physical for one in sent if one.topic == "orders"]
-    assert [row.commitLogOffset for row in first.collect()] == orders[:30]
-
-
-def test_the_last_rows_of_a_snapshot(spark: SparkSession, tmp_path: Path) -> None:
-    """They are read from the end of the log, as it was at the first action."""
-    writer = small_store.Writer(tmp_path / "broker-a")
-    before = [one.physical for one in writer.put(4000)]
-    reader = spark.read.format("rocketmq").option("splitBytes", "64k")
-    frame = reader.load(str(writer.root))
-    last = frame.orderBy(F.desc("commitLogOffset")).limit(5).select("commitLogOffset", "body")
-    assert [row.commitLogOffset for row in last.collect()] == before[:-6:-1]
-    assert tasks_of(last) < tasks_of(frame)
-    after = [one.physical for one in writer.put(50)]
-    again = frame.orderBy(F.desc("commitLogOffset")).limit(5).select("commitLogOffset")
-    assert [row.commitLogOffset for row in again.collect()] == before[:-6:-1]
-    new = reader.load(str(writer.root)).orderBy(F.desc("commitLogOffset")).limit(5)
-    assert [row.commitLogOffset for row in new.collect()] == after[:-6:-1]
-    writer.close()
+def test_a_frame_of_a_pattern_is_a_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+    small_store.write(tmp_path / "store-a", 40)
+    reader = spark.read.format("rocketmq")
+    frame = reader.load(str(tmp_path / "store-*"))
+    assert frame.count() == 40
+    small_store.write(tmp_path / "store-b", 40)
+    assert frame.where("topic = 'orders'").count() == 20
+    assert len(frame.where("queueId >= 2").collect()) == 20
+    assert reader.load(str(tmp_path / "store-*")).count() == 80
 
 
 def test_explain_names_what_is_pushed(frame: DataFrame) -> None:
@@ -338,14 +297,7 @@ def test_statistics(spark: SparkSession, frame: DataFrame, sent: list[Sent]) -> 
 
 def test_metrics(spark: SparkSession, frame: DataFrame, sent: list[Sent]) -> None:
     """What the tasks have read, by the names that Spark's UI shows."""
-    found = frame.where("tags = 'A'").select("body")
-    execution = found._jdf.queryExecution()
-    execution.toRdd().count()
-    metrics = execution.executedPlan().collectLeaves().head().metrics()
-    value = {
-        name: metrics.apply(name).value()
-        for name in ("messagesExamined", "bytesRead", "rowsRead", "bytesSkipped", "damagedParts")
-    }
+    value = metrics_of(frame.where("tags = 'A'").select("body"))
     assert value["messagesExamined"] == COUNT
     assert value["rowsRead"] == sum(s.tag == "A" for s in sent)
     assert value["bytesRead"] == sum(s.size for s in sent)

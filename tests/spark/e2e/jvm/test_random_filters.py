@@ -18,7 +18,7 @@ from tests.support.records import encode_properties
 from tests.support.thorough import seeds, size
 
 MESSAGES = 700
-CLAUSES = size("PYRMQ_SPARK_CLAUSES", 15, 600)
+CLAUSES = size("PYRMQ_SPARK_CLAUSES", 10, 600)
 COLUMNS = (
     "topic,brokerName,queueId,queueOffset,commitLogOffset,storeTimestamp,bornTimestamp,tags,keys"
 )
@@ -133,6 +133,11 @@ def test_the_same_rows(
         found = sorted(map(tuple, frame.select(*keys).collect()))
         assert found == expected, (clause, plan)
         assert frame.count() == len(expected), (clause, plan)
+        column, rows = chance.choice(("queueOffset", "commitLogOffset")), chance.choice((1, 9, 60))
+        order = F.desc(column) if chance.random() < 0.5 else F.asc(column)
+        first, wanted = (one.orderBy(order).select(column).limit(rows).collect()
+                         for one in (frame, all_rows.where(clause)))  # fmt: skip
+        assert first == wanted, (clause, plan, column, rows)
         by = ["topic", "queueId"]
         figures = [F.count("*"), F.min("queueOffset"), F.max("queueOffset")]
         counted = sorted(map(tuple, frame.groupBy(*by).agg(*figures).collect()))

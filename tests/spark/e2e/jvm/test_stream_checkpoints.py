@@ -48,9 +48,16 @@ OPTIONS = {
 }
 
 
+LONG_FORM = pytest.mark.thorough("the positions of all topics and of offsets have the same form")
+IN_TURNS = [
+    pytest.param(options, id=name, marks=[LONG_FORM] if name in ("topics", "queues") else [])
+    for name, options in OPTIONS.items()
+]
+
+
 @limits
 @pytest.mark.parametrize("turns", TURNS, ids=["-".join(turn) for turn in TURNS])
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("options", IN_TURNS)
 def test_in_turns(
     query: Query, writer: Writer, turns: tuple[str, str], options: dict[str, str]
 ) -> None:

@@ -8,6 +8,7 @@
 
 mod acks;
 mod claim;
+mod oldest;
 mod recode;
 mod records;
 mod revive;

@@ -104,7 +104,7 @@ impl Pops {
     }
 
     /// Whether a timer message is for the revive topic: only the broker sets such ones.
-    fn is_ours(&self, record: &Stored) -> bool {
+    pub(super) fn is_ours(&self, record: &Stored) -> bool {
         properties::find(record.props(), timer::REAL_TOPIC) == Some(self.revive_topic())
     }
 }

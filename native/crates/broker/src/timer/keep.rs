@@ -4,7 +4,7 @@
 //! `flush` writes it: a check point never says of a delivery that a power cut may take back.
 
 use super::check::{Check, Ours};
-use super::prepared::Prepared;
+use super::prepared::{Needed, Prepared};
 use super::{Timers, enqueue};
 use pyrmq_format::timer::TimerCheck;
 use pyrmq_store::{Result, now_ms};
@@ -89,8 +89,17 @@ impl Timers {
             true => self.wheel.lock().take_dirty(),
             false => Vec::new(),
         };
-        let check = Check { fields, ours };
-        Ok((Prepared { check, pages, log }, log_end))
+        let needed = match with_files {
+            true => self.needed_now(&mut work)?,
+            false => Needed::ALL,
+        };
+        let prepared = Prepared {
+            check: Check { fields, ours },
+            pages,
+            log,
+            needed,
+        };
+        Ok((prepared, log_end))
     }
 
     /// Keeps what `prepare` took, on disk. What fails is kept by the next `prepare`.
@@ -100,8 +109,9 @@ impl Timers {
             return Ok(());
         };
         let done = prepared.write(&self.paths);
-        if done.is_err() {
-            self.wheel.lock().keep_dirty(&prepared.pages);
+        match done {
+            Ok(()) => *self.needed.lock() = prepared.needed,
+            Err(_) => self.wheel.lock().keep_dirty(&prepared.pages),
         }
         done
     }

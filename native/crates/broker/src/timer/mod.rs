@@ -22,6 +22,7 @@ mod keep;
 mod log;
 #[cfg(test)]
 mod model_tests;
+mod needed;
 mod prepared;
 mod rebuild;
 mod recover;
@@ -40,7 +41,7 @@ mod wheel;
 use self::log::TimerLog;
 use chain::Chain;
 use parking_lot::Mutex;
-use prepared::{Paths, Prepared};
+use prepared::{Needed, Paths, Prepared};
 use pyrmq_format::timer::{SLOTS, TIMER_TOPIC};
 use pyrmq_store::{ConsumeQueue, Result, Store, StoreError, Topic};
 use rebuild::Rebuild;
@@ -142,6 +143,8 @@ pub struct Timers {
     wheel: Mutex<Wheel>,
     /// What `prepare` found, until `flush` keeps it.
     prepared: Mutex<Option<Prepared>>,
+    /// What the check point that is kept needs of the commit log.
+    needed: Mutex<Needed>,
     topics: Mutex<Topics>,
     /// Topics without configuration that messages were delivered to.
     unknown: Mutex<Vec<Box<[u8]>>>,

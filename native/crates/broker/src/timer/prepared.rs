@@ -13,12 +13,29 @@ pub struct Paths {
     pub check: PathBuf,
 }
 
+/// What of the commit log a check point needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needed {
+    /// Physical offset of the first record that is in the wheel; u64::MAX: none is.
+    pub waiting: u64,
+    /// Queue offset of the first message that is not in the wheel.
+    pub queue_offset: i64,
+}
+
+impl Needed {
+    pub const ALL: Needed = Needed {
+        waiting: 0,
+        queue_offset: 0,
+    };
+}
+
 pub struct Prepared {
     pub check: Check,
     /// Of the wheel.
     pub pages: Vec<Page>,
     /// The file of the timer log that is written.
     pub log: Option<File>,
+    pub needed: Needed,
 }
 
 impl Prepared {

@@ -6,6 +6,7 @@
 
 use super::check::Check;
 use super::log::TimerLog;
+use super::prepared::Needed;
 use super::rebuild::Rebuild;
 use super::restore::Since;
 use super::wheel::Wheel;
@@ -143,6 +144,7 @@ impl Timers {
             }),
             wheel: Mutex::new(found.wheel),
             prepared: Mutex::default(),
+            needed: Mutex::new(Needed::ALL),
             topics: Mutex::new(Topics::default()),
             unknown: Mutex::default(),
             seen: Seen::default(),
@@ -152,6 +154,9 @@ impl Timers {
             .seen
             .queue_offset
             .store(found.queue_offset, Ordering::Relaxed);
+        // Without a rebuild this is what the check point has that was read.
+        let needed = timers.needed_now(&mut timers.work.lock())?;
+        *timers.needed.lock() = needed;
         Ok((timers, restored))
     }
 }

@@ -6,17 +6,19 @@ use super::row::{BATCHES, FILES, Form, Queries, Query, READS, Row, STREAMS, WRIT
 pub(super) const ROWS: &[Row] = &[
     Row::new("path", Form::Text, FILES).group("path").doc(
         "Store folder (it contains `commitlog/`), commit-log folder or segment \
-             file; local, or a URI of a file system that pyarrow or fsspec knows. \
-             `load(p)` sets it; `location` is the same.",
+             file; local, or a URI of a file system that pyarrow or fsspec knows. A pattern \
+             (`/data/store-*`, `?`, `[ab]`, `{a,b}`) names several. `load(p)` sets it; \
+             `location` is the same.",
     ),
     Row::new("paths", Form::Paths, FILES).group("path").doc(
-        "Several paths, as a JSON list; each store is a broker. `load([..])` sets \
-             it.",
+        "Several paths or patterns, as a JSON list; each store is a broker. `load([..])` \
+             sets it.",
     ),
     Row::new("brokerName", Form::Names, FILES)
         .parameter("broker_names")
         .doc(
-            "Broker names, one per store, with commas. It is the value of the column \
+            "Broker names, one per store, with commas; those of a pattern are sorted by \
+             path. It is the value of the column \
              `brokerName` and the key in offsets and checkpoints, so it must stay the \
              same. Default: the name in the store, or that of its folder.",
         ),
@@ -256,6 +258,20 @@ pub(super) const ROWS: &[Row] = &[
             "Which reader: the one in the JVM (`jvm`), the one in Python (`python`), or \
              the one in the JVM where its jar is there and can do what is asked \
              (`auto`).",
+        ),
+    Row::new("history", Form::Text, BATCHES).doc(
+        "Iceberg table of the topic, such as `mq.orders`: its messages, and from the log only \
+             those that it does not have yet. The reader in Python reads it.",
+    ),
+    Row::new("historyCatalog", Form::Text, BATCHES).doc(
+        "Catalog of that table, as `pyrmq pipeline table write --catalog` takes it. \
+             Credentials belong into `.pyiceberg.yaml`.",
+    ),
+    Row::new("historyOnError", Form::Choice(&["fail", "skip"]), BATCHES)
+        .default("fail")
+        .doc(
+            "If the table has columns of decoded bodies, and a body of the log does not fit its \
+             schema: an error, or the message is left out.",
         ),
     Row::new("body", Form::Choice(&["binary", "utf8", "json"]), FILES)
         .default("binary")

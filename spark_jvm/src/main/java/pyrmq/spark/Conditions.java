@@ -14,7 +14,6 @@ import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
-import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
@@ -24,8 +23,8 @@ import org.apache.spark.unsafe.types.UTF8String;
  * the engine gets the bound.
  */
 final class Conditions {
-  /** Values of queueId that a range is written out as, at most. */
-  private static final int MAX_IDS = 4096;
+  /** Values of an IN that go to the engine, with each task. */
+  private static final int MAX_VALUES = 10_000;
 
   private enum Kind {
     TEXT,
@@ -70,6 +69,11 @@ final class Conditions {
       return null;
     }
 
+    /** The name of the filter by a range. */
+    String range() {
+      return kind == Kind.QUEUE ? "queue_ids" : filter;
+    }
+
     boolean mayBeNull() {
       return kind == Kind.OPTIONAL_TEXT;
     }
@@ -95,13 +99,19 @@ final class Conditions {
   private final Map<Field, Set<Object>> sets = new HashMap<>();
   private final Map<Field, long[]> ranges = new HashMap<>();
 
+  Conditions() {}
+
+  Conditions(Conditions others) {
+    others.sets.forEach((field, values) -> sets.put(field, new HashSet<>(values)));
+    others.ranges.forEach((field, range) -> ranges.put(field, range.clone()));
+  }
+
   /**
    * Takes over what it can of all predicates, which have to hold together. Returns those that Spark
    * still has to check; {@code taken} gets the others.
    */
   Predicate[] take(Predicate[] predicates, Collection<Predicate> taken) {
     List<Predicate> left = new ArrayList<>();
-    List<Predicate> ofQueues = new ArrayList<>();
     List<Predicate> notNull = new ArrayList<>();
     for (Predicate predicate : predicates) {
       if (isNotNull(predicate)) {
@@ -114,21 +124,12 @@ final class Conditions {
         continue;
       }
       boolean exact = true;
-      boolean byRange = false;
       for (Condition condition : found) {
         exact &= condition.exact;
-        byRange |= condition.field.kind == Kind.QUEUE && condition.values == null;
         add(condition);
       }
-      if (!exact) {
-        left.add(predicate);
-      } else if (byRange) {
-        ofQueues.add(predicate);
-      } else {
-        taken.add(predicate);
-      }
+      (exact ? taken : left).add(predicate);
     }
-    (rangeOfQueues() ? taken : left).addAll(ofQueues);
     for (Predicate predicate : notNull) {
       Field field = Field.of(predicate.children()[0]);
       Set<Object> values = field.mayBeNull() ? sets.get(field) : Set.of();
@@ -167,7 +168,7 @@ final class Conditions {
                   });
         });
     ranges.forEach(
-        (field, range) -> out.putArray(field.filter).add(range[0]).add(Math.max(range[0], range[1])));
+        (field, range) -> out.putArray(field.range()).add(range[0]).add(Math.max(range[0], range[1])));
     return out;
   }
 
@@ -189,28 +190,6 @@ final class Conditions {
     } else {
       values.retainAll(condition.values);
     }
-  }
-
-  /** Turns a range of queue ids into a set. False if it is too large for one. */
-  private boolean rangeOfQueues() {
-    long[] range = ranges.remove(Field.queueId);
-    if (range == null) {
-      return true;
-    }
-    Set<Object> values = sets.get(Field.queueId);
-    if (values != null) {
-      values.removeIf(id -> (Integer) id < range[0] || (Integer) id >= range[1]);
-      return true;
-    }
-    if (range[0] < Integer.MIN_VALUE || range[1] > Integer.MAX_VALUE || range[1] - range[0] > MAX_IDS) {
-      return false;
-    }
-    values = new HashSet<>();
-    for (long id = range[0]; id < range[1]; id++) {
-      values.add((int) id);
-    }
-    sets.put(Field.queueId, values);
-    return true;
   }
 
   /** The conditions of a predicate; false if it is none of ours. */
@@ -265,18 +244,22 @@ final class Conditions {
     }
     Set<Object> values = new HashSet<>();
     for (int at = 1; at < children.length; at++) {
+      if (children[at] instanceof Literal<?> literal && literal.value() == null) {
+        continue; // no row is equal to it
+      }
       Object value = value(field, children[at]);
       if (value == null) {
         return null;
       }
       values.add(value);
     }
-    if (field.kind != Kind.LONG && field.kind != Kind.TIME) {
-      return Condition.of(field, values);
+    boolean many = values.size() > MAX_VALUES;
+    if (field.kind != Kind.LONG && field.kind != Kind.TIME && !(many && field.kind == Kind.QUEUE)) {
+      return many ? null : Condition.of(field, values);
     }
-    Condition hull = null;
+    Condition hull = values.isEmpty() ? Condition.nothing(field) : null;
     for (Object value : values) {
-      Condition one = range(field, "=", (Long) value);
+      Condition one = range(field, "=", ((Number) value).longValue());
       if (one == null) {
         return null;
       }
@@ -348,9 +331,9 @@ final class Conditions {
     Object value = literal.value();
     return switch (field.kind) {
       case TEXT, OPTIONAL_TEXT -> value instanceof UTF8String text ? exact(text) : null;
-      case QUEUE -> literal.dataType().equals(DataTypes.IntegerType) ? value : null;
-      case LONG -> literal.dataType().equals(DataTypes.LongType) ? value : null;
-      case TIME -> literal.dataType().equals(DataTypes.TimestampType) ? value : null;
+      // By class: of an IN with many values Spark says another type.
+      case QUEUE -> value instanceof Integer ? value : null;
+      case LONG, TIME -> value instanceof Long ? value : null;
     };
   }
 

@@ -1,9 +1,12 @@
 package pyrmq.spark;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.OptionalLong;
 import java.util.Set;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.Batch;
@@ -12,17 +15,22 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /** A read of segments with what Spark has pushed down. Batches are planned when Spark asks. */
-final class MessageScan implements Scan, SupportsReportStatistics, Batch {
+final class MessageScan
+    implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch {
   /** Built where a query needs no column, as there must be one; cheap, as it has a fixed width. */
   private static final String ANY = "flag";
 
   /** Columns that may be long: the bytes of the log are their size. */
   private static final Set<String> LONG = Set.of("body", "properties", "propertiesRaw");
+
+  private static final Set<String> JOINED =
+      Set.of("topic", "brokerName", "queueId", "tags", "keys");
 
   private final MessageTable table;
   private final MessageTable.Reading reading;
@@ -33,6 +41,9 @@ final class MessageScan implements Scan, SupportsReportStatistics, Batch {
 
   /** What is asked of the rows instead of them; null: the rows. */
   private final Totals totals;
+
+  /** What a join asks of the rows as well, once its small side is known. */
+  private Conditions narrowed;
 
   private Snapshot.Planned planned;
   private boolean streams;
@@ -59,6 +70,7 @@ final class MessageScan implements Scan, SupportsReportStatistics, Batch {
     this.reading = reading;
     this.schema = schema;
     this.conditions = conditions;
+    narrowed = conditions;
     this.pushed = List.copyOf(pushed);
     this.most = most;
     this.totals = totals;
@@ -93,10 +105,30 @@ final class MessageScan implements Scan, SupportsReportStatistics, Batch {
       parts.add("PushedAggregates: " + totals);
     }
     if (!most.all()) {
-      parts.add("PushedLimit: " + most.rows());
+      parts.add("PushedLimit: " + most);
     }
     parts.add("ReadSchema: " + schema.simpleString());
     return String.join(", ", parts);
+  }
+
+  /** Columns whose values on the small side of a join narrow this read. */
+  @Override
+  public NamedReference[] filterAttributes() {
+    if (totals != null || !most.all() || streams) {
+      return new NamedReference[0]; // fewer rows would give others, not fewer
+    }
+    return Arrays.stream(schema.fieldNames())
+        .filter(name -> JOINED.contains(Columns.own(name)))
+        .map(Expressions::column)
+        .toArray(NamedReference[]::new);
+  }
+
+  /** Spark still compares each row in the join: what is not taken only costs time. */
+  @Override
+  public synchronized void filter(Predicate[] predicates) {
+    narrowed = new Conditions(conditions);
+    narrowed.take(predicates, new ArrayList<>());
+    planned = null;
   }
 
   @Override
@@ -171,7 +203,7 @@ final class MessageScan implements Scan, SupportsReportStatistics, Batch {
 
   private synchronized Snapshot.Planned plan() {
     if (planned == null) {
-      planned = reading.snapshot().plan(columns(), conditions, most);
+      planned = reading.snapshot().plan(columns(), narrowed, most);
     }
     return planned;
   }

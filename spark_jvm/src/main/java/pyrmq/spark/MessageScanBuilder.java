@@ -14,7 +14,6 @@ import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import pyrmq.spark.Snapshot.Most.Order;
 
 /** What Spark pushes down: filters, aggregates, columns, limits. Queries of segments only. */
 final class MessageScanBuilder
@@ -98,19 +97,19 @@ final class MessageScanBuilder
 
   @Override
   public boolean pushLimit(int rows) {
-    most = new Snapshot.Most(rows, Order.ANY);
+    most = Snapshot.Most.any(rows);
     return true;
   }
 
-  /** The first or the last rows of a log. */
+  /** The first or the last rows of a log, or of its queues. */
   @Override
   public boolean pushTopN(SortOrder[] orders, int rows) {
-    if (orders.length == 0
-        || !"commitLogOffset".equals(Columns.own(orders[0].expression()))) {
+    String by = orders.length == 0 ? null : Columns.own(orders[0].expression());
+    if (by == null || !Snapshot.Most.COLUMNS.contains(by)) {
       return false;
     }
-    boolean first = orders[0].direction() == SortDirection.ASCENDING;
-    most = new Snapshot.Most(rows, first ? Order.FIRST : Order.LAST);
+    boolean descending = orders[0].direction() == SortDirection.DESCENDING;
+    most = new Snapshot.Most(rows, by, descending, orders.length == 1);
     return true;
   }
 

@@ -115,6 +115,8 @@ final class Options {
       why = "paths that are no local files";
     } else if (get("storageOptions") != null) {
       why = "storageOptions";
+    } else if (get("history") != null || get("historyCatalog") != null) {
+      why = "option history";
     }
     String reader = get(READER) == null ? "auto" : get(READER).trim().toLowerCase(Locale.ROOT);
     switch (reader) {

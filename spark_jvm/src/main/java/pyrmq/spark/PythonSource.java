@@ -14,8 +14,8 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The source in Python, for what this one does not do: reads through brokers and of remote files, and
- * all writes. It is registered under the name pyrmq.
+ * The source in Python, for what this one does not do: reads through brokers, of tables and of remote
+ * files, and all writes. It is registered under the name pyrmq.
  */
 final class PythonSource {
   static final String NAME = "pyrmq";
@@ -67,8 +67,9 @@ final class PythonSource {
     return Internals.analysis(
         new ScanException(
             "ConfigError",
-            "reads through brokers (nameServer), paths that are no local files, and all writes "
-                + "need a Python with the package pyrmq-broker, and Spark has found none",
+            "reads through brokers (nameServer), of tables (history) and of paths that are no local "
+                + "files, and all writes need a Python with the package pyrmq-broker, and Spark has "
+                + "found none",
             "pip install 'pyrmq-broker[spark]', and name that Python in PYSPARK_PYTHON when Spark "
                 + "starts",
             error));

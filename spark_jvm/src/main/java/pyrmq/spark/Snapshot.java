@@ -10,6 +10,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /**
  * What a loaded frame reads. It is planned once, so that all actions on the frame get the same rows.
@@ -40,7 +41,9 @@ final class Snapshot {
   /** The whole frame. */
   synchronized Planned first() {
     if (first == null) {
-      Planned found = planned(Engine.plan(request));
+      JsonNode answer = Engine.plan(request);
+      request.set("paths", answer.path("paths")); // without patterns: later plans are of these stores
+      Planned found = planned(answer);
       for (ObjectNode task : found.tasks) {
         JsonNode span = task.path("span");
         long from = span.isArray() ? span.get(0).asLong() : task.path("start").asLong();
@@ -60,8 +63,8 @@ final class Snapshot {
     Planned all = first();
     ObjectNode filters = merged(request.path("selection").path("filters"), conditions.json());
     Planned chosen = all;
-    if ((conditions.narrow() || most.byPlace()) && filesAreThere(all)) {
-      chosen = most.byPlace() ? top(filters, most) : planned(Engine.plan(filtered(filters)));
+    if ((conditions.narrow() || most.isTop()) && filesAreThere(all)) {
+      chosen = most.isTop() ? top(filters, most) : planned(Engine.plan(filtered(filters)));
     }
     List<ObjectNode> tasks = new ArrayList<>();
     for (ObjectNode task : chosen.tasks) {
@@ -85,31 +88,43 @@ final class Snapshot {
     return new Planned(tasks, chosen.bytes, chosen.rows);
   }
 
-  /** So many rows at most: any, or the first or the last ones of the log. */
-  record Most(long rows, Order order) {
-    static final Most ALL = new Most(-1, Order.ANY);
+  /**
+   * So many rows at most: any, or those with the lowest or highest values of a column; {@code unique} if
+   * Spark sorts by nothing else.
+   */
+  record Most(long rows, String by, boolean descending, boolean unique) {
+    static final Most ALL = any(-1);
 
-    enum Order {
-      ANY,
-      FIRST,
-      LAST
+    /** Columns by which the engine finds the first and the last rows. */
+    static final Set<String> COLUMNS = Set.of("queueOffset", "commitLogOffset");
+
+    static Most any(long rows) {
+      return new Most(rows, null, false, true);
     }
 
     boolean all() {
       return rows < 0;
     }
 
-    boolean byPlace() {
-      return !all() && order != Order.ANY;
+    boolean isTop() {
+      return by != null;
     }
 
-    /** A task gives rows in the order of the log. */
+    /**
+     * A task gives rows in the order of the log. Messages of an inner batch have one place there: another
+     * column may put the last of them first.
+     */
     boolean firstOfTask() {
-      return !all() && order != Order.LAST;
+      return !all() && (!isTop() || by.equals("commitLogOffset") && !descending && unique);
+    }
+
+    @Override
+    public String toString() {
+      return rows + (isTop() ? " by " + by + (descending ? " DESC" : "") : "");
     }
   }
 
-  /** The first or last rows of each broker's log, which ends where the first plan found it. */
+  /** The first or last rows of each broker, whose log ends where the first plan found it. */
   private Planned top(ObjectNode filters, Most most) {
     List<ObjectNode> tasks = new ArrayList<>();
     long bytes = 0;
@@ -117,8 +132,8 @@ final class Snapshot {
       ObjectNode narrowed = filtered(ofBroker(filters, broker));
       narrowed
           .putObject("top")
-          .put("by", "commitLogOffset")
-          .put("descending", most.order == Most.Order.LAST)
+          .put("by", most.by)
+          .put("descending", most.descending)
           .put("n", most.rows);
       Planned found = planned(Engine.plan(narrowed));
       for (ObjectNode task : found.tasks) {

@@ -1,0 +1,64 @@
+"""Data files of runs that were killed: in no snapshot, and deleted by the next run.
+
+A run deletes a file only if it is of this machine, of a process that has ended, and in no snapshot
+of the table, and only after a commit of its own. A commit of the dead process that is still on its
+way requires the snapshot before that commit: it cannot arrive any more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyrmq.tables import names
+from pyrmq.tables.parquet import delete
+
+
+def clean(table: Any) -> int:
+    """Deletes such files of a table that was just committed to; returns how many."""
+    found = [path for path in _files(table) if names.is_abandoned(_last(path))]
+    if not found:
+        return 0
+    there = _referenced(table)
+    gone = [path for path in found if _last(path) not in there]
+    return len(gone) - len(delete(table.io, gone))
+
+
+def discard(table: Any, commit: str) -> int:
+    """Deletes all files of a commit, which must be in no snapshot; returns how many."""
+    found = [path for path in _files(table) if names.commit_of(_last(path)) == commit]
+    return len(found) - len(delete(table.io, found))
+
+
+def _last(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _files(table: Any) -> list[str]:
+    """Locations of all files below the data folder; nothing where pyiceberg uses fsspec, which is
+    not listed."""
+    from pyarrow.fs import FileSelector
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+
+    io = table.io
+    if not isinstance(io, PyArrowFileIO):
+        return []
+    root = table.location_provider().data_path
+    scheme, netloc, path = io.parse_location(root, io.properties)
+    system = io.fs_by_scheme(scheme, netloc)
+    selector = FileSelector(path, recursive=True, allow_not_found=True)
+    cut = len(path)
+    return [root + one.path[cut:] for one in system.get_file_info(selector) if one.is_file]
+
+
+def _referenced(table: Any) -> set[str]:
+    """Names of the data files of all snapshots."""
+    manifests = {
+        manifest.manifest_path: manifest
+        for snapshot in table.metadata.snapshots
+        for manifest in snapshot.manifests(table.io)
+    }
+    return {
+        _last(entry.data_file.file_path)
+        for manifest in manifests.values()
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False)
+    }

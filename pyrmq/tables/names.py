@@ -1,0 +1,69 @@
+"""Names of data files: who wrote them, and for which commit.
+
+`pyrmq-OWNER-PID.START-COMMIT-NUMBER.parquet`. The owner is this machine (or container); PID and
+START name the process. So a later run of the same owner knows which files are of a process that has
+ended, on any file system and without a lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import socket
+from functools import lru_cache
+
+_NAME = re.compile(r"pyrmq-([0-9a-f]{12})-([0-9]+)\.([0-9]+)-([0-9a-f-]{36})-[0-9]{5,}\.parquet")
+
+
+def data_file(commit: str, number: int, process: str | None = None) -> str:
+    """The name of a data file of this process, or of another one that writes the commit."""
+    return f"pyrmq-{process or this_process()}-{commit}-{number:05}.parquet"
+
+
+def this_process() -> str:
+    """Owner, PID and START of this process."""
+    pid = os.getpid()
+    return f"{owner()}-{pid}.{_started(pid)}"
+
+
+def commit_of(name: str) -> str | None:
+    """The commit of a data file of ours; None for other names."""
+    found = _NAME.fullmatch(name)
+    return None if found is None else found[4]
+
+
+def is_abandoned(name: str) -> bool:
+    """Whether a data file is of this owner and of a process that has ended."""
+    found = _NAME.fullmatch(name)
+    if found is None or found[1] != owner():
+        return False
+    return _started(int(found[2])) != int(found[3])
+
+
+@lru_cache
+def owner() -> str:
+    """This machine and its namespace of process ids: two containers have two owners."""
+    parts = [socket.gethostname()]
+    for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
+        try:
+            with open(path, encoding="ascii") as file:
+                parts.append(file.read(64).strip())
+            break
+        except (OSError, UnicodeDecodeError):
+            continue
+    try:
+        parts.append(os.readlink("/proc/self/ns/pid"))
+    except OSError:
+        parts.append("")
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+def _started(pid: int) -> int:
+    """When a process started, in ticks since the boot; 0 if there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The name of the program, which may have blanks, is in parentheses.
+            return int(file.read(4096).rpartition(b")")[2].split()[19])
+    except (OSError, IndexError, ValueError):
+        return 0

@@ -1,0 +1,362 @@
+"""Rows into Parquet files of a table.
+
+Rows are held up to HELD_BYTES, sorted by partition, broker, queue and offset, and written as row
+groups. So memory is bounded for any number of rows, and the statistics of a row group cover few
+queues. A file is closed when it has TARGET_BYTES.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from pyrmq.tables import names
+from pyrmq.tables.errors import TableError, TableSchemaError
+from pyrmq.tables.schema import file_schema
+
+HELD_BYTES = 192 << 20
+"""Bytes of rows (as Arrow) that are held; sorting them takes as much again for a moment."""
+GROUP_BYTES = 32 << 20
+"""Bytes of rows (as Arrow) of a row group."""
+GROUP_ROWS = 1 << 20
+TARGET_BYTES = 256 << 20
+"""Bytes of a file after which it is closed. Files have from half of it to one row group more, but
+for the last of a commit and those of small partitions."""
+OPEN_FILES = 32
+"""Files that are open at the same time, one a partition. A file of another partition closes the one
+that was written to longest ago."""
+CODECS = ("snappy", "zstd", "gzip", "lz4", "none")
+CODEC = "write.parquet.compression-codec"
+"""Iceberg's property of a table."""
+_UNIQUE = ("body", "msgId", "keys", "queueOffset", "commitLogOffset", "storeTimestamp")
+"""Columns whose values repeat so rarely that a dictionary costs time and saves nothing."""
+_SPAN = 1 << 62
+
+Part = tuple[Any, ...]
+"""Values of the partition's fields."""
+
+
+@dataclass
+class _Open:
+    path: str
+    file: Any
+    writer: Any
+    collected: list[Any]
+
+
+class Writer:
+    """Writes the rows of one commit. `close` gives pyiceberg's DataFiles; `discard` deletes what
+    was written. `schema`: the pyarrow schema of the batches."""
+
+    def __init__(
+        self, table: Any, schema: Any, commit: str, name: Callable[[int], str] | None = None
+    ) -> None:
+        """`name`: of a file, by its number. Default: that of this process and `commit`."""
+        self._table = table
+        self._name = name or partial(names.data_file, commit)
+        self._columns = list(schema.names)
+        self._schema = file_schema(table, schema)
+        self._fields = _partition_fields(table)
+        codec = str(table.properties.get(CODEC, "zstd")).lower()
+        self._codec = "none" if codec == "uncompressed" else codec
+        if self._codec not in CODECS:
+            raise TableError(
+                f"{CODEC}={codec} of the table is not supported", f"set it to one of {CODECS}"
+            )
+        self._open: dict[Part, _Open] = {}
+        self._batches: list[Any] = []
+        self._held = 0
+        self._number = 0
+        self._statistics: Any = None
+        self.files: list[Any] = []
+        """The files that are complete."""
+        self._paths: list[str] = []
+        """Of all files that were begun."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the complete files."""
+        return sum(one.file_size_in_bytes for one in self.files)
+
+    def write(self, batch: Any) -> None:
+        """Takes the rows of a pyarrow.RecordBatch. Those of one queue come in order."""
+        if not batch.num_rows:
+            return
+        self._batches.append(batch)
+        self._held += batch.nbytes
+        if self._held >= HELD_BYTES:
+            self._flush()
+
+    def close(self) -> list[Any]:
+        """Completes all files."""
+        self._flush()
+        for part in list(self._open):
+            self._finish(part)
+        return self.files
+
+    def discard(self) -> None:
+        """Deletes what was written. It must not be in a table."""
+        self._batches, self._held = [], 0
+        for one in self._open.values():
+            _abandon(one.writer.close, one.file.close)
+        self._open = {}
+        delete(self._table.io, self._paths)
+        self._paths, self.files = [], []
+
+    def _flush(self) -> None:
+        import pyarrow
+
+        if not self._batches:
+            return
+        whole = pyarrow.Table.from_batches(self._batches).select(self._columns)
+        self._batches, self._held = [], 0
+        size = max(1, whole.nbytes // max(1, whole.num_rows))
+        most = max(1, min(GROUP_ROWS, GROUP_BYTES // size))
+        order, cuts = _order(whole, self._fields)
+        # One buffer a column: `take` of rows out of many small ones copies the column each time.
+        whole = whole.combine_chunks()
+        for part, rows in cuts:
+            for start in range(rows[0], rows[1], most):
+                stop = min(start + most, rows[1])
+                group = (
+                    whole.slice(start, stop - start)
+                    if order is None
+                    else _taken(whole, order[start:stop])
+                )
+                self._write_group(part, group)
+
+    def _write_group(self, part: Part, group: Any) -> None:
+        one = self._open.pop(part, None) or self._begin(part)
+        self._open[part] = one
+        one.writer.write_table(group.cast(self._schema), row_group_size=max(1, group.num_rows))
+        if one.file.tell() >= TARGET_BYTES:
+            self._finish(part)
+
+    def _begin(self, part: Part) -> _Open:
+        from pyarrow.parquet import ParquetWriter
+
+        if len(self._open) >= OPEN_FILES:
+            self._finish(next(iter(self._open)))
+        name = self._name(self._number)
+        self._number += 1
+        folder = "/".join(
+            f"{field.name}={field.shown(value)}"
+            for field, value in zip(self._fields, part, strict=True)
+        )
+        provider = self._table.location_provider()
+        path = provider.new_data_location(f"{folder}/{name}" if folder else name)
+        self._paths.append(path)
+        file = self._table.io.new_output(path).create()
+        collected: list[Any] = []
+        plain = [name for name in self._schema.names if name not in ("body", "properties")]
+        try:
+            writer = ParquetWriter(
+                file,
+                self._schema,
+                compression=self._codec.upper() if self._codec != "none" else "NONE",
+                use_dictionary=_dictionaries(self._schema),
+                write_statistics=_leaves(self._schema, plain),
+                store_schema=False,
+                metadata_collector=collected,
+            )
+        except BaseException:
+            _abandon(file.close)
+            raise
+        return _Open(path, file, writer, collected)
+
+    def _finish(self, part: Part) -> None:
+        from pyiceberg.io import pyarrow as iceberg
+        from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+        from pyiceberg.typedef import Record
+
+        one = self._open[part]
+        one.writer.close()
+        size = one.file.tell()
+        one.file.close()
+        del self._open[part]
+        schema = self._table.schema()
+        if self._statistics is None:
+            self._statistics = (
+                iceberg.compute_statistics_plan(schema, self._table.properties),
+                iceberg.parquet_path_to_id_mapping(schema),
+            )
+        plan, paths = self._statistics
+        with _without_statistics_warnings():
+            statistics = iceberg.data_file_statistics_from_parquet_metadata(
+                one.collected[0], stats_columns=plan, parquet_column_mapping=paths
+            )
+        self.files.append(
+            DataFile.from_args(
+                content=DataFileContent.DATA,
+                file_path=one.path,
+                file_format=FileFormat.PARQUET,
+                partition=Record(*part),
+                file_size_in_bytes=size,
+                sort_order_id=None,
+                spec_id=self._table.spec().spec_id,
+                equality_ids=None,
+                key_metadata=None,
+                **statistics.to_serialized_dict(),
+            )
+        )
+
+
+def delete(io: Any, paths: Sequence[str]) -> list[str]:
+    """Deletes files; returns those that could not be deleted."""
+    left = []
+    for path in paths:
+        try:
+            io.delete(path)
+        except FileNotFoundError:
+            continue
+        except Exception:  # whatever the file system raises: the file is left over
+            left.append(path)
+    return left
+
+
+def _abandon(*closes: Callable[[], Any]) -> None:
+    """Closes what will be deleted, whatever it raises."""
+    for close in closes:
+        with suppress(Exception):
+            close()
+
+
+@contextmanager
+def _without_statistics_warnings() -> Iterator[None]:
+    """pyiceberg warns of each column without statistics; bodies and properties have none."""
+
+    def other(record: logging.LogRecord) -> bool:
+        return "statistics missing" not in str(record.msg)
+
+    logger = logging.getLogger("pyiceberg.io.pyarrow")
+    logger.addFilter(other)
+    try:
+        yield
+    finally:
+        logger.removeFilter(other)
+
+
+@dataclass(frozen=True)
+class _Field:
+    """A field of a partition."""
+
+    name: str
+    column: str
+    transform: str
+
+    def values(self, table: Any) -> Any:
+        """Of each row, as a numpy array of integers or a pyarrow array of texts."""
+        import numpy as np
+        import pyarrow
+
+        column = table.column(self.column)
+        if self.transform == "identity":
+            return column
+        micros = column.cast(pyarrow.int64()).to_numpy()
+        unit = 86_400_000_000 if self.transform == "day" else 3_600_000_000
+        return pyarrow.chunked_array([pyarrow.array(np.floor_divide(micros, unit))])
+
+    def shown(self, value: Any) -> str:
+        """As the name of a folder."""
+        from urllib.parse import quote
+
+        if self.transform == "day":
+            try:
+                return date.fromordinal(value + date(1970, 1, 1).toordinal()).isoformat()
+            except (ValueError, OverflowError):
+                return str(value)
+        return quote(str(value), safe="")
+
+
+def _partition_fields(table: Any) -> list[_Field]:
+    fields = []
+    for field in table.spec().fields:
+        column = table.schema().find_field(field.source_id).name
+        transform = str(field.transform)
+        known = transform == "identity" and column in ("brokerName", "queueId", "topic")
+        if not known and not (transform in ("day", "hour") and column == "storeTimestamp"):
+            raise TableSchemaError(
+                f"table {'.'.join(table.name())} is partitioned by {transform} of {column}",
+                "this job knows day and hour of storeTimestamp, queueId, brokerName and topic",
+            )
+        fields.append(_Field(field.name, column, transform))
+    return fields
+
+
+def _order(table: Any, fields: Sequence[_Field]) -> tuple[Any, list[tuple[Part, tuple[int, int]]]]:
+    """The order of the rows by partition, broker, queue and offset (None: as they are), and of each
+    partition its values and its places in that order."""
+    import numpy as np
+
+    columns = [field.values(table) for field in fields]
+    columns += [table.column(name) for name in ("brokerName", "queueId")]
+    keys = np.zeros(table.num_rows, "i8")
+    dictionaries = []
+    span = 1
+    for column in columns:
+        encoded = column.combine_chunks().dictionary_encode()
+        codes = encoded.indices.to_numpy(zero_copy_only=False).astype("i8")
+        words = encoded.dictionary.to_pylist()
+        ranks = np.empty(len(words), "i8")
+        ranks[sorted(range(len(words)), key=words.__getitem__)] = np.arange(len(words))
+        dictionaries.append(sorted(words))
+        span *= len(words)
+        if span >= _SPAN:
+            raise TableError("too many partitions in one commit", "partition by day and queue only")
+        keys = keys * len(words) + ranks[codes]
+    offsets = table.column("queueOffset").to_numpy()
+    small = keys.astype("u2") if span <= 1 << 16 else keys
+    order = np.argsort(small, kind="stable")
+    there, sorted_keys = offsets[order], keys[order]
+    if ((np.diff(there) < 0) & (np.diff(sorted_keys) == 0)).any():
+        order = np.lexsort((offsets, keys))
+        sorted_keys = keys[order]
+    inner = len(dictionaries[-1]) * len(dictionaries[-2])
+    parts = sorted_keys // inner
+    starts = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), table.num_rows]
+    cuts = []
+    for start, stop in pairwise(starts):
+        number, values = int(parts[start]), []
+        for words in reversed(dictionaries[:-2]):
+            number, at = divmod(number, len(words))
+            values.append(words[at])
+        cuts.append((tuple(reversed(values)), (start, stop)))
+    same = bool((order == np.arange(len(order))).all())
+    return (None if same else order), cuts
+
+
+def _taken(table: Any, rows: Any) -> Any:
+    import pyarrow
+
+    return table.take(pyarrow.array(rows))
+
+
+def _dictionaries(schema: Any) -> list[str]:
+    """Leaf columns that get a dictionary."""
+    return _leaves(schema, [name for name in schema.names if name not in _UNIQUE])
+
+
+def _leaves(schema: Any, columns: Sequence[str]) -> list[str]:
+    """The paths of Parquet's leaf columns below some columns."""
+    return [path for name in columns for path in _paths(name, schema.field(name).type)]
+
+
+def _paths(path: str, kind: Any) -> Iterator[str]:
+    import pyarrow
+
+    if pyarrow.types.is_map(kind):
+        yield from _paths(f"{path}.key_value.key", kind.key_type)
+        yield from _paths(f"{path}.key_value.value", kind.item_type)
+    elif pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind):
+        yield from _paths(f"{path}.list.element", kind.value_type)
+    elif pyarrow.types.is_struct(kind):
+        for one in kind:
+            yield from _paths(f"{path}.{one.name}", one.type)
+    else:
+        yield path

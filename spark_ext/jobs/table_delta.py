@@ -1,0 +1,75 @@
+"""`pyrmq pipeline table write --format delta`: the same runs into a Delta table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from pyrmq.escape import escape
+from pyrmq.tables import delta
+from pyrmq.tables.commit import Waiting
+from pyrmq.tables.delta_write import DeltaRun
+from pyrmq.tables.ends import Ends
+from pyrmq.tables.write import Added
+from spark_ext.jobs import report
+from spark_ext.jobs.errors import JobError
+from spark_ext.jobs.table_service import Stopping, repeat
+
+if TYPE_CHECKING:
+    from pyrmq.tables.source import Source
+
+
+def write_delta(
+    root: str,
+    options: Mapping[str, str],
+    name: str,
+    source: Source,
+    *,
+    partition: Sequence[str],
+    codec: str,
+    every: float | None,
+    stopping: Stopping,
+    waiting: Waiting,
+    said: Callable[[str], None],
+) -> tuple[Added, Ends | None]:
+    """Adds to the Delta table in the folder `root`/`name` what it has not; returns what was added
+    and what the table has. `options`: of delta-rs for this storage."""
+    _need_plain(partition)
+    place = delta.Place(root, name, options)
+    if place.find() is None:
+        source.start(None)  # a topic that does not exist makes no table
+    if every is None:
+        source.pin()
+    run = DeltaRun(place, source, partition, codec, waiting=waiting, stop=stopping.is_asked)
+    commits = 0
+
+    def once() -> None:
+        nonlocal commits
+        before = run.added.rows
+        run.catch_up()
+        if every is not None and run.added.commits > commits:
+            said(f"{escape(name)}: {report.number(run.added.rows - before, 'message')}")
+        commits = run.added.commits
+
+    repeat(once, every, stopping)
+    table = place.find()
+    return run.added, delta.ends_of(table) if table is not None else None
+
+
+def _need_plain(partition: Sequence[str]) -> None:
+    """JobError for options that a Delta table does not have."""
+    wrong = [word for word in partition if word not in delta.PARTITIONS]
+    if wrong:
+        raise JobError(
+            f"--partition {','.join(partition)}: a Delta table is partitioned by none or some of "
+            f"{', '.join(delta.PARTITIONS)}"
+        )
+    given = click.get_current_context().params
+    if given.get("body", "binary") not in (None, "binary"):
+        raise JobError(
+            "--body with --format delta: bodies are decoded into Iceberg tables only; leave one out"
+        )
+    if given.get("wanted", "local") == "spark":
+        raise JobError("--engine spark with --format delta: Spark writes Iceberg tables only")

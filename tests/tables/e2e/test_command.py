@@ -1,0 +1,143 @@
+"""`pyrmq pipeline table write`: the command, its errors, and the service that it may be."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pyrmq.cli import main
+from pyrmq.errors import PyrmqError
+from tests.support.waiting import eventually
+from tests.tables.making import TABLE, Log, World, check_same, rows_of
+
+ROOT = Path(__file__).parents[3]
+
+
+def run(*arguments: Any) -> Result:
+    return CliRunner().invoke(main, ["pipeline", "table", "write", *map(str, arguments)])
+
+
+def options(world: World, log: Log) -> list[str]:
+    catalog = str(world.folder / "catalog")
+    return [str(log.root), "-t", "orders", "--catalog", catalog, "--table", TABLE]
+
+
+def test_a_table_is_written_and_continued(world: World, log: Log) -> None:
+    first = run(*options(world, log), "--partition", "day,queue", "--codec", "snappy")
+    assert first.exit_code == 0, first.output
+    assert "added 60 messages" in first.output
+    assert "mq.orders has 60 offsets of 3 queues" in first.output
+    log.put(5)
+    second = run(*options(world, log))
+    assert "added 5 messages" in second.output
+    check_same(world, log)
+    assert [field.name for field in world.table().spec().fields] == [
+        "storeTimestamp_day",
+        "queueId",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        (["--every", "10m", "--follow"], "give one of them"),
+        (["--partition", "week"], "is no partition"),
+        (["--columns", "body,nope"], "no such columns: nope"),
+        (["--since", "2026-01-01"], "leave out --since"),
+        (["-o", "subExpression=A"], "leave out -o subExpression"),
+        (["-o", "batchRows=5"], "does not take -o batchRows"),
+        (["-o", "storageOptions=x"], "no JSON object"),
+        (["--every", "soon"], "is no duration"),
+        (["--every", "0"], "is no duration"),
+        (["--wait", "31d"], "is no duration"),
+        (["--catalog-property", "token=geheim123"], "seen by all users of this machine"),
+        (["--catalog-property", "s3.secret-access-key=geheim123"], "seen by all users"),
+        (["-t", "nothing"], "is not in the store"),
+        (["--table", "orders"], "name the table mq.orders"),
+        (["-n", "127.0.0.1:1"], "and not both"),
+    ],
+)
+def test_what_cannot_be_meant(world: World, log: Log, more: list[str], text: str) -> None:
+    result = run(*options(world, log), *more)
+    said = result.output + (str(result.exception) if result.exception else "")
+    assert result.exit_code != 0
+    assert text in said
+    assert "geheim123" not in said
+    assert isinstance(result.exception, PyrmqError | SystemExit)
+    assert world.catalog.find(TABLE) is None
+
+
+def wait_for_rows(world: World, count: int) -> None:
+    eventually(
+        lambda: len(rows_of(world)) if world.catalog.find(TABLE) else 0,
+        f"{count} rows",
+        until=lambda n: n == count,
+    )
+
+
+def service(world: World, log: Log, *more: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "pyrmq", "pipeline", "table", "write", *options(world, log), *more],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_service_follows_the_log_until_a_signal(world: World, log: Log, number: int) -> None:
+    with service(world, log, "--every", "0.2") as process:
+        try:
+            eventually(
+                lambda: world.catalog.find(TABLE) and len(rows_of(world)),
+                "rows",
+                until=lambda n: n == 60,
+            )
+            log.put(9)
+            wait_for_rows(world, 69)
+            process.send_signal(number)
+            output, _ = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert process.returncode == 0, output.decode()
+    assert b"added 69 messages" in output
+    check_same(world, log)
+    assert world.files() == world.referenced()
+
+
+@pytest.mark.slow
+def test_a_service_waits_for_a_catalog_that_is_away(world: World, log: Log) -> None:
+    """SQLite is locked by another program; the service goes on when it is not any more."""
+    import sqlite3
+
+    assert run(*options(world, log)).exit_code == 0
+    log.put(9)
+    database = world.folder / "catalog" / "catalog.db"
+    other = sqlite3.connect(database, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with service(world, log, "--every", "0.2") as process:
+        try:
+            assert process.poll() is None
+            held = f"/proc/{process.pid}/fd"
+            eventually(
+                lambda: [os.readlink(f"{held}/{one}") for one in os.listdir(held)],
+                "the service has opened the catalog",
+                until=lambda paths: str(database) in paths,
+            )
+            other.execute("COMMIT")
+            other.close()
+            wait_for_rows(world, 69)
+            process.send_signal(signal.SIGTERM)
+            output, _ = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert process.returncode == 0, output.decode()
+    check_same(world, log)
