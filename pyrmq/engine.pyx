@@ -110,6 +110,8 @@ ALIKE = _native.PULL_ALIKE
 RPC_BOUNDS_US = _native.RPC_BOUNDS_US
 TIME_BOUNDS_US = _native.TIME_BOUNDS_US
 SIZE_BOUNDS = _native.SIZE_BOUNDS
+FINISH_BOUNDS = _native.FINISH_BOUNDS
+DELAY_BOUNDS = _native.DELAY_BOUNDS
 # Whether the engine was built as wheels are; False: for development (scripts/dev_engine.sh).
 RELEASE_BUILD = _native.RELEASE_BUILD
 
@@ -237,6 +239,7 @@ class Reviver:
         self.revive = self.native.revive
         self.progress = self.native.progress
         self.lags = self.native.lags
+        self.totals = self.native.totals
 
 
 def popped_to(pops, start):
