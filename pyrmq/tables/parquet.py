@@ -82,9 +82,6 @@ class Writer:
         self._held = self._rows = 0
         self._number = 0
         self._statistics: Any = None
-        order = table.sort_order()
-        ours = order.fields == sort_order(table.schema()).fields
-        self._sort_order = order.order_id if ours else None
         self.files: list[Any] = []
         """The files that are complete."""
         self._paths: list[str] = []
@@ -229,11 +226,13 @@ class Writer:
         del self._open[part]
         schema = self._table.schema()
         if self._statistics is None:
+            order = self._table.sort_order()
             self._statistics = (
                 iceberg.compute_statistics_plan(schema, self._table.properties),
                 iceberg.parquet_path_to_id_mapping(schema),
+                order.order_id if order.fields == sort_order(schema).fields else None,
             )
-        plan, paths = self._statistics
+        plan, paths, sorted_by = self._statistics
         with _without_statistics_warnings():
             statistics = iceberg.data_file_statistics_from_parquet_metadata(
                 one.collected[0], stats_columns=plan, parquet_column_mapping=paths
@@ -245,7 +244,7 @@ class Writer:
                 file_format=FileFormat.PARQUET,
                 partition=Record(*part),
                 file_size_in_bytes=size,
-                sort_order_id=self._sort_order,
+                sort_order_id=sorted_by,
                 spec_id=self._table.spec().spec_id,
                 equality_ids=None,
                 key_metadata=None,
