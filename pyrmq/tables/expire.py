@@ -100,7 +100,8 @@ def _remove(table: Any, now: int, age: int | None, keep: int | None) -> list[Any
         needs += [AssertRefSnapshotId(ref=n, **{"snapshot-id": one}) for n, one in refs.items()]
         if not _is_remote(table.catalog):
             needs.append(_same_refs(refs))
-        change = RemoveSnapshotsUpdate(**{"snapshot-ids": [one.snapshot_id for one in gone]})
+        said: dict[str, Any] = {"snapshot-ids": [one.snapshot_id for one in gone]}
+        change = RemoveSnapshotsUpdate(**said)
         try:
             table.catalog.commit_table(table, tuple(needs), (change,))
         except CommitFailedException:
