@@ -21,6 +21,7 @@ from pyrmq.errors import DataLossError, SegmentOptionError
 from pyrmq.tables.bodies.plan import BodyPlan
 from pyrmq.tables.bodies.spec import spec as body_spec
 from pyrmq.tables.catalog import open_catalog
+from pyrmq.tables.compact import compact
 from pyrmq.tables.errors import CatalogError, TableError, TableSchemaError, TableStoreError
 from pyrmq.tables.history import TableScan, table
 from tests.tables.tailing import TABLE, Log, commit, keys
@@ -512,7 +513,8 @@ def test_a_file_that_is_gone(log: Log, catalog: Path) -> None:
 
 
 def test_queries_while_commits_happen(log: Log, catalog: Path) -> None:
-    """Each query has all that was sent before it, each message once, whatever is committed."""
+    """Each query has all that was sent before it, each message once, whatever is committed and
+    compacted meanwhile."""
     log.put(100)
     commit(catalog, [log.root])
     done = threading.Event()
@@ -520,9 +522,11 @@ def test_queries_while_commits_happen(log: Log, catalog: Path) -> None:
 
     def writes() -> None:
         try:
-            for _ in range(8):
+            for number in range(8):
                 log.put(150)
                 commit(catalog, [log.root], most=40)
+                if number % 3 == 2:
+                    compact(open_catalog(str(catalog)).load(TABLE), files=2)
         except BaseException as error:
             failed.append(error)
         finally:
