@@ -522,8 +522,8 @@ def test_queries_while_commits_happen(log: Log, catalog: Path) -> None:
 
     def writes() -> None:
         try:
-            for number in range(8):
-                log.put(150)
+            for number in range(5):
+                log.put(100)
                 commit(catalog, [log.root], most=40)
                 if number % 3 == 2:
                     compact(open_catalog(str(catalog)).load(TABLE), files=2)
