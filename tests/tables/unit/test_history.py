@@ -106,6 +106,7 @@ def test_rows_are_left_out_in_both_halves(log: Log, catalog: Path, partition: st
             at["queueId"].isin([0, 2]) & at["tags"].isin(["A", "C"]),
         ),
         ({"tags": ["B"]}, at["tags"] == "B"),
+        ({"start_time": middle, "end_time": middle}, at["queueId"] < 0),
         ({"offsets": (100, 200)}, (at["queueOffset"] >= 100) & (at["queueOffset"] < 200)),
         ({"offsets": (None, 10)}, at["queueOffset"] < 10),
         ({"offsets": (10**12, None)}, at["queueOffset"] < 0),
@@ -489,6 +490,9 @@ def test_bad_input(log: Log, catalog: Path) -> None:
         ({"tags": "A"}, TableError, "has no column tags"),
         ({"queues": [-1]}, SegmentOptionError, "queues"),
         ({"offsets": (-5, None)}, SegmentOptionError, "offsets"),
+        ({"offsets": (5,)}, SegmentOptionError, "are not two"),
+        ({"columns": "body"}, SegmentOptionError, "expected a list"),
+        ({"tags": []}, SegmentOptionError, "tags"),
         ({"start_time": datetime(2026, 1, 1)}, SegmentOptionError, "start_time"),
         ({"name_server": "127.0.0.1:9876"}, SegmentOptionError, "nameServer"),
     ):
