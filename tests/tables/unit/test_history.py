@@ -195,6 +195,29 @@ def test_retention_behind_the_ends(log: Log, catalog: Path) -> None:
     assert bodies(scan(log, catalog).to_arrow()) == log.sent
 
 
+def test_retention_while_the_log_is_looked_at(
+    log: Log, catalog: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files were listed, and then those are deleted that have the table's last messages."""
+    log.put(300)
+    commit(catalog, [log.root])
+    log.put(1500)
+    import pyrmq.tables.tail as module
+
+    real, calls = module.identity.check, []
+
+    def meanwhile(*given: Any) -> None:
+        if not calls:
+            log.delete_first_files(3)
+        calls.append(1)
+        real(*given)
+
+    monkeypatch.setattr(module.identity, "check", meanwhile)
+    with pytest.raises(DataLossError, match="offset 100 of topic orders"):
+        scan(log, catalog)
+    assert len(calls) == 2
+
+
 def test_what_retention_deleted_first_is_an_error(log: Log, catalog: Path) -> None:
     log.put(300)
     commit(catalog, [log.root])
