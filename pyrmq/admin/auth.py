@@ -252,11 +252,14 @@ class Acls(AccessPart):
         subject: str,
         resource: str | None = None,
         *,
+        policy: str | None = None,
         broker: str | None = None,
         cluster: str | None = None,
     ) -> Outcomes[None]:
-        """Deletes the entries of a subject, of one resource or of all. [AUTH_DELETE_ACL]"""
+        """Deletes the entries of a subject, of one resource or of all. `policy`: Custom or Default,
+        of one resource; None: Custom. [AUTH_DELETE_ACL]"""
         ext: Ext = {"subject": subject, **({"resource": resource} if resource else {})}
+        ext |= {"policyType": policy} if policy else {}
         return await self._on_all(RequestCode.AUTH_DELETE_ACL, ext, b"", broker, cluster)
 
     async def get(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,16 @@ import trio
 
 from pyrmq.admin.broker_tables import user_groups, user_topics
 from pyrmq.admin.brokers import Brokers
+from pyrmq.admin.cluster_access import ACLS_KEPT, USERS_KEPT, ClusterAccess
 from pyrmq.admin.cluster_plan import (
+    ACL,
     CONFIG,
     CREATE,
     DELETE,
+    GROUP,
+    KEEP,
     TOPIC,
+    USER,
     BrokerState,
     Plan,
     Step,
@@ -29,9 +34,10 @@ from pyrmq.admin.cluster_plan import (
     topic_of,
 )
 from pyrmq.admin.desired import Desired
+from pyrmq.admin.desired_access import has_password
 from pyrmq.admin.export_diff import same
 from pyrmq.admin.groups import Groups
-from pyrmq.admin.link import AT_ONCE, Part, Replica
+from pyrmq.admin.link import AT_ONCE, AdminLink, Part, Replica
 from pyrmq.admin.long_lists import LIST_TIMEOUT
 from pyrmq.admin.outcome import Outcome, Outcomes
 from pyrmq.admin.shrinking import Hidden, hidden_by, refuse_hidden
@@ -55,11 +61,16 @@ class Done:
 
 class ClusterFiles(Part):
     """The part of `admin.clusters` that is about a cluster as it should be: its masters, their
-    topics, groups and configuration. Works with Apache RocketMQ's brokers too."""
+    configuration, topics, groups, users and access lists. Works with Apache RocketMQ's brokers
+    too."""
+
+    def __init__(self, link: AdminLink) -> None:
+        super().__init__(link)
+        self._access = ClusterAccess(link)
 
     async def describe(self, cluster: str) -> Desired:
-        """A cluster as it is, as a file has it. It is complete, or an error: of a master that does
-        not answer, or ClientError if there is no such cluster."""
+        """A cluster as it is, as a file has it, without passwords. It is complete, or an error: of
+        a master that does not answer, or ClientError if there is no such cluster."""
         outcomes = await self._states(await self._link.masters(cluster=cluster))
         return described(cluster, outcomes.check_all().values)
 
@@ -74,14 +85,15 @@ class ClusterFiles(Part):
                 f"cluster {desired.cluster} has the brokers {', '.join(sorted(there)[:8])}, and "
                 f"the file names {', '.join(desired.brokers[:8])}: it is of another cluster"
             )
-        outcomes = await self._states(masters)
+        outcomes = await self._states(masters, desired)
         steps = [
             step for state in outcomes.values for step in steps_of(desired, state, prune=prune)
         ]
         failed: list[Outcome[Any]] = list(outcomes.failed)
+        failed += [one for state in outcomes.values for one in _keeps_none(desired, state)]
         named = {*desired.brokers, *desired.broker_config}
-        for rows in (desired.topics or {}, desired.groups or {}):
-            named |= {name for row in rows.values() for name in row.on or ()}
+        for rows in desired.parts:
+            named |= {name for row in (rows or {}).values() for name in row.on or ()}
         for name in sorted(named - there):
             why = ClientError(f"broker {name} of the file is not in cluster {desired.cluster}")
             failed.append(Outcome(name, error=why, name=name))
@@ -90,6 +102,16 @@ class ClusterFiles(Part):
             for name in sorted(there - set(desired.brokers))
             if desired.brokers
         ]
+        steps, kept = self._without_own(steps)
+        notes += kept
+        notes += [
+            f"user {name} is new, and the file does not say where its password is: create it "
+            "first, or give it passwordFile or passwordEnv"
+            for name in sorted(
+                {s.name for s in steps
+                 if s.kind == USER and s.change == CREATE and not has_password(s.members)}
+            )
+        ]  # fmt: skip
         deleted = {s.name for s in steps if s.kind == TOPIC and s.change == DELETE}
         orphans = frozenset(deleted - set(desired.topics or ()))
         return Plan(desired.cluster, steps, failed, notes, frozenset() if failed else orphans)
@@ -124,7 +146,25 @@ class ClusterFiles(Part):
         found = await self._verified(found)
         return found + await self._forgotten(plan, found)
 
-    async def _states(self, masters: Sequence[Replica]) -> Outcomes[BrokerState]:
+    def _without_own(self, steps: list[Step]) -> tuple[list[Step], list[str]]:
+        """The user that signs these requests is not deleted: it could not even finish."""
+        own = self._link.credentials.access_key if self._link.credentials else ""
+        mine = ((USER, own), (ACL, f"User:{own}"))
+        found = [
+            dataclasses.replace(s, change=KEEP)
+            if s.change == DELETE and (s.kind, s.name) in mine
+            else s
+            for s in steps
+        ]
+        if found == steps:
+            return steps, []
+        return found, [f"user {own} signs these requests: it is not deleted"]
+
+    async def _states(
+        self, masters: Sequence[Replica], desired: Desired | None = None
+    ) -> Outcomes[BrokerState]:
+        """What masters have. `desired`: only what is to be compared with it of users and access
+        lists."""
         names = {m.address: m.broker_name for m in masters}
 
         async def one(address: str) -> BrokerState:
@@ -135,12 +175,17 @@ class ClusterFiles(Part):
                 members = {name: group_members(name, row) for name, row in groups.items()}
             except ConfigError as e:
                 raise ProtocolError(f"{address}: {e}") from None
+            access = self._access
+            wants_users = desired is None or desired.users is not None
+            wants_acls = desired is None or desired.acls is not None
             return BrokerState(
                 names[address],
                 address,
                 {name: topic_members(row) for name, row in topics.items()},
                 members,
                 config,
+                await access.users_at(address, config) if wants_users else None,
+                await access.acls_at(address, config) if wants_acls else None,
             )
 
         return await self._link.on_each(masters, one)
@@ -191,6 +236,8 @@ class ClusterFiles(Part):
     def _work(self, step: Step) -> Callable[[Step], Awaitable[None]]:
         if step.kind == CONFIG:
             return self._set_config
+        if step.kind in (USER, ACL):
+            return self._put_access
         if step.change == DELETE:
             return self._delete
         return self._put_topic if step.kind == TOPIC else self._put_group
@@ -212,6 +259,17 @@ class ClusterFiles(Part):
 
     async def _put_group(self, step: Step) -> None:
         (await Groups(self._link).update(group_of(step), broker=step.address)).check_all()
+
+    async def _put_access(self, step: Step) -> None:
+        access, gone = self._access, step.change == DELETE
+        if step.kind == USER and gone:
+            await access.delete_user(step.broker, step.name)
+        elif step.kind == USER:
+            await access.put_user(step.broker, step.name, step.members)
+        elif gone:
+            await access.delete_acl(step.broker, step.name)
+        else:
+            await access.put_acl(step.broker, step.name, step.members)
 
     async def _close(self, step: Step) -> None:
         """Takes all permissions from a topic that other brokers keep: name servers would go on to
@@ -257,18 +315,31 @@ class ClusterFiles(Part):
         return failed
 
 
+def _keeps_none(desired: Desired, state: BrokerState) -> Iterator[Outcome[Any]]:
+    """What a file wants of a broker that keeps no users, or no access lists."""
+    for what, wanted, have, key in (
+        ("users", desired.users, state.users, USERS_KEPT),
+        ("access lists", desired.acls, state.acls, ACLS_KEPT),
+    ):
+        if have is None and any(row.at(state.name) is not None for row in (wanted or {}).values()):
+            why = ClientError(f"broker {state.name} keeps no {what}: set {key} in its broker.conf")
+            yield Outcome(state.address, error=why, name=state.name)
+
+
 def _taken(step: Step, state: BrokerState | None) -> bool:
     """Whether a broker is as a step wants it; True if it could not be asked again."""
     if state is None:
         return True
     if step.kind == CONFIG:
         return same(state.config.get(step.name), step.fields[0].new)
-    rows = state.topics if step.kind == TOPIC else state.groups
+    rows = {TOPIC: state.topics, GROUP: state.groups, USER: state.users, ACL: state.acls}[step.kind]
     if step.change == DELETE:
-        return step.name not in rows
-    if step.name not in rows:
+        return step.name not in (rows or {})
+    if rows is None or step.name not in rows:
         return False
     row = rows[step.name]
+    if step.kind == ACL:
+        return bool(row == step.members)
     if step.change == CREATE:
         return True
     return all(

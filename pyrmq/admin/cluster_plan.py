@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyrmq.admin.desired import Desired, Members, Wanted, combined, exported_keys
+from pyrmq.admin.desired_access import NEW_USER, POLICIES, REFERENCES, differing
 from pyrmq.admin.export_diff import same
 from pyrmq.admin.groups import GroupConfig
 from pyrmq.admin.outcome import Outcome
 from pyrmq.model.topic import TopicConfig
 
-TOPIC, GROUP, CONFIG = "topic", "group", "config"
+TOPIC, GROUP, CONFIG, USER, ACL = "topic", "group", "config", "user", "access list"
 CREATE, CHANGE, KEEP, DELETE = "create", "change", "keep", "delete"
 ATTRIBUTES = "attributes"
 MOST_AT_ONCE = 100
@@ -29,6 +30,9 @@ class BrokerState:
     topics: Mapping[str, Members]
     groups: Mapping[str, Members]
     config: Mapping[str, str]
+    users: Mapping[str, Members] | None = None
+    acls: Mapping[str, Members] | None = None
+    """None: it keeps none, or was not asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ class Step:
     """One change of one broker. `keep`: it is there and not in the file, and stays."""
 
     kind: str
-    """`topic`, `group` or `config`."""
+    """`topic`, `group`, `config`, `user` or `access list`."""
     name: str
     broker: str
     address: str
@@ -53,7 +57,7 @@ class Step:
     """`create`, `change`, `keep` or `delete`."""
     fields: tuple[FieldChange, ...] = ()
     members: Members = field(default_factory=dict)
-    """Of a topic or group: what it should be, whole; what it is, if it is to be deleted."""
+    """What it should be, whole; what it is, if it is to be deleted. Nothing of `config`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,8 @@ _NEW_TOPIC = topic_members({"readQueueNums": 8, "writeQueueNums": 8})
 
 
 def steps_of(desired: Desired, state: BrokerState, *, prune: bool) -> Iterator[Step]:
-    """What has to change at one broker: its configuration, topics, groups."""
+    """What has to change at one broker, in an order in which that can be done: a user is there when
+    its access list is made, and until that is deleted."""
     for key, value in sorted(desired.config_of(state.name).items()):
         have = state.config.get(key)
         if have != value:
@@ -107,6 +112,22 @@ def steps_of(desired: Desired, state: BrokerState, *, prune: bool) -> Iterator[S
         yield from _rows(TOPIC, desired.topics, state.topics, state, prune)
     if desired.groups is not None:
         yield from _rows(GROUP, desired.groups, state.groups, state, prune)
+    users: list[Step] = []
+    if desired.users is not None and state.users is not None:
+        users += _rows(USER, desired.users, state.users, state, prune)
+    yield from (step for step in users if step.change != DELETE)
+    if desired.acls is not None and state.acls is not None:
+        yield from _rows(ACL, desired.acls, state.acls, state, prune)
+    yield from (step for step in users if step.change == DELETE)
+
+
+def _default(kind: str, name: str) -> Members:
+    """What is made if a file says nothing of its members."""
+    if kind == TOPIC:
+        return _NEW_TOPIC
+    if kind == GROUP:
+        return group_members(name, {})
+    return dict(NEW_USER) if kind == USER else {}
 
 
 def _rows(
@@ -124,8 +145,7 @@ def _rows(
                 change = DELETE if prune else KEEP
                 yield Step(kind, name, state.name, state.address, change, (), before)
         elif before is None:
-            default = _NEW_TOPIC if kind == TOPIC else group_members(name, {})
-            members = {**default, **row}
+            members = {**_default(kind, name), **row}
             made = tuple(FieldChange(k, None, v) for k, v in sorted(row.items()))
             yield Step(kind, name, state.name, state.address, CREATE, made, members)
         elif fields := tuple(_differences(before, row)):
@@ -136,7 +156,11 @@ def _rows(
 def _differences(before: Members, row: Members) -> Iterator[FieldChange]:
     for key, value in sorted(row.items()):
         have = before.get(key)
-        if key == ATTRIBUTES:
+        if key in REFERENCES:
+            continue
+        if key == POLICIES:
+            yield from (FieldChange(*one) for one in differing(before, row))
+        elif key == ATTRIBUTES:
             old, new = have or {}, value or {}
             for name in sorted({*old, *new}):
                 if old.get(name) != new.get(name):
@@ -150,7 +174,7 @@ def batches(steps: Sequence[Step]) -> Iterator[list[Step]]:
     everything else alone."""
     batch: list[Step] = []
     for step in steps:
-        joins = step.kind != CONFIG and step.change in (CREATE, CHANGE)
+        joins = step.kind in (TOPIC, GROUP) and step.change in (CREATE, CHANGE)
         if batch and not (joins and batch[0].kind == step.kind and len(batch) < MOST_AT_ONCE):
             yield batch
             batch = []
@@ -201,7 +225,18 @@ def described(cluster: str, states: Sequence[BrokerState]) -> Desired:
         {name: rows for name, rows in own.items() if rows},
         _described({state.name: state.topics for state in states}),
         _described({state.name: state.groups for state in states}),
+        _described_if_kept({state.name: state.users for state in states}),
+        _described_if_kept({state.name: state.acls for state in states}),
     )
+
+
+def _described_if_kept(
+    tables: Mapping[str, Mapping[str, Members] | None],
+) -> dict[str, Wanted] | None:
+    """None if no broker keeps any."""
+    if all(rows is None for rows in tables.values()):
+        return None
+    return _described({name: rows or {} for name, rows in tables.items()})
 
 
 def _described(tables: Mapping[str, Mapping[str, Members]]) -> dict[str, Wanted]:

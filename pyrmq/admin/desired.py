@@ -1,4 +1,4 @@
-"""A cluster as it should be, in a file: topics, groups and configuration of its brokers.
+"""A cluster as it should be, in a file: configuration, topics, groups, users and access lists.
 
 Topics and groups have the members of RocketMQ's JSON. A member that is left out is not compared; a
 new topic or group has its default. A part that is left out (`topics`, …) is not compared at all.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 import trio
 
 from pyrmq.admin import plain_yaml
+from pyrmq.admin.desired_access import POLICIES, acl_members, check_user
 from pyrmq.admin.groups import GroupConfig
 from pyrmq.admin.topic_file import topics_of
 from pyrmq.broker.config.broker_config import BrokerConfig
@@ -39,9 +40,12 @@ MAX_BROKERS = 1024
 MAX_CONFIG_VALUE = 4096
 BROKERS = "brokers"
 """In a topic or group: the brokers that have it, each with what differs there."""
-_TOP = ("format", "cluster", BROKERS, "config", "brokerConfig", "topics", "groups")
+_TOP = (
+    "format", "cluster", BROKERS, "config", "brokerConfig", "topics", "groups", "users", "acls",
+)  # fmt: skip
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9._]{0,127}")
 _BROKER = re.compile(r"[%|a-zA-Z0-9._-]{1,255}")
+PARTS = ("topics", "groups", "users", "acls")
 STATES = frozenset({"brokerDrain", "brokerPermission"})
 """Keys that change with the state of a broker: an export leaves them out."""
 
@@ -82,6 +86,15 @@ class Desired:
     """Of single ones; it goes before `config`."""
     topics: Mapping[str, Wanted] | None = None
     groups: Mapping[str, Wanted] | None = None
+    users: Mapping[str, Wanted] | None = None
+    """By name; their passwords are not here."""
+    acls: Mapping[str, Wanted] | None = None
+    """By subject."""
+
+    @property
+    def parts(self) -> tuple[Mapping[str, Wanted] | None, ...]:
+        """In the order of PARTS."""
+        return self.topics, self.groups, self.users, self.acls
 
     def config_of(self, broker: str) -> dict[str, str]:
         return {**self.config, **self.broker_config.get(broker, {})}
@@ -95,7 +108,7 @@ class Desired:
             found["config"] = _readable(self.config)
         if self.broker_config:
             found["brokerConfig"] = {k: _readable(v) for k, v in self.broker_config.items()}
-        for name, rows in (("topics", self.topics), ("groups", self.groups)):
+        for name, rows in zip(PARTS, self.parts, strict=True):
             if rows is not None:
                 found[name] = {k: row.to_plain() for k, row in rows.items()}
         return found
@@ -144,7 +157,12 @@ def parse(raw: bytes) -> Desired:
     cluster = found.get("cluster")
     if not isinstance(cluster, str) or not _BROKER.fullmatch(cluster):
         raise ConfigError("cluster: the name of the cluster is missing")
-    topics, groups = found.get("topics"), found.get("groups")
+    checks = (_topic, _group, _user, _acl)
+    parts = [
+        None if (part := found.get(name)) is None
+        else {key: check(key, row) for key, row in _table(name, part).items()}
+        for name, check in zip(PARTS, checks, strict=True)
+    ]  # fmt: skip
     return Desired(
         cluster,
         _names(found.get(BROKERS)),
@@ -153,8 +171,7 @@ def parse(raw: bytes) -> Desired:
             _broker(name): _config(f"brokerConfig of {name}", row)
             for name, row in _table("brokerConfig", found.get("brokerConfig")).items()
         },
-        None if topics is None else {k: _topic(k, v) for k, v in _table("topics", topics).items()},
-        None if groups is None else {k: _group(k, v) for k, v in _table("groups", groups).items()},
+        *parts,
     )
 
 
@@ -259,7 +276,19 @@ def _group(name: str, value: Any) -> Wanted:
     return _wanted(f"group {name}", value, check)
 
 
-def _wanted(what: str, value: Any, check: Any) -> Wanted:
+def _user(name: str, value: Any) -> Wanted:
+    return _wanted(f"user {name[:64]}", value, lambda row: check_user(name, row))
+
+
+def _acl(subject: str, value: Any) -> Wanted:
+    found = _wanted(f"access list of {subject[:64]}", value, lambda row: acl_members(subject, row))
+    own = {name: acl_members(subject, row) for name, row in (found.on or {}).items()}
+    if not found.members and not (own and all(own.values())):
+        raise ConfigError(f"access list of {subject[:64]!r}: {POLICIES} is missing")
+    return Wanted(acl_members(subject, found.members), None if found.on is None else own)
+
+
+def _wanted(what: str, value: Any, check: Callable[[Members], object]) -> Wanted:
     row = dict(_table(what, value))
     on = row.pop(BROKERS, None)
     if any(item is None for item in row.values()):

@@ -64,6 +64,8 @@ class DrainState:
     pending_halves: int | None
     delayed: int | None
     """Delayed messages and timers that are not delivered."""
+    unsaved: str | None = None
+    """Why the broker could not save its keys: a restart forgets them. None: it has saved them."""
 
     @property
     def waits_for(self) -> list[str]:
@@ -97,7 +99,7 @@ class Draining(Part):
         for a broker that is not pyrmq's.
         """
         name, address = await self._find(broker)
-        own = await self._drain_of(address) is not None
+        own = (await self._drain_of(address))[0] is not None
         if not reads:
             return await self._set(name, address, DRAIN_WRITE, own=own)
         if not own:
@@ -116,7 +118,7 @@ class Draining(Part):
     async def bring_back(self, broker: str) -> Outcomes[str]:
         """Puts a broker back into all routes."""
         name, address = await self._find(broker)
-        own = await self._drain_of(address) is not None
+        own = (await self._drain_of(address))[0] is not None
         return await self._set(name, address, NO_DRAIN, own=own)
 
     async def wait(self, broker: str, seconds: float) -> DrainState:
@@ -132,7 +134,7 @@ class Draining(Part):
     async def state(self, broker: str) -> DrainState:
         """How far a broker is drained, and what it still waits for."""
         name, address = await self._find(broker)
-        drain = await self._drain_of(address)
+        drain, unsaved = await self._drain_of(address)
         stats = await self._consume_stats(address)
         answer = await self._link.ask_json(address, RequestCode.GET_BROKER_RUNTIME_INFO)
         runtime = {str(k): str(v) for k, v in values.table(answer, "table").items()}
@@ -150,6 +152,7 @@ class Draining(Part):
             _rate(runtime.get("putTps", "")),
             _whole(runtime.get("transactionPendingCount")),
             _delayed(runtime),
+            unsaved,
         )
 
     async def _find(self, broker: str) -> tuple[str, str]:
@@ -162,9 +165,12 @@ class Draining(Part):
                 return name, await self._link.master_of(name)
         raise ClientError(f"no broker is registered at {broker}: name it by its brokerName")
 
-    async def _drain_of(self, address: str) -> str | None:
+    async def _drain_of(self, address: str) -> tuple[str | None, str | None]:
+        """brokerDrain, and why it is not saved, if it is not. None for what the broker does not
+        say."""
         answer = await self._link.ask(address, RequestCode.GET_BROKER_CONFIG)
-        return parse_properties(answer.body.decode(errors="replace")).get(KEY)
+        drain = parse_properties(answer.body.decode(errors="replace")).get(KEY)
+        return drain, answer.ext.get("unsaved")
 
     async def _set(self, name: str, address: str, drain: str, *, own: bool) -> Outcomes[str]:
         body = format_properties({KEY: drain}).encode()

@@ -8,7 +8,7 @@ the letter. The dead letter stays where it is.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from pyrmq.admin.dead_letters import (
 from pyrmq.admin.link import AT_ONCE
 from pyrmq.admin.messages import UNIQUE_COUNT, QueueSlice
 from pyrmq.admin.outcome import Outcome
+from pyrmq.admin.resend_lock import ResendLock
 from pyrmq.admin.resent_message import To as To
 from pyrmq.admin.resent_message import message_of, unique_id
 from pyrmq.admin.sending import producer_of
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
 
 AHEAD = 64
 """Letters that are checked at a time for whether they were resent already."""
+INDEXED = 3.0
+"""Seconds that are waited for the index, at most."""
+LOOK = 0.05
+"""Seconds between two looks."""
 MOST_TOPICS = 1000
 """Most original topics that a preview tells apart."""
 
@@ -257,7 +262,8 @@ class DeadLetters(DeadLetterReads):
         """Resends the letters of a plan, queue by queue in their order, and says of each what
         became of it. A letter that cannot be sent does not stop the others. Letters that were
         resent before are skipped, unless `again`. Each is sent once, without retries: a
-        RequestTimeoutError means that the broker may have it, and the next run looks.
+        RequestTimeoutError means that the broker may have it, and the next run looks. A queue whose
+        letters another run resends raises ClientError, behind the letters of the others.
 
         After the letters of the other brokers it raises the error of one whose letters could not be
         read. Close it if you stop before the end (`contextlib.aclosing`)."""
@@ -265,19 +271,40 @@ class DeadLetters(DeadLetterReads):
         targets: dict[str, str | PyrmqError] = {}
         async with producer_of(self._link, retry_times=0) as producer:
             for part in plan.parts:
-                checked = self._checked(plan.group, part, plan.selection, again=again)
+                lock = ResendLock(self._link, part.queue)
+                last: Resent | None = None
                 try:
-                    async with aclosing(checked) as letters:
-                        async for letter, before in letters:
+                    async with (
+                        lock.held(),
+                        aclosing(
+                            self._checked(plan.group, part, plan.selection, again=again)
+                        ) as found,
+                    ):
+                        async for letter, before in found:
                             topic = letter.topic or UNKNOWN
                             if topic not in targets and len(targets) < MOST_TOPICS:
                                 targets[topic] = await self._known_target(plan, topic)
                             target = targets.get(topic) or await self._known_target(plan, topic)
-                            yield await self._one(producer, plan, letter, target, before)
+                            await lock.keep()
+                            one = await self._one(producer, plan, letter, target, before)
+                            last = one if one.state is ResentState.SENT else last
+                            yield one
+                        if last is not None:
+                            await self._indexed(last.letter)
                 except PyrmqError as e:
                     error = error or e
         if error is not None:
             raise error
+
+    async def _indexed(self, letter: DeadLetter) -> None:
+        """Waits until the index has a letter that was sent: it is a moment behind, and the next run
+        looks there. Not for long, as a broker may index nothing."""
+        with trio.move_on_after(INDEXED):
+            while True:
+                with suppress(PyrmqError):
+                    if await self.resent(letter):
+                        return
+                await trio.sleep(LOOK)
 
     async def _known_target(self, plan: ResendPlan, topic: str) -> str | PyrmqError:
         try:

@@ -22,7 +22,7 @@ from pyrmq.broker.draining import Draining
 from pyrmq.broker.health import BrokerHealth
 from pyrmq.broker.housekeeping import Housekeeping, PageCache
 from pyrmq.broker.metrics.service import open_metrics
-from pyrmq.broker.opening import open_store
+from pyrmq.broker.opening import HOUR, open_store
 from pyrmq.broker.pop.handover import Handover
 from pyrmq.broker.pop.parts import PopParts, open_pop, pop_engine
 from pyrmq.broker.pop.routes import Routes
@@ -99,6 +99,7 @@ class Parts:
     address: Address
     store: Store
     live: LiveConfig
+    updates: ConfigUpdates
     tables: Tables
     registration: Registration
     replicating: Replicating
@@ -178,10 +179,12 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
     offsets = OffsetTable(
         folder / "consumerOffset.json", config.consumer_offset_update_version_step, grants
     )
+    if config.reclaim_after == "table":
+        offsets.guard_tables(config.reclaim_group)
     deleted_unread = DeletedUnread(store, topics.table, offsets)
     request_modes = RequestModes(folder / "messageRequestMode.json", live, topics.table, groups)
     stats = BrokerStats(
-        config.broker_cluster_name, store, topics.table, groups, offsets.take_granted
+        config.broker_cluster_name, store, topics.table, groups, offsets.take_granted_in_turns
     )
     offsets.watch_granted(stats.pulled)
     filters = ConsumerFilters(folder / "consumerFilter.json", config, store)
@@ -304,6 +307,10 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         server.idle_seconds = now.server_channel_max_idle_time_seconds
         server.slow_requests.set_limit(now.slow_log_ms)
         topics.table.configure(now)
+        store.set_file_reserved_time(now.file_reserved_time * HOUR)
+        replicating.want(now)
+        if reclaim is not None:
+            reclaim.configure(now)
         if now.auto_create_topic_enable != before.auto_create_topic_enable:
             topics.table.set_auto_create(now.auto_create_topic_enable)
 
@@ -343,6 +350,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         address=address,
         store=store,
         live=live,
+        updates=updates,
         tables=tables,
         registration=registration,
         replicating=replicating,

@@ -157,6 +157,7 @@ class Broker:
         tasks.start_soon(parts.pop.run)
         tasks.start_soon(parts.routes.run)
         tasks.start_soon(parts.draining.run)
+        tasks.start_soon(parts.updates.run)
         if not config.is_slave:
             tasks.start_soon(parts.deleted_unread.run)
             tasks.start_soon(parts.handover.run)

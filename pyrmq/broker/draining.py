@@ -12,6 +12,7 @@ the topics that are sent to, the stop goes on at once.
 
 from __future__ import annotations
 
+import heapq
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.config.drain_keys import NO_DRAIN
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.tables.clients import Client, ClientTable, tell
-from pyrmq.engine import HaMaster, Store
+from pyrmq.engine import HaMaster, PutWatch, Store
 from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.codes import LANGUAGE_PYTHON, RequestCode
@@ -51,13 +52,11 @@ Say = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class _Sent:
-    """What was stored in a topic, and whether another broker takes its messages."""
+class _Elsewhere:
+    """Whether another broker takes the messages of a topic."""
 
-    messages: int
-    elsewhere: bool | None = None
-    """None: not asked yet."""
-    asked: float = 0.0
+    known: bool
+    asked: float
 
 
 class Draining:
@@ -132,7 +131,8 @@ class Draining:
     async def _move(self, say: Say) -> bool:
         """Whether clients could move."""
         async with channels_of(self._live.now) as channels:
-            watch = _Watch(self._live.now, self._store, self._is_system, channels)
+            puts = await trio.to_thread.run_sync(self._store.watch_puts)
+            watch = _Watch(self._live.now, puts, self._is_system, channels)
             if not await watch.has_another():
                 log.info("no other broker is known that takes messages: clients stay")
                 return False
@@ -150,7 +150,7 @@ class Draining:
     async def _until_copied(self) -> None:
         """What was stored is confirmed, and slaves that are connected have it."""
         while True:
-            end = int(self._store.stats()["maxPhyOffset"])
+            end = self._store.log_end()
             rows = [] if self._master is None else self._master.replicas()
             slowest = min((int(row["ackOffset"]) for row in rows if row["inSync"]), default=end)
             if min(self._store.confirmed(), slowest) >= end:
@@ -190,18 +190,20 @@ class _Watch:
     def __init__(
         self,
         config: BrokerConfig,
-        store: Store,
+        puts: PutWatch,
         is_system: Callable[[str], bool],
         channels: Channels,
     ) -> None:
+        """`puts` tells what is stored from now on."""
         self._config = config
-        self._store = store
+        self._puts = puts
         self._is_system = is_system
         self._channels = channels
         self._servers = NameServers(
             parse_addresses(config.namesrv_addr, "namesrvAddr"), timeout=ANSWER
         )
-        self._topics: dict[str, _Sent] = {t: _Sent(n) for t, n, _ in store.puts()}
+        self._elsewhere: dict[str, _Elsewhere] = {}
+        """By topic."""
 
     async def has_another(self) -> bool:
         """Whether another broker of the cluster takes messages. Each has a topic of the cluster's
@@ -213,18 +215,14 @@ class _Watch:
         since = trio.current_time()
         while trio.current_time() - since < quiet:
             await trio.sleep(LOOK)
-            if await self._moves(self._grown()):
+            if await self._moves(await self._grown()):
                 since = trio.current_time()
 
-    def _grown(self) -> list[str]:
+    async def _grown(self) -> list[str]:
         """Topics that were sent to since the last look, the ones with most first."""
-        grown: list[tuple[int, str]] = []
-        for topic, messages, _ in self._store.puts():
-            sent = self._topics.setdefault(topic, _Sent(0))
-            if messages > sent.messages and self._is_sent_to(topic):
-                grown.append((messages - sent.messages, topic))
-            sent.messages = messages
-        return [topic for _, topic in sorted(grown, reverse=True)]
+        grown = await trio.to_thread.run_sync(self._puts.grown)
+        sent = [(messages, topic) for topic, messages in grown if self._is_sent_to(topic)]
+        return [topic for _, topic in heapq.nlargest(LOOKED_AT, sent)]
 
     def _is_sent_to(self, topic: str) -> bool:
         """Whether producers choose the broker of its messages. What a group sends back goes to the
@@ -235,16 +233,16 @@ class _Watch:
 
     async def _moves(self, topics: list[str]) -> bool:
         """Whether a message of one of these topics could have gone elsewhere."""
-        for topic in topics[:LOOKED_AT]:
+        for topic in topics:
             if topic == HALF_TOPIC:
                 return True
             if not is_routed_topic(topic):
                 continue
-            sent = self._topics[topic]
-            if sent.elsewhere is None or trio.current_time() - sent.asked >= ROUTES:
-                sent.elsewhere = await self._is_elsewhere(topic)
-                sent.asked = trio.current_time()
-            if sent.elsewhere:
+            found = self._elsewhere.get(topic)
+            if found is None or trio.current_time() - found.asked >= ROUTES:
+                found = _Elsewhere(await self._is_elsewhere(topic), trio.current_time())
+                self._elsewhere[topic] = found
+            if found.known:
                 return True
         return False
 

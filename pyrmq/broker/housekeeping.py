@@ -118,7 +118,7 @@ class Housekeeping:
         """Removes groups that consumers made and that nobody has used for long, with their retry
         and dead-letter topics. A group with members, with offsets or with messages to retry is in
         use."""
-        await self._groups.note_used(self._offsets.take_pullers())
+        await self._groups.note_used(await self._offsets.take_pullers())
         expired: set[str] = set()
 
         def look(name: str) -> None:
@@ -207,6 +207,7 @@ class PageCache:
 
     async def drop(self) -> int:
         """One pass; how many files were given up."""
+        await self._offsets.take_granted_in_turns()
         before = await self._consumed_to([])
         for some in self._next_offsets():
             before = min(before, await self._consumed_to(some))
@@ -220,7 +221,6 @@ class PageCache:
     def _next_offsets(self) -> Iterator[list[Next]]:
         """The next offsets of connected groups, some at a time: the tables change in between."""
         some: list[Next] = []
-        self._offsets.take_granted()
         for topic, group in list(self._offsets.offsets):
             if group not in self._clients.consumers:
                 continue

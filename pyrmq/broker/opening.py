@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pyrmq.broker.config.broker_config import BrokerConfig
+from pyrmq.broker.config.service import SYNC_MASTER
 from pyrmq.broker.tables import config_file
 from pyrmq.broker.tables.consumer_filters import bitmap_len
 from pyrmq.engine import Store
@@ -181,7 +182,8 @@ def _open(config: BrokerConfig, address: Address) -> Store:
         bitmap_len=bitmap_len(config),
         sync_flush=config.sync_flush,
         replica=config.is_slave,
-        replicated=config.waits_for_slaves,
+        # Whether one is waited for may change while the broker runs (inSyncReplicas).
+        replicated=config.broker_role == SYNC_MASTER,
         slave_timeout=config.slave_timeout,
         flush_interval_commit_log=config.flush_interval_commit_log,
         busy_timeout=config.os_page_cache_busy_time_out_mills,

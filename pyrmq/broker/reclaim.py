@@ -73,7 +73,8 @@ class Slaves:
     ) -> None:
         """`rows`: the connected ones, as `HaMaster.replicas`. `keep`: seconds."""
         self._rows = rows
-        self._keep = keep
+        self.keep = keep
+        """Seconds after which one that is away is forgotten; it may change."""
         self._clock = clock
         self._known: dict[str, tuple[int, float]] = {}
 
@@ -87,7 +88,7 @@ class Slaves:
         for host, acked in connected.items():
             if host in self._known or len(self._known) < MAX_SLAVES:
                 self._known[host] = acked, now
-        for host in [h for h, (_, seen) in self._known.items() if now - seen > self._keep]:
+        for host in [h for h, (_, seen) in self._known.items() if now - seen > self.keep]:
             del self._known[host]
         found = {host: acked for host, (acked, _) in self._known.items()} | connected
         if not found:
@@ -120,6 +121,10 @@ class Reclaim:
         self._thread = trio.CapacityLimiter(1)
         self._failure = ""
         self.found = Reclaimable()
+
+    def configure(self, config: BrokerConfig) -> None:
+        """fileReservedTime may have changed."""
+        self._slaves.keep = config.file_reserved_time * HOUR
 
     async def run(self) -> None:
         pause = min(self._config.clean_resource_interval / 1000, 1.0)
@@ -214,10 +219,7 @@ def open_reclaim(
 ) -> Reclaim | None:
     """As the configuration wants it; None without reclaimAfter=table, and at a slave, which has no
     `master` that serves slaves."""
-    if config.reclaim_after != "table":
-        return None
-    tables.offsets.table_group = config.reclaim_group
-    if master is None:
+    if config.reclaim_after != "table" or master is None:
         return None
     slaves = Slaves(master.replicas, config.file_reserved_time * HOUR)
     return Reclaim(config, store, tables, delays, timers, pop, slaves)

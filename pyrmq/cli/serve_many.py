@@ -130,16 +130,19 @@ def _supervisor(
         return words
 
     grace = GRACE + max(0.0, drain - DRAIN_IN_GRACE)
-    return Supervisor(members, command, _announce, grace=grace, variables=variables)
+    # So all are told within the time of one drain.
+    turn = drain / len(members)
+    return Supervisor(members, command, _announce, grace=grace, turn=turn, variables=variables)
 
 
 def _served(ready: str, supervisor: Supervisor, drain: float) -> Served:
-    """The brokers drain by themselves: they get the signal that ends the supervisor."""
+    """The brokers drain by themselves: they get the signal that ends the supervisor, one after the
+    other. The last one gets it within the time of one drain, and then has that time too."""
 
     def stops(signum: int) -> None:
         supervisor.signal = signal.SIGTERM if signum == signal.SIGTERM else signal.SIGINT
 
-    return Served(ready, stops=stops, drain_seconds=drain)
+    return Served(ready, stops=stops, drain_seconds=2 * drain)
 
 
 def _told(own: OwnNameServer) -> dict[str, str]:

@@ -84,8 +84,9 @@ class Supervisor:
     `command` is how a broker is started; it has to hold on to `lifeline` and to print a ready line.
     `announce` gets each broker with the line, whenever it serves. `first` and `longest`: pauses
     before a broker is started again, `rarely`: the pause of one that was given up, `grace`: how
-    long a stop may take, `silence`: after how long without a word a broker is taken for hung;
-    seconds. `variables`: of the environment of the brokers, besides those of this process.
+    long the stop of a broker may take, `turn`: how long the next one waits for it, `silence`: after
+    how long without a word a broker is taken for hung; seconds. `variables`: of the environment of
+    the brokers, besides those of this process.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class Supervisor:
         longest: float = LONGEST_PAUSE,
         rarely: float = RARELY,
         grace: float = GRACE,
+        turn: float = 0.0,
         silence: float = SILENCE,
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
@@ -106,6 +108,7 @@ class Supervisor:
         self._all_serve = trio.Event()
         self._rarely = rarely
         self._grace = grace
+        self._turn = turn
         self._command = command
         self._announce = announce
         self._silence = silence
@@ -123,8 +126,8 @@ class Supervisor:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Starts all; entered when all serve at once. ConfigError if one refuses to start: then all
-        are stopped. PyrmqError, later, when all were given up. Leaving stops all at once and waits
-        for them."""
+        are stopped. PyrmqError, later, when all were given up. Leaving stops all, and waits for
+        them: one after the other with SIGTERM, by which they drain, else all at once."""
         try:
             async with trio.open_nursery() as nursery:
                 self._environment = {
@@ -287,12 +290,18 @@ class Supervisor:
         return self._rarely
 
     async def _stop(self) -> None:
+        """Clients of a broker that drains move to those that are not told yet. The next one is told
+        when it has stopped, or when its turn is over."""
+        turn = self._turn if self.signal == signal.SIGTERM else 0.0
         async with trio.open_nursery() as nursery:
             for kept in self._kept:
                 if kept.process is not None:
-                    nursery.start_soon(self._stop_one, kept.member.name, kept.process)
+                    stopped = trio.Event()
+                    nursery.start_soon(self._stop_one, kept.member.name, kept.process, stopped)
+                    with trio.move_on_after(turn):
+                        await stopped.wait()
 
-    async def _stop_one(self, name: str, process: trio.Process) -> None:
+    async def _stop_one(self, name: str, process: trio.Process, stopped: trio.Event) -> None:
         with suppress(ProcessLookupError):
             process.send_signal(self.signal)
         with trio.move_on_after(self._grace):
@@ -307,6 +316,7 @@ class Supervisor:
             self.killed.append(name)
             process.kill()
             await process.wait()
+        stopped.set()
         await _close(process)
 
 

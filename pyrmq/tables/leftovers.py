@@ -21,7 +21,7 @@ def clean(table: Any) -> int:
     # Only now, when those processes have ended: one of them may have committed since `table` was
     # loaded.
     table.refresh()
-    there = _referenced(table)
+    there = referenced(table)
     gone = [path for path in found if _last(path) not in there]
     return len(gone) - len(delete(table.io, gone))
 
@@ -53,7 +53,7 @@ def _files(table: Any) -> list[str]:
     return [root + one.path[cut:] for one in system.get_file_info(selector) if one.is_file]
 
 
-def _referenced(table: Any) -> set[str]:
+def referenced(table: Any) -> set[str]:
     """Names of the data files of all snapshots."""
     manifests = {
         manifest.manifest_path: manifest

@@ -78,6 +78,11 @@ impl HaMaster {
         self.senders.stop();
     }
 
+    /// Changes inSyncReplicas and minInSyncReplicas. It counts at once, also for what waits already.
+    fn want(&self, in_sync: usize, least: usize) {
+        self.replicas.want(in_sync, least);
+    }
+
     /// Looks again at which slaves are in sync: the log grows while one stands still.
     fn look_again(&self) {
         self.replicas.look_again(pyrmq_store::now_ms());

@@ -46,9 +46,10 @@ impl PullGrants {
         self.inner.generation()
     }
 
-    /// What was answered since this was called last.
-    fn drain(&self) -> Vec<Row> {
-        let done = self.inner.drain();
+    /// What was answered and not told yet; at most `most` rows, the next call has the rest.
+    #[pyo3(signature = (most = usize::MAX))]
+    fn drain(&self, most: usize) -> Vec<Row> {
+        let done = self.inner.drain(most);
         let row = |(grant, done): (Arc<pyrmq_broker::Grant>, pyrmq_broker::Pulled)| {
             (
                 grant.topic.clone(),

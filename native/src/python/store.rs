@@ -3,6 +3,7 @@
 use super::error::to_py;
 use super::figures;
 use super::options::address;
+use super::put_watch::PutWatch;
 use super::sql::SqlFilter;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -404,6 +405,21 @@ impl Store {
         self.inner.topics().all().iter().filter_map(row).collect()
     }
 
+    /// Tells which topics store messages from now on.
+    fn watch_puts(&self, py: Python<'_>) -> PutWatch {
+        py.detach(|| PutWatch::new(&self.inner))
+    }
+
+    /// fileReservedTime in ms, from the next pass over old files on.
+    fn set_file_reserved_time(&self, ms: u64) {
+        self.inner.set_file_reserved_time(ms);
+    }
+
+    /// Where the log ends.
+    fn log_end(&self) -> u64 {
+        self.inner.log().max_offset()
+    }
+
     /// Looks messages up by key or unique key in the index. Returns the records as exported
     /// slices, oldest first: (pointer to segment, address, bytes), and store time and physical
     /// offset of what was indexed last. For engine.pyx, which makes Slices of them.
@@ -509,10 +525,16 @@ impl Store {
         figures::of_store(py, &self.inner)
     }
 
-    /// Sizes of the messages that clients sent, by type: {"NORMAL": [count, sum, max, buckets…]}, bytes of
+    /// Sizes of the messages that clients sent to a topic: [("NORMAL", [count, buckets…, sum])], bytes of
     /// records, those of a batch by their average. The buckets are those of SIZE_BOUNDS and one above.
-    fn message_sizes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        figures::message_sizes(py, &self.inner)
+    fn message_sizes(&self, topic: &str) -> Vec<(&'static str, figures::Totals)> {
+        figures::message_sizes(&self.inner, topic)
+    }
+
+    /// What became of halves since the store was opened: [(topic, [committed, buckets…, sum], rolled back)].
+    /// Seconds from birth to commit, in the buckets of FINISH_BOUNDS and one above.
+    fn finished_halves(&self) -> Vec<(String, figures::Totals, u64)> {
+        figures::finished(&self.inner)
     }
 
     /// Figures: minPhyOffset, maxPhyOffset, flushedWhere, indexedWhere (offsets), preparedAhead

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,12 @@ def _paths(text: str) -> list[Path]:
     return [Path(part.strip()).expanduser() for part in text.split(",") if part.strip()]
 
 
+def _without_controls(path: Path) -> None:
+    """A line end in it would break the ready line, which programs read."""
+    if any(unicodedata.category(char) == "Cc" for char in str(path)):
+        raise ValueError("a path without line ends and other control characters expected")
+
+
 def _hours(text: str) -> list[int]:
     hours = text.split(";") if re.fullmatch(r"\d{1,2}(;\d{1,2})*", text) else ["99"]
     if max(map(int, hours)) > 23:
@@ -53,7 +60,11 @@ class StoreConfig(PopConfig):
     """The part of BrokerConfig about the store; times are ms, sizes bytes."""
 
     store_path_root_dir: Path = key(  # noqa: RUF009
-        lambda: Path.home() / "store", "Folder of the store.", shown="~/store", section="Files"
+        lambda: Path.home() / "store",
+        "Folder of the store; its path has no control characters.",
+        check=_without_controls,
+        shown="~/store",
+        section="Files",
     )
     store_path_commit_log: str = key(
         "",
@@ -106,6 +117,7 @@ class StoreConfig(PopConfig):
         "Hours after its last change that a log file is kept.",
         high=1_000_000,
         section="Retention ([store.md](store.md))",
+        live=True,
     )
     delete_when: str = key(
         "04",

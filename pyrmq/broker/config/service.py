@@ -66,12 +66,14 @@ class ReplicationConfig:
         "waits for nobody.",
         low=1,
         high=64,
+        live=True,
     )
     min_in_sync_replicas: int = key(
         1,
         "Replicas of a SYNC_MASTER that have to be in sync: with fewer, messages are refused.",
         low=1,
         high=64,
+        live=True,
     )
     enable_auto_in_sync_replicas: bool = key(
         False,

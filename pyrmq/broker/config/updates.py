@@ -4,6 +4,9 @@ The file given with -c is not written: it may be read-only, shared, or another p
 goes before that file, and after the command line and the environment; those pin their keys. Each
 update has with it what the key was without it. Where that is no longer so at a start, the file was
 edited since, and the edit, being newer, counts: the update is dropped.
+
+An update that cannot be written is refused, but for keys that help where the disk is full. They
+count at once then, and are written as soon as that is possible.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +33,10 @@ log = logging.getLogger(__name__)
 
 FILE = Path("config") / "brokerConfigUpdates.json"
 """Below the store's folder."""
+HELPING = frozenset({"brokerDrain", "fileReservedTime"})
+"""Keys that count also if they cannot be written: clients leave, or files are deleted earlier."""
+RETRY = 10.0
+"""Seconds between two tries to write what counts already."""
 _OTHERS = {row.name: row for row in OTHER_KEYS}
 
 
@@ -114,6 +122,9 @@ class ConfigUpdates:
         self._config = config
         self._pinned = pinned
         self._one = trio.Lock()
+        self.unsaved = ""
+        """Why the file does not have all that counts; empty: it has."""
+        self._failed = trio.Event()
         self.version, found = load(self._path)
         """Version of the configuration."""
         updated = with_updates(config, found, pinned)
@@ -147,8 +158,9 @@ class ConfigUpdates:
 
     async def update(self, values: Mapping[str, str]) -> dict[str, tuple[str, str]]:
         """Changes keys that may be; they are in the file when this returns, and count from then on.
-        Returns what was changed: the value before, and now. ConfigError for an invalid value,
-        OSError if the file cannot be written: then nothing is changed."""
+        Returns what was changed: the value before, and now. ConfigError for an invalid value.
+        OSError if the file cannot be written: then nothing is changed, but keys of HELPING, which
+        count all the same (`unsaved`)."""
         async with self._one:
             fields = parsed(BrokerConfig, values, OTHER_KEYS)
             config = dataclasses.replace(self.live.now, **fields)
@@ -163,11 +175,46 @@ class ConfigUpdates:
                         del updates[key]
                 version = dataclasses.replace(self.version)
                 version.next(now_ms())
-                content = self._content(version, updates)
-                await trio.to_thread.run_sync(config_file.save, self._path, content)
+                try:
+                    await self._save(version, updates)
+                except OSError as e:
+                    if not changes.keys() <= HELPING:
+                        raise
+                    self._not_saved(", ".join(changes), e)
                 self.version, self._updates = version, updates
                 self.live.change(config)
             return changes
+
+    async def run(self) -> None:
+        """Writes what could not be written, until cancelled."""
+        while True:
+            await self._failed.wait()
+            await trio.sleep(RETRY)
+            async with self._one:
+                if not self.unsaved:
+                    self._failed = trio.Event()
+                    continue
+                with suppress(OSError):
+                    await self._save(self.version, self._updates)
+                    log.info("all that counts is in %s now", escape(self._path))
+
+    async def _save(self, version: DataVersion, updates: Mapping[str, Update]) -> None:
+        content = self._content(version, updates)
+        await trio.to_thread.run_sync(config_file.save, self._path, content)
+        self.unsaved = ""
+
+    def _not_saved(self, keys: str, error: OSError) -> None:
+        self.unsaved = error.strerror or str(error)
+        self._failed.set()
+        log.error(
+            "%s: it counts, but cannot be saved: %s. A restart forgets it; it is tried again every "
+            "%g s. Make room on the disk of %s",
+            escape(keys),
+            escape(self.unsaved),
+            RETRY,
+            escape(self._path),
+            extra=about(key=keys, path=self._path),
+        )
 
     def _content(self, version: DataVersion, updates: Mapping[str, Update]) -> dict[str, object]:
         rows = {key: dataclasses.asdict(update) for key, update in updates.items()}

@@ -89,6 +89,12 @@ class Replicating:
             places = HaPlaces(peers, config.ha_address_allow_list)
             self.server = HaServer(sockets, masters, places, open_channels)
 
+    def want(self, config: BrokerConfig) -> None:
+        """How many replicas a master waits for has changed. It counts at once, also for sends that
+        wait already."""
+        if self.server is not None:
+            self.server.master.want(config.in_sync_replicas, config.min_in_sync_replicas)
+
     def watch(self, watcher: Callable[[], None]) -> None:
         """From now on `watcher` is called when a slave has got or lost its master."""
         self._watchers.append(watcher)

@@ -263,7 +263,10 @@ class ConfigProcessor:
         values |= {"brokerIP1": host, "listenPort": str(port)}
         values |= {row.name: row.accepted[0] for row in OTHER_KEYS if isinstance(row, FixedKey)}
         version = fastjson.dumps(self._updates.version.to_json()).decode()
-        return Response(ext={"version": version}, body=format_properties(values).encode())
+        unsaved = {"unsaved": self._updates.unsaved} if self._updates.unsaved else {}
+        return Response(
+            ext={"version": version, **unsaved}, body=format_properties(values).encode()
+        )
 
     def update(self, connection: Connection, command: Command) -> Elsewhere:
         """UPDATE_BROKER_CONFIG: lines `key=value`, of which all count or none."""
@@ -323,6 +326,7 @@ class ConfigProcessor:
         except OSError as e:
             raise ServiceNotAvailableError(f"the update cannot be saved: {e.strerror}") from e
         text = "; ".join(f"{key}: {old} -> {new}" for key, (old, new) in changes.items())
+        unsaved = self._updates.unsaved
         if changes:
             log.info(
                 "configuration updated by %s: %s",
@@ -331,6 +335,8 @@ class ConfigProcessor:
                 extra=about(connection=connection.peer),
             )
             await self._told()
+        if changes and unsaved:
+            text += f"; not saved ({unsaved}): a restart of the broker forgets it"
         return Response(remark=text or "nothing changed: these are the values already")
 
 

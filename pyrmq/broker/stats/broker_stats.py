@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -18,6 +18,7 @@ from functools import partial
 import trio
 
 from pyrmq.broker.requests import fields
+from pyrmq.broker.stats.create_times import CreateTimes
 from pyrmq.broker.stats.items import DAY, HOUR, MINUTE, NOTHING, Figures, StatsItemSet, Window
 from pyrmq.broker.stats.put_times import PutTimes, sends
 from pyrmq.broker.stats.use import Use
@@ -114,7 +115,7 @@ class BrokerStats:
         store: Store,
         topics: TopicTable,
         groups: GroupTable,
-        take_granted: Callable[[], None],
+        take_granted: Callable[[], Awaitable[None]],
         *,
         period: float | None = None,
         clock: Callable[[], float] = trio.current_time,
@@ -155,6 +156,7 @@ class BrokerStats:
         self._samplings = 0
         self.rates = Rates()
         self.put_times = PutTimes(partial(sends, store))
+        self.create_times = CreateTimes()
         self.mornings = Mornings(today())
         self.use: Use | None = None
         """Counts the same by who uses the broker."""
@@ -230,7 +232,7 @@ class BrokerStats:
 
     async def sample(self) -> None:
         """Takes what the engine has counted, and samples all items."""
-        self._take_granted()
+        await self._take_granted()
         puts = self._store.puts()
         now = self.clock()
         self._new = self._new_plain = 0

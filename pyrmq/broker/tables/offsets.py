@@ -38,6 +38,9 @@ MAX_GONE = 1 << 16
 """Groups and topics of which it is remembered that offsets were removed."""
 LOG_INTERVAL = 60.0
 """Seconds between two lines of the log about offsets that are not kept."""
+TAKEN_AT_ONCE = 256
+"""Rows of the engine that are taken before other tasks run: 2 ms."""
+GrantedRow = tuple[str, str, int, int, int | None, int, int, int]
 Granted = Callable[[str, str, int, int, int], None]
 """Called with topic, group, pulls, messages and bytes."""
 
@@ -104,8 +107,9 @@ class OffsetTable(PersistentTable):
 
     def _load(self) -> None:
         value = self.load(
-            "dataVersion", "groupTopicMap", "hereTable", "offsetTable", "popStart", "resetTable"
-        )
+            "dataVersion", "groupTopicMap", "hereTable", "offsetTable", "popStart", "resetTable",
+            "tableGroup",
+        )  # fmt: skip
         self.version = DataVersion.from_json(value.get("dataVersion"))
         table = value.get("offsetTable")
         kept: set[Any] = set()
@@ -130,6 +134,7 @@ class OffsetTable(PersistentTable):
         self.resets.update(by_queue(value.get("resetTable")))
         start = as_int(value.get("popStart"), -1)
         self.pop_start = start if start >= 0 else None if value else 0
+        self._kept_table_group = value.get("tableGroup")
         self.found_here = set(by_queue(value.get("hereTable")))
         """`here`, as the file had it."""
 
@@ -172,9 +177,23 @@ class OffsetTable(PersistentTable):
     def take_granted(self) -> None:
         """Takes what the engine's answers to pulls have committed. Everything in this table comes
         after it."""
+        if self._grants is not None:
+            self._take_rows(self._grants.drain())
+
+    async def take_granted_in_turns(self) -> None:
+        """The same, for who can wait: other tasks run meanwhile. With very many groups there is
+        much to take. What is answered meanwhile may be left."""
         if self._grants is None:
             return
-        for topic, group, queue_id, following, commit, *counts in self._grants.drain():
+        for _ in range(MAX_OFFSETS // TAKEN_AT_ONCE):
+            rows = self._grants.drain(TAKEN_AT_ONCE)
+            self._take_rows(rows)
+            if len(rows) < TAKEN_AT_ONCE:
+                return
+            await trio.lowlevel.checkpoint()
+
+    def _take_rows(self, rows: list[GrantedRow]) -> None:
+        for topic, group, queue_id, following, commit, *counts in rows:
             self._pulled[topic, group, queue_id] = following
             self._pullers.add(group)
             for granted in self._granted_watchers:
@@ -184,9 +203,9 @@ class OffsetTable(PersistentTable):
             if self._has_room(topic, group, queue_id):
                 self._keep_unless_reset(topic, group, queue_id, commit)
 
-    def take_pullers(self) -> set[str]:
+    async def take_pullers(self) -> set[str]:
         """The groups whose pulls the engine has answered since the last call."""
-        self.take_granted()
+        await self.take_granted_in_turns()
         pullers, self._pullers = self._pullers, set()
         return pullers
 
@@ -304,6 +323,20 @@ class OffsetTable(PersistentTable):
             raise SystemBusyError(f"{self.count} offsets are kept already: at most {MAX_OFFSETS}")
         self._keep_unless_reset(topic, group, queue_id, offset)
 
+    def guard_tables(self, group: str) -> None:
+        """From now on only `commit_of_table` moves the offsets of this group. Those of before do
+        not count, unless the file says that they were guarded as well: anybody may have committed
+        them."""
+        if self._kept_table_group != group and self.remove_group(group):
+            log.warning(
+                "offsets of group %s are removed: they were committed before it became "
+                "reclaimGroup. The job that writes the tables commits them again",
+                escape(group),
+                extra=about(group=group),
+            )
+        self.table_group = group
+        self.changed()
+
     def commit_of_table(self, topic: str, queue_id: int, offset: int) -> None:
         """Stores what the table of a topic has. Whether who says so may was checked before."""
         self.take_granted()
@@ -416,7 +449,7 @@ class OffsetTable(PersistentTable):
         self.changed()
 
     async def save_if_changed(self) -> None:
-        self.take_granted()
+        await self.take_granted_in_turns()
         await super().save_if_changed()
 
     async def await_frozen(self) -> None:
@@ -431,6 +464,7 @@ class OffsetTable(PersistentTable):
             "groupTopicMap": self._topic_rows.freeze(),
             "offsetTable": self._offset_rows.freeze(),
             **({} if self.pop_start is None else {"popStart": self.pop_start}),
+            **({"tableGroup": self.table_group} if self.table_group else {}),
             **({"resetTable": by_group(self.resets)} if self.resets else {}),
             **({"hereTable": by_group(dict.fromkeys(self.here, 1))} if self.here else {}),
         }

@@ -211,7 +211,7 @@ class DeletedUnread:
 
     async def look(self, *, count: bool = True) -> None:
         """Counts what has been deleted since the last look. Other tasks run meanwhile."""
-        self._offsets.take_granted()
+        await self._offsets.take_granted_in_turns()
         found: dict[tuple[str, str], int] = {}
         counted: dict[tuple[str, str, int], int] = {}
         pairs = list(self._offsets.offsets)

@@ -84,6 +84,15 @@ class _Member:
     subscriptions: Subscriptions
     kind: _Kind
 
+    def says(self, client_id: str, wishes: Wishes, subscriptions: Subscriptions) -> bool:
+        """Whether it has said just this."""
+        return (
+            self.client_id == client_id
+            and self.kind.wishes == wishes
+            and self.subscriptions.keys() == subscriptions.keys()
+            and all(self.subscriptions[topic] is sub for topic, sub in subscriptions.items())
+        )
+
 
 class Agreement:
     """The subscriptions that each member of a group stated last."""
@@ -104,8 +113,12 @@ class Agreement:
     def state(
         self, connection: Connection, client_id: str, model: str, subscriptions: Subscriptions
     ) -> None:
-        """A member says what it wants."""
+        """A member says what it wants. One that says the same again leaves no new objects: of many
+        groups these would be much for the garbage collector."""
+        member = self._members.get(connection)
         wishes = frozenset([("", TAG, model), *map(wish, subscriptions.values())])
+        if member is not None and member.says(client_id, wishes, subscriptions):
+            return
         kind = self._kinds.get(wishes) or _Kind(wishes)
         kind.members += 1
         self._kinds[wishes] = kind

@@ -79,6 +79,8 @@ class Saving:
         written = trio.current_time()
         while True:
             await trio.sleep(LOOK)
+            # Who asks for an offset takes what is left, which then is little.
+            await tables.offsets.take_granted_in_turns()
             try:
                 changed: list[PersistentTable] = [tables.topics.table, tables.groups]
                 interval = self._config.now.flush_consumer_offset_interval / 1000

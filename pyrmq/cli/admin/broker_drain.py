@@ -27,7 +27,8 @@ def drain(session: Session, broker: str, reads: bool, wait: float) -> None:
 
     It goes on to serve, so nothing fails. Clients of pyrmq leave at once, others within 30 s. Then
     the command shows what still waits, as `drain-status` does. `bring-back` ends it; until then it
-    holds, also over a restart of a broker of pyrmq.
+    holds, also over a restart of a broker of pyrmq. If the broker cannot save that, as its disk is
+    full, it is drained all the same, and a note says that a restart forgets it.
 
     With --reads consumers leave too. That is refused while messages are not consumed: give --wait.
     """
@@ -90,8 +91,13 @@ def _view(state: DrainState) -> View:
     if state.drain != NO_DRAIN:
         waits = "; ".join(state.waits_for) or "nothing: the broker can be stopped"
         rows.append(("waits for", waits))
+    notes = (
+        [f"the broker could not save this ({state.unsaved}): a restart forgets it"]
+        if state.unsaved
+        else []
+    )
     columns = (Column("WHAT", lambda r: r[0]), Column("VALUE", lambda r: r[1]))
-    return View({"state": state, "waits_for": state.waits_for}, rows, columns)
+    return View({"state": state, "waits_for": state.waits_for}, rows, columns, notes)
 
 
 def _yes(value: bool | None) -> str:

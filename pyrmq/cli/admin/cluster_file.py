@@ -21,7 +21,7 @@ _STYLES = {
     "delete": "red", "removed": "red",
 }  # fmt: skip
 _prune = click.option(
-    "--prune", is_flag=True, help="Delete topics and groups that are there and not in the file."
+    "--prune", is_flag=True, help="Delete what is there and not in the file, but for configuration."
 )
 
 
@@ -32,7 +32,7 @@ def _text(value: Any) -> str:
 
 
 def _rows(steps: list[Step]) -> list[dict[str, Any]]:
-    """A row for each member that changes; one for a topic or group that is made or deleted."""
+    """A row for each member that changes; one for what is made or deleted as a whole."""
     rows = []
     for step in steps:
         head = {"kind": step.kind, "name": step.name, "broker": step.broker, "change": step.change}

@@ -101,12 +101,17 @@ def metadata(
 @_cluster
 @_folder
 def cluster_(session: Session, cluster: str, folder: str) -> None:
-    """Write topics, groups and configuration to cluster.yaml, for `cluster diff` and `apply`."""
+    """Write a cluster to cluster.yaml, for `cluster diff` and `apply`.
+
+    It has configuration, topics, groups, users and access lists. Passwords are left out.
+    """
     from pyrmq.admin.exports import save_text
     from pyrmq.cli.admin.view import fields
 
     async def work(admin: Admin) -> Path:
         found = await admin.clusters.describe(cluster)
+        if found.users:
+            _told("passwords of users are not in the file")
         return await save_text(found.to_text(), folder, "cluster.yaml")
 
     session.show(fields({"file": str(session.run(work))}))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pyrmq.admin import Admin
+from pyrmq.admin import Admin, resend
 from pyrmq.admin.dead_letters import RESENT_FROM, Selection
 from pyrmq.admin.resend import Resent, ResentState, To
 from pyrmq.client import ConsumeFrom, PushConsumer
@@ -236,6 +236,7 @@ async def test_what_is_not_known_is_not_sent_twice(
             raise ConnectError("broker-b does not answer")
 
         monkeypatch.setattr(tools.dead_letters, "resent", silent)
+        monkeypatch.setattr(resend, "INDEXED", 0.0)
         plan = await tools.dead_letters.preview(GROUP, To.TOPIC, Selection(key="o-1"))
         assert ([row.unclear for row in plan.rows], plan.to_send) == ([1], 0)
         (failed,) = await _resend(tools, To.TOPIC, Selection(key="o-1"))

@@ -268,7 +268,8 @@ def test_a_cluster_is_described_as_it_is() -> None:
     found = described("C", [a, b])
     assert found.config == {"slaveReadEnable": "true"}
     assert found.broker_config == {
-        "broker-a": {"maxAutoCreatedTopics": "5"}, "broker-b": {"maxAutoCreatedTopics": "6"},
+        "broker-a": {"fileReservedTime": "72", "maxAutoCreatedTopics": "5"},
+        "broker-b": {"maxAutoCreatedTopics": "6"},
     }  # fmt: skip
     assert found.topics is not None
     assert found.topics["t"].on is None

@@ -251,3 +251,24 @@ def test_the_commands(tmp_path: Path) -> None:
         code, text = found.admin("broker", "drain", "127.0.0.1:1")
         assert code == 2
         assert "no broker is registered at 127.0.0.1:1" in text
+
+
+def test_a_broker_that_cannot_save_anything_is_drained_all_the_same(tmp_path: Path) -> None:
+    """As one whose disk is full: then it has to be."""
+    with cluster(tmp_path, "a", "b") as found:
+        node = found.nodes["a"]
+        (node.store / "config" / "brokerConfigUpdates.json.tmp").mkdir()
+        code, text = found.admin("broker", "drain", "a")
+        assert code == 0, text
+        assert "the broker could not save this (Is a directory)" in text
+        assert "a restart forgets it" in text
+        assert found.perms() == {"a": 4, "b": 6}
+        code, text = found.admin("broker", "drain-status", "a", "-o", "json")
+        assert code == 0, text
+        assert json.loads(text)["state"]["unsaved"] == "Is a directory"
+        assert "brokerDrain: it counts, but cannot be saved" in node.stderr()
+        answer = node.ask(UPDATE_BROKER_CONFIG, body=b"transactionCheckMax=3\n")
+        assert answer.code == 14, "nothing else counts that cannot be saved"
+        code, text = found.admin("broker", "bring-back", "a")
+        assert code == 0, text
+        assert found.perms() == {"a": 6, "b": 6}

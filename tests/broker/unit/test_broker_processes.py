@@ -104,6 +104,7 @@ class Programs:
         rarely: float = 600,
         grace: float = 60,
         silence: float = 60,
+        turn: float = 0,
     ) -> None:
         self.members = [Member(f"b{n}", 0, 0, Path(f"/b{n}")) for n in range(len(programs))]
         self.starts = [0] * len(programs)
@@ -118,6 +119,7 @@ class Programs:
             rarely=rarely,
             grace=grace,
             silence=silence,
+            turn=turn,
         )
 
     def _command(self, member: Member) -> list[str]:
@@ -333,3 +335,44 @@ async def test_brokers_are_stopped_with_the_signal_that_came() -> None:
             process = programs.supervisor._kept[0].process
         assert process is not None
         assert process.returncode == code
+
+
+def drains(folder: Path, name: str, until: str = "") -> str:
+    """Notes in a file of its name that it is told to stop. It stops at once, or when another one is
+    told. What it writes to the log says whether another one was told by then."""
+    waits = f"while not (folder / {until!r}).exists(): time.sleep(0.01)" if until else "pass"
+    return (
+        "import pathlib, signal, time\n"
+        f"folder = pathlib.Path({str(folder)!r})\n"
+        "def end(number, frame):\n"
+        f"    (folder / {name!r}).touch()\n"
+        f"    {waits}\n"
+        "    told = ''.join(sorted(path.name for path in folder.glob('?')))\n"
+        "    with (folder / 'log').open('a') as file: file.write(told + ' ')\n"
+        "    raise SystemExit(0)\n"
+        "for one in (signal.SIGINT, signal.SIGTERM): signal.signal(one, end)\n"
+        "print('ready', flush=True); signal.pause()\n"
+    )
+
+
+async def test_brokers_drain_one_after_the_other(tmp_path: Path) -> None:
+    programs = Programs(*([drains(tmp_path, name)] for name in "abc"), turn=600)
+    async with programs.supervisor.running():
+        pass
+    assert (tmp_path / "log").read_text() == "a ab abc "
+    assert not programs.supervisor.killed
+
+
+async def test_one_that_takes_long_holds_up_the_next_for_its_turn_only(tmp_path: Path) -> None:
+    programs = Programs([drains(tmp_path, "a", until="b")], [drains(tmp_path, "b")], turn=0.05)
+    async with programs.supervisor.running():
+        pass
+    assert len((tmp_path / "log").read_text().split()) == 2, "a has stopped, as b was told"
+    assert not programs.supervisor.killed
+
+
+async def test_without_a_drain_all_stop_at_once(tmp_path: Path) -> None:
+    programs = Programs([drains(tmp_path, "a", until="b")], [drains(tmp_path, "b")], turn=600)
+    async with programs.supervisor.running():
+        programs.supervisor.signal = signal.SIGINT
+    assert len((tmp_path / "log").read_text().split()) == 2

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -320,3 +321,55 @@ def test_a_reset_that_leads_is_brought_back_too(
     assert table.resets == {("T", "g", 0): 5, ("T", "g", 1): 3, ("U", "g", 0): 7}
     assert "reset in queue 0 of topic T to 9, it is sent to 5" in caplog.text
     assert fastjson.loads_object(text(table))["resetTable"]["T@g"] == {0: 5, 1: 3}
+
+
+class Granted:
+    """What the engine has committed, as `PullGrants` tells it; and how much it was asked for at a
+    time."""
+
+    def __init__(self, groups: int) -> None:
+        self.rows = [("T", f"g{n}", 0, n + 1, n, 1, 2, 300) for n in range(groups)]
+        self.asked: list[int | None] = []
+        self.revoked = 0
+
+    def drain(self, most: int | None = None) -> list[tuple[object, ...]]:
+        self.asked.append(most)
+        taken, self.rows = self.rows[:most], self.rows[most:] if most else []
+        return taken  # type: ignore[return-value]
+
+
+async def test_what_the_engine_committed_is_taken_in_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offsets, "TAKEN_AT_ONCE", 10)
+    granted = Granted(95)
+    table = OffsetTable(tmp_path / "offsets.json", 1, granted)  # type: ignore[arg-type]
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while granted.rows:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(others)
+        await table.save_if_changed()
+    assert turns >= 8
+    assert granted.asked == [10] * 10
+    assert len(table.offsets) == 95
+    assert len(config_file.load(table.path)["offsetTable"]) == 95
+    assert await table.take_pullers() == {f"g{n}" for n in range(95)}
+
+
+async def test_who_asks_for_an_offset_has_all_of_it(tmp_path: Path) -> None:
+    """Also while it is being taken in turns."""
+    granted = Granted(1000)
+    table = OffsetTable(tmp_path / "offsets.json", 1, granted)  # type: ignore[arg-type]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(table.take_granted_in_turns)
+        await trio.lowlevel.checkpoint()
+        assert granted.rows
+        assert table.query("T", "g999", 0) == 999
+        assert not granted.rows
+    assert len(table.offsets) == 1000

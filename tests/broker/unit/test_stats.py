@@ -41,7 +41,7 @@ class World:
             clock=lambda: self.now, today=lambda: self.day,
         )  # fmt: skip
 
-    def _take(self) -> None:
+    async def _take(self) -> None:
         while self.granted:
             self.stats.pulled(*self.granted.pop())
 

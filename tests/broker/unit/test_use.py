@@ -113,7 +113,7 @@ async def test_it_is_sampled_every_ten_seconds(autojump_clock: trio.testing.Mock
     nothing: Any = SimpleNamespace(
         puts=list, figures=lambda: {"sendLatency": [0, 0, 0]}, get=lambda _: None, groups={}
     )
-    stats = BrokerStats("c", nothing, nothing, nothing, lambda: None)
+    stats = BrokerStats("c", nothing, nothing, nothing, trio.lowlevel.checkpoint)
     stats.use = use
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stats.run)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import pyrmq
+from pyrmq.config.files import format_properties
 from tests.support.client import GET_ROUTEINFO_BY_TOPIC, Client, send_command
 from tests.support.command import PYRMQ, Serving, assert_refused, environment, has_ipv6, run
 from tests.support.server import ServerProcess
@@ -118,6 +119,17 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
 def test_a_store_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     assert_refused(run("server", "--store", str(tmp_path / "file" / "store"), *FREE), "file/store")
+
+
+@pytest.mark.parametrize("name", ["a\nready broker=1", "a\rb", "a\x1bb", "a\u0085b"])
+def test_a_store_whose_path_breaks_the_ready_line(tmp_path: Path, name: str) -> None:
+    refused = run("server", "--store", str(tmp_path / name), *FREE)
+    assert_refused(refused, "storePathRootDir=", "a path without line ends")
+    assert not refused.stdout
+    assert not list(tmp_path.iterdir()), "nothing was made"
+    conf = tmp_path / "broker.conf"
+    conf.write_text(format_properties({"storePathRootDir": str(tmp_path / name)}))
+    assert_refused(run("broker", "-c", str(conf)), "storePathRootDir=", "a path without line ends")
 
 
 def test_namesrv_and_broker_with_rocketmqs_own_files(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyrmq.cli.collecting import STEP, Collecting
+from pyrmq.cli.collecting import MANY, Collecting
 
 
 class Row:
@@ -33,49 +33,52 @@ class Passed:
 def passed() -> Iterator[Passed]:
     found = Passed()
     yield found
-    gc.callbacks.remove(found)
+    if found in gc.callbacks:
+        gc.callbacks.remove(found)
     gc.unfreeze()
 
 
-def test_a_full_collection_leaves_out_tables_that_have_grown(passed: Passed) -> None:
+def rows(count: int) -> list[Row]:
+    return [Row() for _ in range(count)]
+
+
+def test_a_full_collection_passes_over_what_came_since_the_last(passed: Passed) -> None:
     table: list[Row] = []
     with Collecting(lambda: len(table)):
-        gc.callbacks.append(passed)  # called behind the other
-        for _ in range(5):
-            table += [Row() for _ in range(20 * STEP)]
+        gc.callbacks.append(passed)
+        for _ in range(10):
+            table += rows(MANY)
             gc.collect()
-    assert len(passed.objects) == 5
-    assert max(passed.objects) < STEP, "of 300,000 objects that the table has at the end"
+        assert max(passed.objects) < 5 * MANY, "of 60,000 objects that the table has at the end"
 
 
-def test_what_does_not_come_from_tables_is_collected(passed: Passed) -> None:
+def test_garbage_goes_before_anything_is_frozen(passed: Passed) -> None:
     class Knot:
         def __init__(self) -> None:
             self.self = self
 
-    with Collecting(lambda: STEP - 1):
+    with Collecting(lambda: MANY):
+        for _ in range(3):
+            knot = Knot()
+            ref = weakref.ref(knot)
+            del knot
+            gc.collect()
+            assert ref() is None
+
+
+def test_while_tables_are_small_nothing_is_frozen(passed: Passed) -> None:
+    with Collecting(lambda: MANY - 1):
         gc.callbacks.append(passed)
-        knot = Knot()
-        ref = weakref.ref(knot)
-        del knot
+        kept = rows(MANY)
         gc.collect()
-        assert ref() is None
-
-
-def test_tables_that_grow_again_after_they_have_shrunk(passed: Passed) -> None:
-    table: list[Row] = [Row() for _ in range(2 * STEP)]
-    with Collecting(lambda: len(table)):
-        gc.callbacks.append(passed)
-        table.clear()
         gc.collect()
-        table += [Row() for _ in range(2 * STEP)]
-        gc.collect()
-        assert passed.objects[-1] < STEP
+        assert passed.objects[-1] > len(kept)
 
 
-def test_behind_the_block_nothing_is_frozen_any_more(passed: Passed) -> None:
-    gc.callbacks.append(passed)
-    before = list(gc.callbacks)
+def test_behind_the_block_all_is_as_before() -> None:
+    before = list(gc.callbacks), gc.get_threshold()
     with Collecting(lambda: 0):
-        assert len(gc.callbacks) == len(before) + 1
-    assert gc.callbacks == before
+        assert len(gc.callbacks) == len(before[0]) + 1
+        assert gc.get_threshold() != before[1]
+    assert (gc.callbacks, gc.get_threshold()) == before
+    gc.unfreeze()

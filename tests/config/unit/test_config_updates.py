@@ -19,8 +19,10 @@ from pyrmq.broker.config.updates import (
     load,
     with_updates,
 )
+from pyrmq.broker.tables import config_file
 from pyrmq.config.table import keys_of
 from pyrmq.errors import ConfigError
+from tests.support.waiting import eventually_trio
 
 
 @pytest.fixture
@@ -187,3 +189,77 @@ def test_updates_are_applied_without_writing(config: BrokerConfig, file: Path) -
     updated = with_updates(config, {"brokerPermission": Update("4", "6")}, {})
     assert updated.config.broker_permission == 4
     assert not file.exists()
+
+
+def block(file: Path) -> Path:
+    """Has the file not be written, as a full disk does."""
+    in_the_way = file.with_name(file.name + ".tmp")
+    in_the_way.mkdir(parents=True)
+    return in_the_way
+
+
+async def test_a_drain_counts_where_nothing_can_be_saved(
+    config: BrokerConfig, file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    block(file)
+    updates = ConfigUpdates(config, {})
+    assert await updates.update({"brokerDrain": "WRITE"}) == {"brokerDrain": ("NONE", "WRITE")}
+    await updates.update({"fileReservedTime": "1"})
+    assert updates.live.now.file_reserved_time == 1
+    assert updates.live.now.broker_drain == "WRITE"
+    assert updates.unsaved
+    assert "A restart forgets it" in caplog.text
+    assert ConfigUpdates(config, {}).live.now.broker_drain == "NONE"
+
+
+async def test_nothing_else_counts_then(config: BrokerConfig, file: Path) -> None:
+    block(file)
+    updates = ConfigUpdates(config, {})
+    for values in (
+        {"transactionCheckMax": "3"},
+        {"transactionCheckMax": "3", "brokerDrain": "WRITE"},
+    ):
+        with pytest.raises(OSError):
+            await updates.update(values)
+    assert updates.live.now == config
+    assert not updates.unsaved
+
+
+async def test_it_is_saved_once_there_is_room(
+    config: BrokerConfig, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config_updates, "RETRY", 0.001)
+    tries = []
+    save = config_file.save
+
+    def counted(path: Path, content: dict[str, Any]) -> None:
+        tries.append(path)
+        save(path, content)
+
+    monkeypatch.setattr(config_file, "save", counted)
+    in_the_way = block(file)
+    updates = ConfigUpdates(config, {})
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(updates.run)
+        await updates.update({"brokerDrain": "WRITE"})
+        await eventually_trio(lambda: len(tries) >= 3, "it is tried again and again")
+        assert updates.unsaved
+        in_the_way.rmdir()
+        await eventually_trio(lambda: not updates.unsaved, "it is saved")
+        assert ConfigUpdates(config, {}).live.now.broker_drain == "WRITE"
+        await eventually_trio(lambda: not updates._failed.is_set(), "nothing is tried any more")
+        block(file)
+        await updates.update({"brokerDrain": "NONE"})
+        assert updates.unsaved, "bringing back counts as well"
+        assert updates.live.now.broker_drain == "NONE"
+        nursery.cancel_scope.cancel()
+
+
+async def test_another_update_saves_it_too(config: BrokerConfig, file: Path) -> None:
+    in_the_way = block(file)
+    updates = ConfigUpdates(config, {})
+    await updates.update({"brokerDrain": "WRITE"})
+    in_the_way.rmdir()
+    await updates.update({"transactionCheckMax": "3"})
+    assert not updates.unsaved
+    assert saved(file).keys() == {"brokerDrain", "transactionCheckMax"}

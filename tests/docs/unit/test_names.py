@@ -34,6 +34,8 @@ NO_MODULE = {
     "pyrmq.audit": "a logger",
     "pyrmq.outbox.identity": "a file of the outbox",
     "pyrmq.topic": "a property of a table",
+    "pyrmq.body": "a property of a table",
+    "pyrmq.dead": "a property of a table",
     "pyrmq.ends": "a property of a table",
     "pyrmq.commit": "a property of a table",
     "pyrmq.lost": "a property of a snapshot",

@@ -88,6 +88,19 @@ def check(store: Store, root: Path, total: int) -> int:
     return lowest
 
 
+def test_how_long_files_are_kept_changes(tmp_path: Path) -> None:
+    with opened(tmp_path, **RULES) as store:
+        fill(store, 50)
+        settle(store)
+        age(tmp_path, 0, by=2 * HOUR)
+        assert store.clean(manual=True) == none()
+        store.set_file_reserved_time(HOUR)
+        assert store.clean(manual=True)["commitLog"] == 1
+        age(tmp_path, FILE, by=20 * HOUR)
+        store.set_file_reserved_time(DAY)
+        assert store.clean(manual=True) == none()
+
+
 def test_expired_files_go_with_all_that_leads_to_them(tmp_path: Path):
     with opened(tmp_path, **RULES) as store:
         fill(store, 100)

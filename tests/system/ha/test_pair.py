@@ -22,6 +22,7 @@ SERVICE_NOT_AVAILABLE = 14
 SLAVE_NOT_AVAILABLE = 11
 FLUSH_SLAVE_TIMEOUT = 12
 NO_PERMISSION = 16
+UPDATE_BROKER_CONFIG = 25
 
 
 @pytest.fixture
@@ -171,6 +172,45 @@ class TestSyncMaster:
                 pair.wait_in_sync()
                 eventually(lambda: {b"alone", b"hurry"} <= set(read_all(client, "T")))
 
+    def test_how_many_it_waits_for_changes_while_it_runs(self, tmp_path: Path) -> None:
+        """An operator lets producers go on while the slave is away, and has them wait again."""
+        keys = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2, "slaveTimeout": 300}
+        with Pair(tmp_path, **keys) as pair:
+            send_many(pair, 1)
+            pair.slave.stop()
+            with Client(pair.master.address) as client:
+                assert client.send("T", b"late", queue_id=0).code == FLUSH_SLAVE_TIMEOUT
+                assert b"late" not in read_all(client, "T")
+                _want(pair, "inSyncReplicas=1")
+                assert b"late" in read_all(client, "T"), "it counts at once"
+                assert client.send("T", b"alone", queue_id=0).code == 0
+                assert b"alone" in read_all(client, "T")
+                _want(pair, "inSyncReplicas=2")
+                assert client.send("T", b"again", queue_id=0).code == FLUSH_SLAVE_TIMEOUT
+                assert b"alone" in read_all(client, "T"), "what was seen stays seen"
+                assert b"again" not in read_all(client, "T")
+                _want(pair, "minInSyncReplicas=2")
+                refused = client.send("T", b"refused", queue_id=0)
+                assert "in-sync replicas not enough" in (refused.remark or "")
+                answer = pair.master.ask(UPDATE_BROKER_CONFIG, body=b"inSyncReplicas=1\n")
+                assert "minInSyncReplicas is at most inSyncReplicas" in (answer.remark or "")
+                pair.slave.start()
+                pair.wait_in_sync()
+                eventually(lambda: client.send("T", b"both", queue_id=0).code == 0)
+
+    def test_one_that_waits_for_nobody_can_be_told_to(self, tmp_path: Path) -> None:
+        with Pair(tmp_path, brokerRole="SYNC_MASTER", slaveTimeout=300) as pair:
+            send_many(pair, 1)
+            pair.slave.stop()
+            with Client(pair.master.address) as client:
+                assert client.send("T", b"alone", queue_id=0).code == 0
+                _want(pair, "inSyncReplicas=2")
+                assert client.send("T", b"late", queue_id=0).code == FLUSH_SLAVE_TIMEOUT
+                assert b"late" not in read_all(client, "T")
+                pair.slave.start()
+                pair.wait_in_sync()
+                eventually(lambda: b"late" in read_all(client, "T"))
+
     def test_with_too_few_replicas_nothing_is_stored(self, tmp_path: Path) -> None:
         keys = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2, "minInSyncReplicas": 2}
         with Pair(tmp_path, **keys) as pair:
@@ -182,6 +222,11 @@ class TestSyncMaster:
             assert answer.code == 1
             assert "in-sync replicas not enough" in (answer.remark or "")
             assert pair.master.end_of_log() == end
+
+
+def _want(pair: Pair, line: str) -> None:
+    answer = pair.master.ask(UPDATE_BROKER_CONFIG, body=f"{line}\n".encode())
+    assert answer.code == 0, answer.remark
 
 
 class TestTakingOver:

@@ -6,6 +6,7 @@
 //! answered, and the offsets that were committed with it, are told to the broker when it asks (`drain`).
 
 use pyrmq_store::GetResult;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -62,6 +63,8 @@ pub struct PullGrants {
     /// Grants with something to tell.
     answered: Mutex<Vec<Arc<Grant>>>,
     any: AtomicBool,
+    /// What was taken of them, and not told yet.
+    untold: Mutex<VecDeque<(Arc<Grant>, Pulled)>>,
 }
 
 impl PullGrants {
@@ -114,11 +117,23 @@ impl PullGrants {
         grant.generation == self.generation()
     }
 
-    /// What was done since this was called last, in the order in which offsets were committed last.
-    pub fn drain(&self) -> Vec<(Arc<Grant>, Pulled)> {
-        if !self.any.load(Ordering::Acquire) {
-            return Vec::new();
+    /// What was done and not told yet, in the order in which offsets were committed last. At most
+    /// `most` of it: the next call has the rest first.
+    pub fn drain(&self, most: usize) -> Vec<(Arc<Grant>, Pulled)> {
+        // The guarded code moves whole rows.
+        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = untold.len().min(most);
+        let mut told: Vec<_> = untold.drain(..count).collect();
+        // Only then: so no grant is there more than twice, however slow the broker is.
+        if told.len() < most && self.any.load(Ordering::Acquire) {
+            let mut new = self.take();
+            untold.extend(new.split_off(new.len().min(most - told.len())));
+            told.append(&mut new);
         }
+        told
+    }
+
+    fn take(&self) -> Vec<(Arc<Grant>, Pulled)> {
         let mut answered = self.answered();
         self.any.store(false, Ordering::Release);
         let take = |grant: Arc<Grant>| {
@@ -159,6 +174,7 @@ impl PullGrants {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pyrmq_store::GetStatus;
 
     #[test]
     fn so_much_memory_is_kept() {
@@ -168,5 +184,48 @@ mod tests {
         assert!(grants.reserve(1));
         grants.give_back(1);
         assert!(grants.reserve(1));
+    }
+
+    fn pull(grants: &PullGrants, grant: &Arc<Grant>, commit: i64) {
+        let got = GetResult {
+            status: GetStatus::Found,
+            next: commit + 1,
+            min: 0,
+            max: 100,
+            count: 1,
+            bytes: 100,
+            last_phys: 0,
+            chunks: Vec::new(),
+        };
+        grants.count(grant, &got, Some(commit));
+    }
+
+    #[test]
+    fn what_is_told_in_parts_comes_once_and_in_order() {
+        let grants = PullGrants::default();
+        let made: Vec<_> = (0..5)
+            .map(|queue| grants.grant("T", "G", queue, &[]).unwrap())
+            .collect();
+        for (n, grant) in made.iter().enumerate().rev() {
+            pull(&grants, grant, n as i64);
+        }
+        let told = |most| -> Vec<(u32, i64)> {
+            let rows = grants.drain(most);
+            let row = |(g, p): &(Arc<Grant>, Pulled)| (g.queue_id, p.commit.unwrap());
+            rows.iter().map(row).collect()
+        };
+        assert_eq!(told(2), [(4, 4), (3, 3)]);
+        pull(&grants, &made[4], 40);
+        pull(&grants, &made[4], 41);
+        assert_eq!(
+            told(4),
+            [(2, 2), (1, 1), (0, 0), (4, 41)],
+            "the rest comes first"
+        );
+        assert_eq!(told(usize::MAX), []);
+        pull(&grants, &made[0], 7);
+        pull(&grants, &made[1], 8);
+        assert_eq!(told(1), [(0, 7)]);
+        assert_eq!(told(usize::MAX), [(1, 8)]);
     }
 }

@@ -105,6 +105,8 @@ pub struct Retention {
     pass: Mutex<()>,
     /// Queues and index have been brought in line with a log that starts here.
     trimmed_to: AtomicU64,
+    /// fileReservedTime, ms: it may change while the store is open.
+    reserved: AtomicU64,
     /// Log files that end here or before count as expired (reclaimAfter).
     reclaimable_to: AtomicU64,
 }
@@ -117,8 +119,14 @@ impl Retention {
             links,
             pass: Mutex::new(()),
             trimmed_to: AtomicU64::new(0),
+            reserved: AtomicU64::new(cfg.retention.file_reserved_time),
             reclaimable_to: AtomicU64::new(0),
         }
+    }
+
+    /// From the next pass on log files are kept for so long, ms.
+    pub fn set_file_reserved_time(&self, ms: u64) {
+        self.reserved.store(ms, Ordering::Relaxed);
     }
 
     /// From now on log files that end at this physical offset or before count as expired; 0: none does.
@@ -181,6 +189,7 @@ impl Retention {
 
     fn delete_log_files(&self, now: i64, forcibly: bool) -> Result<usize> {
         let (cfg, links) = (&self.cfg, &self.links);
+        let reserved = self.reserved.load(Ordering::Relaxed) as i64;
         let mut deleted = 0;
         while deleted < cfg.batch_max {
             let segments = links.log.segments();
@@ -200,7 +209,7 @@ impl Retention {
                 .and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok())
                 .map(|t| now.saturating_sub(t.as_millis() as i64));
             let gone = !first.path().exists(); // somebody deleted it by hand
-            let expired = gone || age.is_some_and(|age| age > cfg.file_reserved_time as i64);
+            let expired = gone || age.is_some_and(|age| age > reserved);
             // Asked for each file: what was reclaimable a moment ago may be needed again.
             let reclaimed = first.end() <= self.reclaimable_to.load(Ordering::Acquire);
             if !expired && !reclaimed && !forcibly {
@@ -211,7 +220,11 @@ impl Retention {
                 (false, true) => "all that is needed of it is in tables (reclaimAfter)",
                 (false, false) => "the disk is nearly full",
             };
-            log::info!("{} is deleted: {why}", first.path().display());
+            log::info!(
+                path:% = first.path().display();
+                "{} is deleted: {why}",
+                first.path().display()
+            );
             drop(segments);
             links.log.remove_first()?;
             deleted += 1;
@@ -229,7 +242,7 @@ impl Retention {
         let mut pause = interval.min(Duration::from_secs(1));
         while !self.links.stop.wait(pause) {
             if let Err(e) = self.clean(clock::now_ms(), false) {
-                log::error!("old files not deleted, the next pass tries again: {e}");
+                log::error!(path:% = e.path().display(); "old files not deleted, the next pass tries again: {e}");
             }
             pause = interval;
         }

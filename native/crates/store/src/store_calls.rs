@@ -268,6 +268,11 @@ impl Store {
         self.retention.clean_queues(now)
     }
 
+    /// See `Retention::set_file_reserved_time`.
+    pub fn set_file_reserved_time(&self, ms: u64) {
+        self.retention.set_file_reserved_time(ms);
+    }
+
     /// Makes a topic unknown to the send path, and its messages to readers. Returns by queue the offset
     /// that the next message gets: that is where the queue begins, now and after a restart if
     /// `hide_messages` is told. The queues go on from there, as the log has records of theirs with

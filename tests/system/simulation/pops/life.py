@@ -131,7 +131,7 @@ class PopLife:
             topics.creation.update(TopicConfig(s.topic, s.queues, s.queues))
         for group in s.groups:
             groups.require(group)
-        stats = BrokerStats("c", self.store, topics.table, groups, offsets.take_granted)
+        stats = BrokerStats("c", self.store, topics.table, groups, offsets.take_granted_in_turns)
         self.server = Server(self)
         self.timers = TimerService(
             config, disk, TimerCounts(where / "timermetrics"), self.report,

@@ -199,3 +199,51 @@ fn with_nobody_to_wait_for_the_write_confirms_and_wakes() {
     assert_eq!(store.barrier().confirmed(), last);
     store.close().unwrap();
 }
+
+#[test]
+fn how_many_are_wanted_changes_while_sends_wait() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, first, end) = one_of_three(dir.path());
+    let replicas = Replicas::new(store.clone(), RULE);
+    let slave = replicas.add("slave", 0);
+    replicas.update(slave, first, Some(first), 0, 0);
+    assert_eq!(store.barrier().confirmed(), first);
+    is_signalled(&store);
+    replicas.want(1, 1);
+    assert!(is_signalled(&store), "answers that wait are told");
+    assert_eq!(store.barrier().confirmed(), end);
+    let more = send(&store, 10).unwrap();
+    assert!(store.barrier().is_confirmed(more));
+    replicas.want(2, 1);
+    assert_eq!(
+        store.barrier().confirmed(),
+        more,
+        "what was confirmed stays so"
+    );
+    let last = send(&store, 10).unwrap();
+    assert_eq!(store.barrier().confirmed(), more);
+    replicas.update(slave, last, Some(last), 0, 0);
+    assert_eq!(store.barrier().confirmed(), last);
+    replicas.want(3, 3);
+    assert!(send(&store, 10).is_err(), "2 of 3 are in sync");
+    replicas.want(2, 2);
+    send(&store, 10).unwrap();
+    store.close().unwrap();
+}
+
+#[test]
+fn a_master_that_waits_for_nobody_may_wait_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let rule = Rule { in_sync: 1, ..RULE };
+    let store = start(dir.path(), As::SyncMaster);
+    let replicas = Replicas::new(store.clone(), rule);
+    let end = send(&store, 10).unwrap();
+    assert!(store.barrier().is_confirmed(end));
+    replicas.want(2, 1);
+    let more = send(&store, 10).unwrap();
+    assert_eq!(store.barrier().confirmed(), end);
+    let slave = replicas.add("slave", 0);
+    replicas.update(slave, more, Some(more), 0, 0);
+    assert_eq!(store.barrier().confirmed(), more);
+    store.close().unwrap();
+}

@@ -56,12 +56,13 @@ struct Table {
     next_id: u64,
     /// What the barrier was told.
     waits: Option<bool>,
-    short: bool,
+    short: Option<(usize, usize)>,
 }
 
 pub struct Replicas {
     store: Arc<Store>,
-    rule: Rule,
+    /// Locked behind the table, if both are.
+    rule: Mutex<Rule>,
     table: Mutex<Table>,
 }
 
@@ -69,15 +70,22 @@ impl Replicas {
     pub fn new(store: Arc<Store>, rule: Rule) -> Self {
         let replicas = Replicas {
             store,
-            rule,
+            rule: Mutex::new(rule),
             table: Mutex::default(),
         };
         replicas.recount(&mut replicas.table.lock());
         replicas
     }
 
-    pub fn rule(&self) -> &Rule {
-        &self.rule
+    /// Changes how many replicas are wanted, inSyncReplicas and minInSyncReplicas. It counts at once, also
+    /// for what waits already.
+    pub fn want(&self, in_sync: usize, least: usize) {
+        let mut table = self.table.lock();
+        {
+            let mut rule = self.rule.lock();
+            (rule.in_sync, rule.least) = (in_sync, least);
+        }
+        self.recount(&mut table);
     }
 
     /// A slave is connected. Returns the number that it is known by.
@@ -147,19 +155,20 @@ impl Replicas {
 
     /// Says who is in sync, and moves the barrier by that.
     fn recount(&self, table: &mut Table) {
+        let rule = *self.rule.lock();
         let end = self.store.log().max_offset();
         for row in table.rows.values_mut() {
             let gap = end.saturating_sub(row.acked);
             // One that has nothing says nothing: it may be a stranger.
             let has_something = row.acked > 0 || end == 0;
-            row.in_sync = row.next.is_some() && has_something && gap < self.rule.max_gap;
+            row.in_sync = row.next.is_some() && has_something && gap < rule.max_gap;
         }
         let barrier = self.store.barrier();
         if !barrier.policy().replicated {
             return;
         }
         let in_sync = 1 + table.rows.values().filter(|row| row.in_sync).count();
-        let wanted = self.rule.wanted(in_sync);
+        let wanted = rule.wanted(in_sync);
         if table.waits != Some(wanted > 0) {
             table.waits = Some(wanted > 0);
             self.store.wait_for_slaves(wanted > 0);
@@ -171,18 +180,15 @@ impl Replicas {
         {
             barrier.replicated_to(*offset);
         }
-        let short = in_sync < self.rule.least;
+        let short = (in_sync < rule.least).then_some((in_sync, rule.least));
         if table.short != short {
             table.short = short;
-            let least = self.rule.least;
-            self.store
-                .set_short_of_replicas(short.then_some((in_sync, least)));
-            if short {
-                log::warn!(
+            self.store.set_short_of_replicas(short);
+            match short {
+                Some((in_sync, least)) => log::warn!(
                     "{in_sync} of minInSyncReplicas={least} are in sync: messages are refused"
-                );
-            } else {
-                log::info!("{in_sync} replicas are in sync: messages are taken again");
+                ),
+                None => log::info!("{in_sync} replicas are in sync: messages are taken again"),
             }
         }
     }
