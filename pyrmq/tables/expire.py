@@ -100,10 +100,15 @@ def _remove(table: Any, now: int, age: int | None, keep: int | None) -> list[Any
             return []
         refs = {name: ref.snapshot_id for name, ref in table.metadata.refs.items()}
         needs: list[Any] = [AssertTableUUID(uuid=table.metadata.table_uuid)]
-        needs += [AssertRefSnapshotId(ref=n, **{"snapshot-id": one}) for n, one in refs.items()]
+        needs += [
+            AssertRefSnapshotId.model_validate({"ref": n, "snapshot-id": one})
+            for n, one in refs.items()
+        ]
         if not _is_remote(table.catalog):
             needs.append(_same_refs(refs))
-        change = RemoveSnapshotsUpdate(**{"snapshot-ids": [one.snapshot_id for one in gone]})
+        change = RemoveSnapshotsUpdate.model_validate(
+            {"snapshot-ids": [one.snapshot_id for one in gone]}
+        )
         try:
             table.catalog.commit_table(table, tuple(needs), (change,))
         except CommitFailedException:
