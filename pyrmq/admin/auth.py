@@ -259,7 +259,8 @@ class Acls(AccessPart):
         """Deletes the entries of a subject, of one resource or of all. `policy`: Custom or Default,
         of one resource; None: Custom. [AUTH_DELETE_ACL]"""
         ext: Ext = {"subject": subject, **({"resource": resource} if resource else {})}
-        ext |= {"policyType": policy} if policy else {}
+        if policy:
+            ext = {**ext, "policyType": policy}
         return await self._on_all(RequestCode.AUTH_DELETE_ACL, ext, b"", broker, cluster)
 
     async def get(

@@ -41,11 +41,14 @@ RUN = (
 """Pages of which every block runs here."""
 LANGUAGES = {"", "python", "java", "sql", "toml", "yaml", "ini", "mermaid"}
 ELSEWHERE = {
-    "README.md": (5, "tests/cli/e2e/test_docs_programs.py; Spark; lines of scan.md, tables.md"),
+    "README.md": (
+        5,
+        "tests/cli/e2e/test_docs_programs.py; Spark; lines of scan.md, tables.md",
+    ),
     "first-change.md": (2, "tests/docs/e2e/test_first_change.py"),
     "otel.md": (4, "tests/otel/e2e/test_docs.py"),
     "scan.md": (3, "tests/segments/unit/test_docs.py"),
-    "spark.md": (11, "tests/spark/e2e/test_docs.py, test_sink_idempotent.py; needs a cluster"),
+    "spark.md": (11, "tests/spark/e2e: test_docs, test_sink_idempotent, test_history; a cluster"),
     "spark-jvm.md": (1, "needs the jar, and a store in /data: tests/spark/e2e/jvm"),
     "spark-cluster.md": (2, "needs a cluster of Spark: tests/spark/e2e/proof"),
     "tables.md": (5, "tests/tables/unit; needs Spark: tests/spark/e2e/test_iceberg.py"),
