@@ -87,26 +87,50 @@ def compact(
     done = Compacted()
     kept: dict[str, str] = {}
     table.refresh()
+    gone = 0
     while not stop():
-        done.left = {}
-        deletes = _deletes(table)
-        groups = list(_groups(table, target, small, files, kept, done.left))
-        if not groups:
-            break
-        before = done.removed, len(kept)
-        batch: list[_Group] = []
+        try:
+            if not _pass(table, (target, small, files), kept, done, stop):
+                break
+        except FileNotFoundError:
+            # An expiry may have deleted the snapshot that was read.
+            before = table.metadata.current_snapshot_id
+            table.refresh()
+            gone += 1
+            if gone > ATTEMPTS or table.metadata.current_snapshot_id == before:
+                raise
+    return done
+
+
+def _pass(
+    table: Any,
+    sizes: tuple[int, int, int],
+    kept: dict[str, str],
+    done: Compacted,
+    stop: Callable[[], bool],
+) -> bool:
+    """Compacts what there is; False if nothing more can be made smaller."""
+    target, small, files = sizes
+    done.left = {}
+    deletes = _deletes(table)
+    groups = list(_groups(table, target, small, files, kept, done.left))
+    before = done.removed, len(kept)
+    batch: list[_Group] = []
+    try:
         for group in groups:
             if stop():
                 break
             if _rewrite(table, group, target, kept):
                 batch.append(group)
             if sum(one.size for one in batch) >= GROUP_BYTES:
-                _commit(table, batch, deletes, done)
-                batch = []
-        _commit(table, batch, deletes, done)
-        if (done.removed, len(kept)) == before:
-            break  # nothing more can be made smaller
-    return done
+                ready, batch = batch, []
+                _commit(table, ready, deletes, done)
+    except BaseException:
+        for group in batch:
+            _discard(table, _paths(group.new))
+        raise
+    _commit(table, batch, deletes, done)
+    return (done.removed, len(kept)) != before
 
 
 def _groups(
@@ -193,7 +217,12 @@ def _commit(table: Any, groups: list[_Group], deletes: set[str], done: Compacted
 
     uuid = str(uuids.uuid4())
     for attempt in range(ATTEMPTS):
-        groups = _still(table, groups, deletes)
+        try:
+            groups = _still(table, groups, deletes)
+        except FileNotFoundError:
+            for group in groups:
+                _discard(table, _paths(group.new))
+            raise
         if not groups:
             return
         removed = [file for group in groups for file in group.files]

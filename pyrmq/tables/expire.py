@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyrmq.escape import escape
+from pyrmq.tables import names
 from pyrmq.tables.errors import TableConflictError, TableError
 from pyrmq.tables.files import Reached, folders, is_own, listed, path_of, reached
-from pyrmq.tables.names import commit_of
 from pyrmq.tables.retained import retained
 
 log = logging.getLogger(__name__)
@@ -71,13 +71,16 @@ def expire(
     if dry_run:
         kept = retained(table.metadata, now, age, keep)
         gone = [one for one in table.metadata.snapshots if one.snapshot_id not in kept]
-    there = {one.snapshot_id for one in gone} if dry_run else set()
-    stay = [one for one in table.metadata.snapshots if one.snapshot_id not in there]
+    # Listed before it is looked what snapshots need: a commit in between is seen.
+    old = list(_old_files(table, now - orphan_age))
+    table.refresh()
+    left_out = {one.snapshot_id for one in gone} if dry_run else set()
+    stay = [one for one in table.metadata.snapshots if one.snapshot_id not in left_out]
     needed = reached(table.io, stay)
+    orphans = [(location, size) for location, size in old if path_of(location) not in needed.data]
     files = 0
     for snapshot in _unfinished(table, gone):
         files += _delete_snapshot(table, snapshot, needed, dry_run)
-    orphans = list(_orphans(table, needed, now - orphan_age))
     for location, _ in orphans:
         if not dry_run:
             _delete(table, location)
@@ -97,11 +100,15 @@ def _remove(table: Any, now: int, age: int | None, keep: int | None) -> list[Any
             return []
         refs = {name: ref.snapshot_id for name, ref in table.metadata.refs.items()}
         needs: list[Any] = [AssertTableUUID(uuid=table.metadata.table_uuid)]
-        needs += [AssertRefSnapshotId(ref=n, **{"snapshot-id": one}) for n, one in refs.items()]
+        needs += [
+            AssertRefSnapshotId.model_validate({"ref": n, "snapshot-id": one})
+            for n, one in refs.items()
+        ]
         if not _is_remote(table.catalog):
             needs.append(_same_refs(refs))
-        said: dict[str, Any] = {"snapshot-ids": [one.snapshot_id for one in gone]}
-        change = RemoveSnapshotsUpdate(**said)
+        change = RemoveSnapshotsUpdate.model_validate(
+            {"snapshot-ids": [one.snapshot_id for one in gone]}
+        )
         try:
             table.catalog.commit_table(table, tuple(needs), (change,))
         except CommitFailedException:
@@ -175,11 +182,14 @@ def _delete_snapshot(table: Any, snapshot: Any, needed: Reached, dry_run: bool) 
     return count
 
 
-def _orphans(table: Any, needed: Reached, before: int) -> Iterator[tuple[str, int]]:
-    """Data files of ours that no snapshot has: a writer was killed before its commit."""
+def _old_files(table: Any, before: int) -> Iterator[tuple[str, int]]:
+    """Data files of ours, by their names, from before a time; not those of a process of this
+    machine that still runs."""
+    mine = f"pyrmq-{names.owner()}-"
     for location, size, when in listed(table):
         name = location.rpartition("/")[2]
-        if when * 1000 < before and commit_of(name) and path_of(location) not in needed.data:
+        runs = name.startswith(mine) and not names.is_abandoned(name)
+        if when * 1000 < before and names.commit_of(name) is not None and not runs:
             yield location, size
 
 

@@ -18,6 +18,9 @@ def clean(table: Any) -> int:
     found = [path for path in _files(table) if names.is_abandoned(_last(path))]
     if not found:
         return 0
+    # Only now, when those processes have ended: one of them may have committed since `table` was
+    # loaded.
+    table.refresh()
     there = referenced(table)
     gone = [path for path in found if _last(path) not in there]
     return len(gone) - len(delete(table.io, gone))

@@ -15,6 +15,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 from pyrmq.tables import compact as module
+from pyrmq.tables import leftovers, names
 from pyrmq.tables.compact import compact
 from pyrmq.tables.ends import ends_of
 from pyrmq.tables.errors import TableConflictError, TableError
@@ -363,7 +364,9 @@ class _Kill:
         return call
 
 
-def test_killed_at_each_step_the_table_is_whole(table: Any, tmp_path: Path) -> None:
+def test_killed_at_each_step_the_table_is_whole(
+    table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before, ends = content(table), ends_of(table)
     steps = 0
     for kill in range(40):
@@ -384,6 +387,7 @@ def test_killed_at_each_step_the_table_is_whole(table: Any, tmp_path: Path) -> N
     assert steps > 4, "files, manifests, manifest list, metadata and the catalog"
     assert len(paths(_again(tmp_path))) == 2
     # What the kills left behind is found by an expiry: it is ours, and in no snapshot.
+    monkeypatch.setattr(names, "is_abandoned", lambda name: True)
     old = time.time() - 4 * 24 * 3600
     for path in files_in(tmp_path):
         os.utime(path, (old, old))
@@ -394,3 +398,37 @@ def test_killed_at_each_step_the_table_is_whole(table: Any, tmp_path: Path) -> N
     add(_again(tmp_path), rows(range(40, 45)))
     expire(_again(tmp_path), age=0, keep=1)
     assert files_in(tmp_path) == set(paths(_again(tmp_path)))
+
+
+@pytest.mark.parametrize("name", ["_groups", "_rewrite", "_still"])
+def test_a_snapshot_that_an_expiry_deletes_meanwhile(
+    table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    real, done = getattr(module, name), []
+
+    def late(*args: Any) -> Any:
+        if not done:
+            done.append(1)
+            add(_again(tmp_path), rows(range(40, 45), brokers=("a", "b")))
+            raise FileNotFoundError("a manifest list")
+        return real(*args)
+
+    monkeypatch.setattr(module, name, late)
+    assert compact(table, files=2).removed >= 4
+    assert len(content(_again(tmp_path))) == 180
+    there = set(paths(_again(tmp_path)))
+    assert {path for path in files_in(tmp_path) if "pyrmq-" in path} >= there
+    # What was written before the error is deleted.
+    in_snapshots = leftovers.referenced(_again(tmp_path))
+    assert {Path(path).name for path in files_in(tmp_path)} == in_snapshots
+
+
+def test_a_file_of_the_table_that_is_gone_for_good_is_an_error(
+    table: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*args: Any) -> Any:
+        raise FileNotFoundError("a manifest list")
+
+    monkeypatch.setattr(module, "_groups", gone)
+    with pytest.raises(FileNotFoundError):
+        compact(table, files=2)

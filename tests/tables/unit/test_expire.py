@@ -38,6 +38,13 @@ def table(tmp_path: Path) -> Any:
     return made
 
 
+def _killed(number: int, owner: str | None = None) -> str:
+    """The name of a data file of a process that has ended."""
+    return names.data_file(
+        "6ac00c15-0000-0000-0000-000000000000", number, f"{owner or names.owner()}-1.1"
+    )
+
+
 def _again(tmp_path: Path) -> Any:
     return catalog_in(tmp_path).load(NAME)
 
@@ -215,20 +222,23 @@ def test_others_that_always_come_first_end_it(
 
 def test_files_of_killed_writers_go_when_they_are_old(table: Any, tmp_path: Path) -> None:
     data = Path(paths(table)[0]).parent
-    ours = data / names.data_file("6ac00c15-0000-0000-0000-000000000000", 0)
-    young = data / names.data_file("6ac00c15-0000-0000-0000-000000000000", 1)
+    ours = data / _killed(0)
+    young = data / _killed(1)
+    running = data / names.data_file("6ac00c15-0000-0000-0000-000000000000", 2)
     others = data / "00000-0-6ac00c15-0000-0000-0000-000000000000.parquet"
-    for path in (ours, young, others):
+    for path in (ours, young, others, running):
         path.write_bytes(b"left over")
     old = time.time() - 4 * 24 * 3600
     os.utime(ours, (old, old))
     os.utime(others, (old, old))
+    os.utime(running, (old, old))
     for path in map(Path, paths(table)):
         os.utime(path, (old, old))
     before = content(table)
     done = expire(table)
     assert (done.orphans, done.orphan_bytes) == (1, 9)
-    assert (ours.exists(), young.exists(), others.exists()) == (False, True, True)
+    assert not ours.exists()
+    assert all(path.exists() for path in (young, others, running))
     assert content(_again(tmp_path)) == before
 
 
@@ -279,3 +289,39 @@ def test_files_of_runs_that_may_still_write_are_not_asked_for(table: Any) -> Non
 def test_an_empty_table_has_nothing_to_expire(tmp_path: Path) -> None:
     done = expire(new_table(catalog_in(tmp_path)), age=0, keep=1)
     assert (done.snapshots, done.kept, done.files, done.orphans) == (0, 0, 0, 0)
+
+
+def test_a_commit_while_files_are_listed_keeps_its_files(
+    table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of another machine, whose processes are not seen here, and slow: its files are old."""
+    real, done = module.listed, []
+
+    def late(of: Any) -> Any:
+        if not done:
+            done.append(1)
+            add(_again(tmp_path), rows(range(50, 60)))
+            old = time.time() - 5 * 24 * 3600
+            for path in paths(_again(tmp_path)):
+                os.utime(path, (old, old))
+        yield from real(of)
+
+    monkeypatch.setattr(module, "listed", late)
+    monkeypatch.setattr(names, "is_abandoned", lambda name: True)
+    assert expire(table).orphans == 0
+    assert len(content(_again(tmp_path))) == 120
+
+
+def test_a_compaction_that_has_just_ended_keeps_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write that cleans up after its own commit has loaded the table before that compaction."""
+    from pyrmq.tables import leftovers
+
+    before = new_table(catalog_in(tmp_path))
+    for run in range(3):
+        add(before, rows(range(10 * run, 10 * run + 10)))
+    compact(_again(tmp_path), files=2)
+    monkeypatch.setattr(names, "is_abandoned", lambda name: True)
+    assert leftovers.clean(before) == 0
+    assert len(content(_again(tmp_path))) == 60
