@@ -186,14 +186,14 @@ class SparkRun(Run):
             with readable_errors(self._engine):
                 done = rows.mapPartitions(_task(given)).collect()
         finally:
-            context.setJobDescription(None)
+            context.setJobDescription(None)  # type: ignore[arg-type]  # it takes that back
             given.destroy()
         found = {number: pickle.loads(what) for number, what in done}
         return [found[number] for number in range(len(parts))]
 
 
-def _task(given: Any) -> Callable[[Iterator[Any]], Iterator[tuple[int, bytes]]]:
-    def run(rows: Iterator[Any]) -> Iterator[tuple[int, bytes]]:
+def _task(given: Any) -> Callable[[Iterable[Any]], Iterable[tuple[int, bytes]]]:
+    def run(rows: Iterable[Any]) -> Iterator[tuple[int, bytes]]:
         from pyspark import TaskContext
 
         prepare()
