@@ -13,7 +13,7 @@ import math
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pyrmq.escape import escape
 from pyrmq.tables import leftovers, names, parquet
@@ -186,13 +186,13 @@ class SparkRun(Run):
             with readable_errors(self._engine):
                 done = rows.mapPartitions(_task(given)).collect()
         finally:
-            context.setJobDescription(None)  # type: ignore[arg-type]  # it takes that back
+            context.setLocalProperty("spark.job.description", cast("str", None))  # removes it
             given.destroy()
         found = {number: pickle.loads(what) for number, what in done}
         return [found[number] for number in range(len(parts))]
 
 
-def _task(given: Any) -> Callable[[Iterable[Any]], Iterable[tuple[int, bytes]]]:
+def _task(given: Any) -> Callable[[Iterable[Any]], Iterator[tuple[int, bytes]]]:
     def run(rows: Iterable[Any]) -> Iterator[tuple[int, bytes]]:
         from pyspark import TaskContext
 
