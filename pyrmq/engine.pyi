@@ -12,10 +12,17 @@ _M = TypeVar("_M")
 
 def set_log_level(level: str) -> None: ...
 def keep_log_lines(on: bool) -> None: ...
-def take_log_lines(milliseconds: int) -> tuple[list[tuple[int, str, str, int, str]], int]: ...
+def take_log_lines(
+    milliseconds: int,
+) -> tuple[list[tuple[int, str, str, int, str, list[tuple[str, int | str]]]], int]: ...
 def java_hash(text: str) -> int: ...
 def parse_json(text: bytes, max_values: int = ...) -> Any: ...
 def json_members(text: bytes) -> list[tuple[Any, int, int, int]]: ...
+
+class JsonBodies:
+    def __init__(self, schema: str, headed: bool) -> None: ...
+    def decode(self, batch: Any, start: int) -> tuple[Any, list[int]]: ...
+
 def scan_option_rows() -> list[dict[str, Any]]: ...
 def scan_options(
     given: dict[str, str], query: str | None = ...
@@ -521,6 +528,10 @@ TIME_BOUNDS_US: tuple[int, ...]
 """The same of `Store.figures`, µs."""
 SIZE_BOUNDS: tuple[int, ...]
 """The same of `Store.message_sizes`, bytes."""
+FINISH_BOUNDS: tuple[int, ...]
+"""The same of `Store.finished_halves`, s."""
+DELAY_BOUNDS: tuple[int, ...]
+"""The same of `Timers.totals`, s."""
 
 @final
 class RpcFigures:
@@ -864,6 +875,7 @@ class Timers:
     def histogram(self, now: int, bounds: list[int]) -> list[int]: ...
     def slot_count(self, out_ms: int) -> int: ...
     def topics(self) -> list[tuple[str, int, int]]: ...
+    def totals(self) -> list[tuple[str, int, int, list[int]]]: ...
     def set_topics(self, rows: list[tuple[str, int, int]]) -> None: ...
     def forget_topic(self, name: str) -> None: ...
     def figures(self, now: int) -> dict[str, int]: ...
@@ -928,6 +940,14 @@ class Reviver:
     def progress(self) -> tuple[list[int], int]:
         """By revive queue the first place that is not dealt with, and the physical offset up to
         which the log must be on disk for it to count. May wait."""
+
+    def totals(
+        self,
+    ) -> list[tuple[str, str, tuple[int, int], int, list[tuple[int, tuple[int, int]]]]]:
+        """Since the start, by topic and group: topic, group, (check points, acknowledgements) that
+        were stored, messages that were revived, and by revive queue the (check points,
+        acknowledgements) that were read from it. Both names are empty for what is too many to be
+        counted apart."""
 
     def lags(self) -> list[tuple[int, int, int]]:
         """By revive queue, as of the last `revive`: records that are not dealt with, for how many
@@ -1123,10 +1143,14 @@ class NativeStore:
           that it read.
         """
 
-    def message_sizes(self) -> dict[str, list[int]]:
-        """Sizes of the messages that clients sent, by type (NORMAL, FIFO, DELAY, TRANSACTION, …):
-        [count, sum, max, bucket, …] in bytes of records by SIZE_BOUNDS. A batch counts once, with
-        the average of its messages."""
+    def message_sizes(self, topic: str) -> list[tuple[str, list[int]]]:
+        """Sizes of the messages that clients sent to a topic since the store was opened, by type
+        (NORMAL, FIFO, DELAY, TRANSACTION, …): [count, bucket, …, sum] in bytes of records by
+        SIZE_BOUNDS. A batch counts once, with the average of its messages."""
+
+    def finished_halves(self) -> list[tuple[str, list[int], int]]:
+        """What became of halves since the store was opened: topic, [committed, bucket, …, sum] in
+        whole seconds from birth to commit by FINISH_BOUNDS, halves that were rolled back."""
 
 class Store(NativeStore):
     """Not derived from NativeStore, but it has all of its attributes (`__getattr__`)."""

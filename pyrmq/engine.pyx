@@ -30,6 +30,7 @@ take_log_lines = _native.take_log_lines
 java_hash = _native.java_hash
 parse_json = _native.parse_json
 json_members = _native.json_members
+JsonBodies = _native.JsonBodies
 scan_option_rows = _native.scan_option_rows
 scan_options = _native.scan_options
 scan_option_value = _native.scan_option_value
@@ -109,6 +110,8 @@ ALIKE = _native.PULL_ALIKE
 RPC_BOUNDS_US = _native.RPC_BOUNDS_US
 TIME_BOUNDS_US = _native.TIME_BOUNDS_US
 SIZE_BOUNDS = _native.SIZE_BOUNDS
+FINISH_BOUNDS = _native.FINISH_BOUNDS
+DELAY_BOUNDS = _native.DELAY_BOUNDS
 # Whether the engine was built as wheels are; False: for development (scripts/dev_engine.sh).
 RELEASE_BUILD = _native.RELEASE_BUILD
 
@@ -236,6 +239,7 @@ class Reviver:
         self.revive = self.native.revive
         self.progress = self.native.progress
         self.lags = self.native.lags
+        self.totals = self.native.totals
 
 
 def popped_to(pops, start):

@@ -17,7 +17,9 @@ PAGE = ROOT / "docs" / "logs.md"
 LEVELS = {"warning", "error", "exception", "critical", "log"}
 LOGS = {"log", "lines_log"}
 _PUT_IN = re.compile(r"%[-+0-9.]*[a-z]")
-_RUST = re.compile(r"\blog::(?:warn|error)!\(\s*\"((?:[^\"\\]|\\.)*)\"", re.DOTALL)
+_RUST = re.compile(
+    r"\blog::(?:warn|error)!\((?:[^\";]*;)?\s*\"((?:[^\"\\]|\\.)*)\"", re.DOTALL
+)  # before the text what it is about: topic:% = name, queue = 3;
 
 
 def python_forms() -> Iterator[tuple[str, str]]:

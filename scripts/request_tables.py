@@ -5,6 +5,7 @@ A broker and a name server are started for it, so that the tables are what a cli
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 from collections.abc import Mapping
 from functools import cache
@@ -60,6 +61,7 @@ def name_of(code: int) -> str:
 
 def where(processor: Any) -> tuple[str, str]:
     """What a processor is called, and the file that has it."""
+    processor = inspect.unwrap(processor)
     owner = getattr(processor, "__self__", None)
     if owner is not None:
         kind, name = type(owner), f"{type(owner).__name__}.{processor.__name__}"

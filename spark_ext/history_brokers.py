@@ -103,7 +103,7 @@ class BrokerTail:
             QueueRange(q.topic, q.broker_name, q.queue_id, n, n + 1) for q, n in starts.items()
         ]
         how = selecting.build(self._options, _COLUMNS, "map")
-        found = {}
+        found: dict[tuple[str, int], int] = {}
         for task in into_tasks(ranges, None):
             split = BrokerSplit(self._access(), task, how, None, None, None, 1, False)
             for batch in split.read():

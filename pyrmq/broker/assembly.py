@@ -179,6 +179,8 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
     offsets = OffsetTable(
         folder / "consumerOffset.json", config.consumer_offset_update_version_step, grants
     )
+    if config.reclaim_after == "table":
+        offsets.guard_tables(config.reclaim_group)
     deleted_unread = DeletedUnread(store, topics.table, offsets)
     request_modes = RequestModes(folder / "messageRequestMode.json", live, topics.table, groups)
     stats = BrokerStats(

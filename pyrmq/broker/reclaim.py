@@ -219,10 +219,7 @@ def open_reclaim(
 ) -> Reclaim | None:
     """As the configuration wants it; None without reclaimAfter=table, and at a slave, which has no
     `master` that serves slaves."""
-    if config.reclaim_after != "table":
-        return None
-    tables.offsets.table_group = config.reclaim_group
-    if master is None:
+    if config.reclaim_after != "table" or master is None:
         return None
     slaves = Slaves(master.replicas, config.file_reserved_time * HOUR)
     return Reclaim(config, store, tables, delays, timers, pop, slaves)

@@ -25,7 +25,7 @@ from pyrmq.model.names import (
     is_system_group,
 )
 
-ALL = (1 << 63) - 1
+ALL = 1 << 62
 """An offset: nothing of the queue is needed."""
 OTHERS = None
 """In place of a queue id: all other queues of the topic."""

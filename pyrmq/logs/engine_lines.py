@@ -10,6 +10,7 @@ import threading
 
 from pyrmq.engine import keep_log_lines, take_log_lines
 from pyrmq.escape import escape
+from pyrmq.logs.about import about
 from pyrmq.logs.levels import ENGINE
 
 WAIT = 1000
@@ -42,18 +43,31 @@ class EngineLines:
 
     def _take(self, milliseconds: int) -> None:
         lines, lost = take_log_lines(milliseconds)
-        for time_ms, level, target, line, text in lines:
+        for time_ms, level, target, line, text, fields in lines:
             log = logging.getLogger(logger_of(target))
             number = logging.getLevelNamesMapping()[level]
             if log.isEnabledFor(number):
+                extra = about_engine(fields)
                 record = log.makeRecord(
-                    log.name, number, target, line, "%s", (escape(text),), None, func=None
+                    log.name, number, target, line, "%s", (escape(text),), None, None, extra
                 )
                 record.created = time_ms / 1000
                 record.msecs = time_ms % 1000
                 log.handle(record)
         if lost:
             logging.getLogger(ENGINE).warning("%d log lines of the engine are lost", lost)
+
+
+def about_engine(fields: list[tuple[str, int | str]]) -> dict[str, str | int]:
+    """What a line of the engine is about: topic, queue, group, and a file of the store."""
+    found = dict(fields)
+    queue = found.get("queue")
+    return about(
+        queue=queue if isinstance(queue, int) else None,
+        topic=found.get("topic"),
+        group=found.get("group"),
+        path=found.get("path"),
+    )
 
 
 def logger_of(target: str) -> str:

@@ -224,7 +224,7 @@ def _key(record: logging.LogRecord, values: tuple[object, ...]) -> _Key:
     if connection:
         text = text.replace(str(values[0]), connection)
     text = text[:COMPARED]
-    # A line of the engine has no fields: a number may be what it is about, a level or a queue.
+    # A number in a line of the engine may be what it is about: a delay level, a place in the log.
     if not record.name.startswith(ENGINE):
         text = _NUMBERS.sub("#", text)
     return (record.levelno, record.name, record.lineno, connection, *values[1:], text)

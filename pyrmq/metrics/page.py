@@ -48,11 +48,15 @@ def _quality(text: str) -> float:
 class Rows:
     """The rows of one family. `common`: labels that all rows have, at least one."""
 
-    __slots__ = ("_lines", "_parts", "_prefix", "family")
+    __slots__ = ("_lines", "_parts", "_prefix", "_prefixes", "_upto", "family")
 
     def __init__(self, family: Family, common: str) -> None:
         self.family = family
         self._prefix = f"{family.name}{{{common}"
+        self._prefixes = tuple(
+            f"{family.name}_{end}{{{common}" for end in ("bucket", "sum", "count")
+        )
+        self._upto = [f',le="{float(bound)}"}} ' for bound in family.bounds]
         self._lines: list[str] = []
         self._parts: list[bytes] = []
 
@@ -66,16 +70,18 @@ class Rows:
     def add_histogram(self, labels: str, counts: Sequence[int], total: float) -> None:
         """A row of a histogram. `counts`: how many values are in each bucket and in none before,
         the last above all bounds; `total`: the sum of the values."""
-        name, common = self._prefix.split("{", 1)
-        head, so_far = f"{name}_bucket{{{common}{labels}", 0
-        for bound, count in zip(self.family.bounds, counts, strict=False):
+        buckets, in_sum, in_count = self._prefixes
+        head, so_far, lines = buckets + labels, 0, self._lines
+        for upto, count in zip(self._upto, counts, strict=False):
             so_far += count
-            self._lines.append(f'{head},le="{float(bound)}"}} {so_far}\n')
+            lines.append(f"{head}{upto}{so_far}\n")
         every = sum(counts)
-        self._lines.append(f'{head},le="+Inf"}} {every}\n')
-        self._lines.append(f"{name}_sum{{{common}{labels}}} {total}\n")
-        self._lines.append(f"{name}_count{{{common}{labels}}} {every}\n")
-        if len(self._lines) >= PART_LINES:
+        lines.append(
+            f'{head},le="+Inf"}} {every}\n'
+            f"{in_sum}{labels}}} {total}\n"
+            f"{in_count}{labels}}} {every}\n"
+        )
+        if len(lines) >= PART_LINES:
             self._flush()
 
     def _flush(self) -> None:

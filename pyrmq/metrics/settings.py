@@ -15,11 +15,11 @@ TYPES = {DISABLED: DISABLED, "0": DISABLED, PROMETHEUS: PROMETHEUS, "2": PROMETH
 """Values of metricsExporterType, and what they mean. [MetricsExporterType]"""
 PORT_KEY = "metricsPromExporterPort"
 RESERVED = frozenset({
-    "cluster", "consume_mode", "consumer_group", "generation", "is_long_polling", "is_retry",
-    "is_system", "language", "le", "level", "message_type", "node_id", "node_type", "path",
-    "processor", "protocol_type", "python_version", "quantile", "queue_id", "request_code",
-    "response_code", "result", "role", "slave", "storage_medium", "storage_type", "topic",
-    "version",
+    "cluster", "consume_mode", "consumer_group", "generation", "invocation_status",
+    "is_long_polling", "is_retry", "is_system", "language", "le", "level", "message_type",
+    "node_id", "node_type", "path", "processor", "protocol_type", "put_status", "python_version",
+    "quantile", "queue_id", "request_code", "response_code", "result", "revive_message_type",
+    "role", "slave", "storage_medium", "storage_type", "timer_bound_s", "topic", "version",
 })  # fmt: skip
 """Labels that rows have, which metricsLabel cannot have as well."""
 MAX_LABELS = 32

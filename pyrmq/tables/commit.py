@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pyrmq.tables import leftovers
 from pyrmq.tables.catalog import Catalog, is_away, sqlite_refused
 from pyrmq.tables.counting import Gap
 from pyrmq.tables.ends import COMMIT, ENDS, LOST, TOPIC, Ends, ancestors, ends_of
@@ -122,10 +123,17 @@ def commit(catalog: Catalog, name: str, table: Any, staged: Staged, waiting: Wai
         if not refused and not waiting.again():
             raise _away(catalog, name, failure, unknown) from None
         table = _reloaded(catalog, name, waiting, unknown)
-        if has_commit(table, staged.commit):
-            waiting.done()
-            return table
-        _check_unmoved(table, name, staged, unknown)
+        try:
+            if has_commit(table, staged.commit) or (unknown and _has_files(table, staged)):
+                waiting.done()
+                return table
+            _check_unmoved(table, name, staged, unknown)
+        except TableConflictError:
+            raise
+        except Exception as error:
+            if unknown and not isinstance(error, OutcomeUnknownError):
+                raise _away(catalog, name, error, unknown) from None
+            raise
         if not refused and not is_away(failure):
             raise _away(catalog, name, failure, unknown) from None
 
@@ -136,6 +144,14 @@ def has_commit(table: Any, commit: str) -> bool:
         snapshot.summary is not None and snapshot.summary.get(COMMIT) == commit
         for snapshot in ancestors(table)
     )
+
+
+def _has_files(table: Any, staged: Staged) -> bool:
+    """Whether a snapshot has a file of the commit: its own snapshot may be expired by now."""
+    if ends_of(table) == staged.before:
+        return False
+    there = leftovers.referenced(table)
+    return any(one.file_path.rpartition("/")[2] in there for one in staged.files)
 
 
 def _attempt(table: Any, staged: Staged) -> Any:

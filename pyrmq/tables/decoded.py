@@ -3,7 +3,7 @@ columns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -92,19 +92,22 @@ class Decode:
         """The columns that are made of bodies."""
         return tuple(field.name for field in self._plan.fields)
 
-    def __call__(self, batch: Any) -> Any:
-        """The rows with these columns. TableError for a body that does not fit, with its place."""
-        found = self._plan.stage(batch)
-        if found.bad.num_rows and self.on_error == "fail":
-            row = found.bad.slice(0, 1).to_pylist()[0]
-            place = ", ".join(f"{name} {row[name]}" for name in PLACE if name in row)
-            raise TableError(
-                f"table {'.'.join(self.seen.parts)}: a body of the log does not fit its schema: "
-                f"{escape(row['error'])} ({escape(place)})",
-                "on_error='skip' leaves such messages out, as a table does whose job skips them or "
-                "writes them to its dead-letter table",
-            )
-        return found.good
+    def __call__(self, batch: Any) -> Iterator[Any]:
+        """The rows with these columns, in batches. TableError for a body that does not fit, with
+        its place."""
+        for found in self._plan.stage(batch):
+            if found.bad.num_rows and self.on_error == "fail":
+                raise self._misfit(found.bad.slice(0, 1).to_pylist()[0])
+            yield found.good
+
+    def _misfit(self, row: Mapping[str, Any]) -> TableError:
+        place = ", ".join(f"{name} {row[name]}" for name in PLACE if name in row)
+        return TableError(
+            f"table {'.'.join(self.seen.parts)}: a body of the log does not fit its schema: "
+            f"{escape(row['error'])} ({escape(place)})",
+            "on_error='skip' (Spark: historyOnError=skip) leaves such messages out, as a "
+            "table does whose job skips them or writes them to its dead-letter table",
+        )
 
     def __reduce__(self) -> Any:
         return Decode, (self.seen, self.on_error)

@@ -37,25 +37,20 @@ class DeltaWriter(Writer):
         self, place: Place, columns: Any, commit: str, words: Sequence[str], codec: str
     ) -> None:
         """`columns`: pyarrow.Schema of the batches; `words`: of the partition."""
-        self._table = _Files(place)
-        self._commit = commit
-        self._columns = list(columns.names)
-        self._fields = [
+        self._words = words
+        super().__init__(_Files(place, codec), columns, commit)
+
+    def _partition(self) -> list[parquet._Field]:
+        return [
             parquet._Field("day", "storeTimestamp", "day")
             if word == "day"
             else parquet._Field(delta.PARTITIONS[word], delta.PARTITIONS[word], "identity")
-            for word in words
+            for word in self._words
         ]
-        inside = [one for one in columns if one.name not in {f.name for f in self._fields}]
-        self._schema = type_of(inside)
-        self._codec = codec
-        self._open = {}
-        self._batches = []
-        self._held = 0
-        self._number = 0
-        self._statistics = None
-        self.files = []
-        self._paths = []
+
+    def _inside(self, schema: Any) -> Any:
+        outside = {field.name for field in self._fields}
+        return type_of([one for one in schema if one.name not in outside])
 
     @property
     def bytes(self) -> int:
@@ -141,7 +136,8 @@ class DeltaRun(Run):
 class _Files:
     """Where the files of a Delta table are, as `parquet.Writer` asks of an Iceberg table."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, codec: str) -> None:
+        self.properties = {parquet.CODEC: codec}
         self._root = place.local()
         self.io = _Local() if self._root is not None else _Stored(place)
 

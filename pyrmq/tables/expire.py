@@ -97,10 +97,10 @@ def _remove(table: Any, now: int, age: int | None, keep: int | None) -> list[Any
             return []
         refs = {name: ref.snapshot_id for name, ref in table.metadata.refs.items()}
         needs: list[Any] = [AssertTableUUID(uuid=table.metadata.table_uuid)]
-        needs += [AssertRefSnapshotId(ref=n, snapshot_id=one) for n, one in refs.items()]
+        needs += [AssertRefSnapshotId(ref=n, **{"snapshot-id": one}) for n, one in refs.items()]
         if not _is_remote(table.catalog):
             needs.append(_same_refs(refs))
-        change = RemoveSnapshotsUpdate(snapshot_ids=[one.snapshot_id for one in gone])
+        change = RemoveSnapshotsUpdate(**{"snapshot-ids": [one.snapshot_id for one in gone]})
         try:
             table.catalog.commit_table(table, tuple(needs), (change,))
         except CommitFailedException:
@@ -127,7 +127,7 @@ def _same_refs(refs: dict[str, int]) -> Any:
     class SameRefs(ValidatableTableRequirement):
         type: str = "pyrmq-same-refs"
 
-        def validate(self, base_metadata: Any) -> None:
+        def validate(self, base_metadata: Any) -> None:  # type: ignore[override]
             found = {n: one.snapshot_id for n, one in base_metadata.refs.items()}
             if found != refs:
                 raise CommitFailedException("branches or tags changed")

@@ -18,7 +18,7 @@ def clean(table: Any) -> int:
     found = [path for path in _files(table) if names.is_abandoned(_last(path))]
     if not found:
         return 0
-    there = _referenced(table)
+    there = referenced(table)
     gone = [path for path in found if _last(path) not in there]
     return len(gone) - len(delete(table.io, gone))
 
@@ -50,7 +50,7 @@ def _files(table: Any) -> list[str]:
     return [root + one.path[cut:] for one in system.get_file_info(selector) if one.is_file]
 
 
-def _referenced(table: Any) -> set[str]:
+def referenced(table: Any) -> set[str]:
     """Names of the data files of all snapshots."""
     manifests = {
         manifest.manifest_path: manifest

@@ -92,6 +92,7 @@ class _Cursor:
         self._batches = batches
         self._keys = keys
         self._rows: pa.RecordBatch | None = None
+        self._first: tuple[Any, ...] = ()
         self.last: tuple[Any, ...] = ()
         """Key of the last row in memory."""
 
@@ -104,9 +105,8 @@ class _Cursor:
                 return False
             if not batch.num_rows:
                 continue
-            if not is_sorted(batch, self._keys) or (
-                self.last and _key(batch, 0, self._keys) < self.last
-            ):
+            self._first = _key(batch, 0, self._keys)
+            if not is_sorted(batch, self._keys) or (self.last and self._first < self.last):
                 raise NotSortedError(self._name)
             self._rows = batch
             self.last = _key(batch, batch.num_rows - 1, self._keys)
@@ -116,14 +116,18 @@ class _Cursor:
         self, limit: tuple[Any, ...]
     ) -> list[tuple[tuple[Any, ...], tuple[Any, ...], pa.RecordBatch]]:
         """Takes the rows up to the key `limit`: none, or one part with its first and last key."""
-        rows = self._rows
-        assert rows is not None  # fill
-        count = rows.num_rows if self.last <= limit else self._count_until(rows, limit)
-        if not count:
+        if self._first > limit:
             return []
+        rows, first = self._rows, self._first
+        assert rows is not None  # fill
+        if self.last <= limit:
+            self._rows = None
+            return [(first, self.last, rows)]
+        count = self._count_until(rows, limit)
         self._rows = rows.slice(count)
+        self._first = _key(self._rows, 0, self._keys)
         part = rows.slice(0, count)
-        return [(_key(part, 0, self._keys), _key(part, count - 1, self._keys), part)]
+        return [(first, _key(part, count - 1, self._keys), part)]
 
     def _count_until(self, rows: pa.RecordBatch, limit: tuple[Any, ...]) -> int:
         low, high = 0, rows.num_rows

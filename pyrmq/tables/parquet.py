@@ -61,8 +61,8 @@ class Writer:
         self._table = table
         self._name = name or partial(names.data_file, commit)
         self._columns = list(schema.names)
-        self._schema = file_schema(table, schema)
-        self._fields = _partition_fields(table)
+        self._fields = self._partition()
+        self._schema = self._inside(schema)
         codec = str(table.properties.get(CODEC, "zstd")).lower()
         self._codec = "none" if codec == "uncompressed" else codec
         if self._codec not in CODECS:
@@ -78,6 +78,14 @@ class Writer:
         """The files that are complete."""
         self._paths: list[str] = []
         """Of all files that were begun."""
+
+    def _partition(self) -> list[_Field]:
+        """The fields of the partition."""
+        return _partition_fields(self._table)
+
+    def _inside(self, schema: Any) -> Any:
+        """pyarrow.Schema of the files."""
+        return file_schema(self._table, schema)
 
     @property
     def bytes(self) -> int:

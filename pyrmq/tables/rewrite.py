@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any
 from pyrmq.escape import escape
 from pyrmq.tables.errors import TableError
 from pyrmq.tables.merge import KEYS, merged
-from pyrmq.tables.parquet import Part, Writer
+from pyrmq.tables.parquet import GROUP_BYTES, Part, Writer
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-READ_BYTES = 128 << 20
+READ_BYTES = 64 << 20
 """Bytes of rows, over all files that are read, which are in memory at a time."""
+HELD_BYTES = 2 * GROUP_BYTES
+"""Bytes of rows that are held before they are written."""
+ROW = 150
+"""Bytes that a row has as Arrow beside those that its values take in Parquet."""
 MAX_ROWS = 1 << 16
 """Rows of a batch that is read."""
 BUFFER = 1 << 16
@@ -53,6 +57,11 @@ class _Writer(Writer):
         super().__init__(table, schema, commit)
         self._target = target
 
+    def write(self, batch: pa.RecordBatch) -> None:
+        super().write(batch)
+        if self._held >= HELD_BYTES:  # they are sorted already: no more need to be held
+            self._flush()
+
     def _write_group(self, part: Part, group: Any) -> None:
         super()._write_group(part, group)
         if part in self._open and self._open[part].file.tell() >= self._target:
@@ -84,7 +93,7 @@ def _rows(table: Any, file: Any, size: int) -> Iterator[pa.RecordBatch]:
         parquet = pq.ParquetFile(stream, buffer_size=BUFFER, pre_buffer=False)
         meta = parquet.metadata
         whole = sum(meta.row_group(n).total_byte_size for n in range(meta.num_row_groups))
-        rows = max(1, min(MAX_ROWS, size * meta.num_rows // (whole + 1)))
+        rows = max(1, min(MAX_ROWS, size * meta.num_rows // (whole + ROW * meta.num_rows + 1)))
         own = pyarrow_to_schema(parquet.schema_arrow, table.name_mapping(), format_version=2)
         for batch in parquet.iter_batches(batch_size=rows, use_threads=False):
             yield _to_requested_schema(wanted, own, batch)

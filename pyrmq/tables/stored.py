@@ -162,7 +162,7 @@ def parts(table: Any, rows: Rows, schema: Any) -> list[StoredPart]:
     columns = tuple((ids.find_field(field.name).field_id, field) for field in schema)
     numbered = tuple((ids.find_field(one[0]).field_id, one) for one in wanted)
     # Summaries of snapshots are long, and a part may travel.
-    lean = {"snapshots": [], "snapshot_log": [], "metadata_log": [], "refs": {}}
+    lean: dict[str, Any] = {"snapshots": [], "snapshot_log": [], "metadata_log": [], "refs": {}}
     metadata = table.metadata.model_copy(update=lean)
     nested = {number: name for number, name in index_name_by_id(ids).items() if "." in name}
     whole = Whole(metadata, ids, condition, nested)

@@ -87,8 +87,8 @@ class Tail:
         if not self._options.may_miss_brokers:
             raise TableStoreError(
                 text,
-                "give the stores of all brokers of the table; broker_names names them, if the "
-                "broker was renamed; brokers=[…] asks for the rows of some",
+                "give the stores of all brokers of the table, by the names that it has for them; "
+                "pyrmq.table(…, brokers=[…]) asks for the rows of some",
             )
         log.warning("%s; continuing with what the table has of it", text)
 
@@ -242,14 +242,15 @@ class TailPart:
         """Its rows as pyarrow record batches. Errors: see `Split.read`; TableError for a body that
         does not fit."""
         for batch in self.split.read():
-            whole = batch if self.decode is None else self.decode(batch)
-            if whole.num_rows:
-                yield shaped(whole, self.schema)
+            for whole in (batch,) if self.decode is None else self.decode(batch):
+                if whole.num_rows:
+                    yield shaped(whole, self.schema)
 
 
 def with_columns(split: Split, columns: tuple[str, ...]) -> Split:
     """The same task with other columns."""
-    made, (text, system) = split.__reduce__()  # type: ignore[misc]
+    whole: Any = split
+    made, (text, system) = whole.__reduce__()
     task = json.loads(text)
     task["how"]["columns"] = list(columns)
     found: Split = made(json.dumps(task).encode(), system)

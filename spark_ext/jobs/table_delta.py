@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import click
-
 from pyrmq.escape import escape
 from pyrmq.tables import delta
 from pyrmq.tables.commit import Waiting
@@ -66,10 +64,3 @@ def _need_plain(partition: Sequence[str]) -> None:
             f"--partition {','.join(partition)}: a Delta table is partitioned by none or some of "
             f"{', '.join(delta.PARTITIONS)}"
         )
-    given = click.get_current_context().params
-    if given.get("body", "binary") not in (None, "binary"):
-        raise JobError(
-            "--body with --format delta: bodies are decoded into Iceberg tables only; leave one out"
-        )
-    if given.get("wanted", "local") == "spark":
-        raise JobError("--engine spark with --format delta: Spark writes Iceberg tables only")

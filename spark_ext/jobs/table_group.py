@@ -7,6 +7,7 @@ compared with those of the brokers: another log under the same name must not los
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -24,6 +25,8 @@ from spark_ext.jobs.table_brokers import BrokerSource
 if TYPE_CHECKING:
     from spark_ext.jobs.source import Source
 
+AGAIN = 600.0
+"""Seconds after which brokers hear of all queues again: one may have lost what it was told."""
 MAX_SHOWN = 5
 """Brokers that a text lists."""
 
@@ -36,6 +39,7 @@ class TableGroup:
         self._topic = topic
         self._brokers = BrokerSource(source, topic, ())
         self._told: dict[MessageQueue, int] = {}
+        self._since = time.monotonic()
 
     def commit(self, ends: Ends | None) -> tuple[str, ...]:
         """Commits the ends of a table, which the catalog has. Returns the table's brokers that are
@@ -48,12 +52,14 @@ class TableGroup:
                 route = cluster.route(self._topic)
             except TopicNotExistError:
                 return tuple(ends.brokers)
-            there = {broker.name for broker in route.brokers if route.master_of(broker.name)}
+            there = {b.broker_name for b in route.brokers if route.master_of(b.broker_name)}
             known = Ends(ends.topic, {b: q for b, q in ends.brokers.items() if b in there})
             wanted = {
                 MessageQueue(self._topic, broker, queue): end.end
                 for broker, queue, end in known.queues()
             }
+            if time.monotonic() - self._since > AGAIN:
+                self._told, self._since = {}, time.monotonic()
             new = {queue: end for queue, end in wanted.items() if self._told.get(queue) != end}
             if new:
                 check_anchors(known, lambda: self._brokers.anchors(known))

@@ -122,6 +122,8 @@ def _table(entry: Mapping[str, Any], where: str, every: float) -> Watched:
             arguments += _arguments(options[key], value, f"{where}.{key}")
     if "wait" not in entry:
         arguments.append(f"--wait={WAIT}")
+    if "engine" not in entry:
+        arguments.append("--engine=local")  # a large backlog is written turn by turn, not by Spark
     stores = entry.get(_STORES, [])
     arguments += ["--", *_texts(stores, f"{where}.{_STORES}")]
     try:

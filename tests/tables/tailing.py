@@ -136,7 +136,8 @@ def commit(
         )
     text = ends.plus(added).to_json()
     if bodies is not None:
-        rows = pa.Table.from_batches([bodies.stage(batch).good for batch in rows.to_batches()])
+        staged = [part.good for batch in rows.to_batches() for part in bodies.stage(batch)]
+        rows = pa.Table.from_batches(staged)
     with table.transaction() as transaction:
         transaction.append(rows, snapshot_properties={ENDS: text, TOPIC: ORDERS})
         transaction.set_properties({ENDS: text, TOPIC: ORDERS})

@@ -15,7 +15,7 @@ use pyrmq_format::unique_key::KeyRun;
 use std::net::{IpAddr, SocketAddr};
 
 /// The record batch behind an object with `__arrow_c_array__`.
-fn import(batch: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
+pub(super) fn import(batch: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     let exported = batch.call_method0("__arrow_c_array__")?;
     let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = exported.extract()?;
     let schema = schema.pointer_checked(Some(c"arrow_schema"))?.as_ptr();

@@ -4,7 +4,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use pyrmq_broker::rpc_figures::{self, Fate, Kind, Place, RPC_BOUNDS, Slow};
-use pyrmq_store::{SIZE_BOUNDS, Store, TIME_BOUNDS};
+use pyrmq_broker::timer::DELAY_BOUNDS;
+use pyrmq_store::{FINISH_BOUNDS, SIZE_BOUNDS, Store, TIME_BOUNDS};
 use std::sync::Arc;
 
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -12,7 +13,9 @@ pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = m.py();
     m.add("RPC_BOUNDS_US", PyTuple::new(py, RPC_BOUNDS)?)?;
     m.add("TIME_BOUNDS_US", PyTuple::new(py, TIME_BOUNDS)?)?;
-    m.add("SIZE_BOUNDS", PyTuple::new(py, SIZE_BOUNDS)?)
+    m.add("SIZE_BOUNDS", PyTuple::new(py, SIZE_BOUNDS)?)?;
+    m.add("FINISH_BOUNDS", PyTuple::new(py, FINISH_BOUNDS)?)?;
+    m.add("DELAY_BOUNDS", PyTuple::new(py, DELAY_BOUNDS)?)
 }
 
 /// How long the requests of a server took. A `Listener` enters what its sessions answer, `record` what
@@ -150,13 +153,24 @@ pub fn of_store<'py>(py: Python<'py>, store: &Store) -> PyResult<Bound<'py, PyDi
     Ok(d)
 }
 
-/// Sizes of the messages that were sent, by type.
-pub fn message_sizes<'py>(py: Python<'py>, store: &Store) -> PyResult<Bound<'py, PyDict>> {
-    let d = PyDict::new(py);
-    for (kind, sizes) in store.figures().messages() {
-        if sizes.count() > 0 {
-            d.set_item(kind.name(), sizes.row())?;
+/// Number, buckets and sum, as a row of the figures by topic has them.
+pub type Totals = [u64; pyrmq_store::BOUNDS + 3];
+
+/// Sizes of the messages that clients sent to a topic, by type.
+pub fn message_sizes(store: &Store, topic: &str) -> Vec<(&'static str, Totals)> {
+    let topic = store.topics().get(topic.as_bytes());
+    let sizes = topic.iter().flat_map(|topic| topic.figures().sizes());
+    sizes.map(|(kind, row)| (kind.name(), row)).collect()
+}
+
+/// How long halves took to be committed, and how many were rolled back, by topic.
+pub fn finished(store: &Store) -> Vec<(String, Totals, u64)> {
+    let mut rows = Vec::new();
+    for topic in store.topics().all() {
+        if let Some((row, rollbacks)) = topic.figures().transactions() {
+            let name = String::from_utf8_lossy(topic.name()).into_owned();
+            rows.push((name, row, rollbacks));
         }
     }
-    Ok(d)
+    rows
 }

@@ -1,6 +1,7 @@
 //! The engine's log lines. Its threads have no GIL: lines go to stderr in the form of pyrmq's other ones, or,
 //! with `keep_log_lines`, into a bounded queue that a thread of Python empties.
 
+use log::kv::{self, Key, Value, VisitSource};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -15,8 +16,22 @@ const MAX_KEPT: usize = 10_000;
 /// Bytes of a line that waits.
 const MAX_LINE: usize = 16_384;
 
-/// Time in ms, level, module of Rust, line in it, text.
-type Line = (i64, &'static str, String, u32, String);
+/// Bytes of the text of a field.
+const MAX_FIELD: usize = 1024;
+/// What a line may be about: `pyrmq/logs/about.py`.
+const FIELDS: [&str; 4] = ["topic", "queue", "group", "path"];
+
+/// A number, or a text.
+#[derive(Debug, PartialEq, IntoPyObject)]
+pub enum Field {
+    Number(i64),
+    Text(String),
+}
+
+type Fields = Vec<(&'static str, Field)>;
+
+/// Time in ms, level, module of Rust, line in it, text, what it is about.
+type Line = (i64, &'static str, String, u32, String, Fields);
 
 struct Kept {
     /// Whether Python takes them.
@@ -65,6 +80,7 @@ impl Log for Lines {
 
 /// Puts a line into the queue; gives its text back where nobody takes it.
 fn keep(now: i64, record: &Record<'_>, mut text: String) -> Option<String> {
+    let fields = fields_of(record.key_values());
     let mut kept = kept();
     if !kept.on {
         return Some(text);
@@ -73,15 +89,48 @@ fn keep(now: i64, record: &Record<'_>, mut text: String) -> Option<String> {
         kept.lost += 1;
         return None;
     }
-    let end = (0..=MAX_LINE.min(text.len())).rfind(|at| text.is_char_boundary(*at));
-    text.truncate(end.unwrap_or(0));
+    cut(&mut text, MAX_LINE);
     let place = record.line().unwrap_or(0);
     let target = record.target().to_owned();
     kept.lines
-        .push_back((now, name(record.level()), target, place, text));
+        .push_back((now, name(record.level()), target, place, text, fields));
     drop(kept);
     NEWS.notify_one();
     None
+}
+
+fn cut(text: &mut String, most: usize) {
+    let end = (0..=most.min(text.len())).rfind(|at| text.is_char_boundary(*at));
+    text.truncate(end.unwrap_or(0));
+}
+
+/// What a line is about, as far as Python's lines have such a field.
+fn fields_of(source: &dyn kv::Source) -> Fields {
+    struct Found(Fields);
+
+    impl<'kvs> VisitSource<'kvs> for Found {
+        fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), kv::Error> {
+            let Some(name) = FIELDS.into_iter().find(|name| *name == key.as_str()) else {
+                return Ok(());
+            };
+            let field = match value.to_i64() {
+                Some(number) => Field::Number(number),
+                None => {
+                    let mut text = value.to_string();
+                    cut(&mut text, MAX_FIELD);
+                    Field::Text(text)
+                }
+            };
+            if field != Field::Text(String::new()) {
+                self.0.push((name, field));
+            }
+            Ok(())
+        }
+    }
+
+    let mut found = Found(Vec::new());
+    let _ = source.visit(&mut found); // it never fails
+    found.0
 }
 
 /// As Python's logging names it.
@@ -156,6 +205,28 @@ pub fn take_log_lines(py: Python<'_>, milliseconds: u64) -> (Vec<Line>, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_says_what_it_is_about() {
+        let long = "x".repeat(MAX_FIELD - 1) + "\u{fc}";
+        let pairs: [(&str, Value<'_>); 6] = [
+            ("topic", Value::from_display(&"orders")),
+            ("queue", Value::from(3u32)),
+            ("group", Value::from(long.as_str())),
+            ("path", Value::from("")),
+            ("other", Value::from(1)),
+            ("queue", Value::from(-1i64)),
+        ];
+        let found = fields_of(&&pairs[..]);
+        let text = |text: &str| Field::Text(text.to_owned());
+        let want = [
+            ("topic", text("orders")),
+            ("queue", Field::Number(3)),
+            ("group", text(&long[..MAX_FIELD - 1])),
+            ("queue", Field::Number(-1)),
+        ];
+        assert_eq!(found, want);
+    }
 
     #[test]
     fn a_line_is_one_line() {

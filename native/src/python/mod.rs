@@ -9,6 +9,7 @@ mod error;
 mod figures;
 mod ha;
 mod json;
+mod json_bodies;
 mod keyring;
 mod listener;
 mod log_lines;
@@ -85,6 +86,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(offline::inspect_store, m)?)?;
     m.add_function(wrap_pyfunction!(offline::store_is_locked, m)?)?;
     m.add_function(wrap_pyfunction!(offline::key_places, m)?)?;
+    m.add_class::<json_bodies::JsonBodies>()?;
     m.add_class::<arrow::SegmentReader>()?;
     m.add_class::<read_request::LogRange>()?;
     m.add_class::<read_request::LogPlaces>()?;

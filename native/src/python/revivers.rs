@@ -4,7 +4,10 @@ use super::error::to_py;
 use super::pops::Pops;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use pyrmq_broker::pop::{self, Round, Target, Targets};
+use pyrmq_broker::pop::{self, PairTotals, Records, Round, Target, Targets};
+
+/// Topic, group, what was stored, messages that were revived, what was read by revive queue.
+type PairRow = (String, String, (u64, u64), u64, Vec<(u32, (u64, u64))>);
 
 /// The reviver of a store: see engine.pyi.
 #[pyclass(frozen, module = "pyrmq._native")]
@@ -98,6 +101,23 @@ impl Reviver {
             .detach(|| self.inner.progress())
             .map_err(|e| to_py(py, e))?;
         Ok((progress.next, progress.log_end))
+    }
+
+    /// (check points, acks) are stored; by queue they are read: see engine.pyi.
+    fn totals(&self) -> Vec<PairRow> {
+        let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let of = |r: &Records| (r.check_points, r.acks);
+        let row = |t: PairTotals| {
+            let read = t.read.iter().map(|(queue, r)| (*queue, of(r))).collect();
+            (
+                text(&t.topic),
+                text(&t.group),
+                of(&t.stored),
+                t.revived,
+                read,
+            )
+        };
+        self.inner.pops().totals().into_iter().map(row).collect()
     }
 
     fn lags(&self) -> Vec<(i64, i64, usize)> {

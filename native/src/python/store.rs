@@ -525,10 +525,16 @@ impl Store {
         figures::of_store(py, &self.inner)
     }
 
-    /// Sizes of the messages that clients sent, by type: {"NORMAL": [count, sum, max, buckets…]}, bytes of
+    /// Sizes of the messages that clients sent to a topic: [("NORMAL", [count, buckets…, sum])], bytes of
     /// records, those of a batch by their average. The buckets are those of SIZE_BOUNDS and one above.
-    fn message_sizes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        figures::message_sizes(py, &self.inner)
+    fn message_sizes(&self, topic: &str) -> Vec<(&'static str, figures::Totals)> {
+        figures::message_sizes(&self.inner, topic)
+    }
+
+    /// What became of halves since the store was opened: [(topic, [committed, buckets…, sum], rolled back)].
+    /// Seconds from birth to commit, in the buckets of FINISH_BOUNDS and one above.
+    fn finished_halves(&self) -> Vec<(String, figures::Totals, u64)> {
+        figures::finished(&self.inner)
     }
 
     /// Figures: minPhyOffset, maxPhyOffset, flushedWhere, indexedWhere (offsets), preparedAhead

@@ -1,6 +1,7 @@
 //! `Timers`: timer messages that wait, and their delivery.
 
 use super::error::to_py;
+use super::figures::Totals;
 use super::store::Store;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -155,6 +156,15 @@ impl Timers {
         let rows = self.inner.topics();
         rows.iter()
             .map(|(name, count, at)| (String::from_utf8_lossy(name).into_owned(), *count, *at))
+            .collect()
+    }
+
+    /// What came and went since the start: [(topic, enqueued, delivered, [count, buckets…, sum])]. The last
+    /// is of the seconds from the birth of messages to their time, in the buckets of DELAY_BOUNDS and one above.
+    fn totals(&self) -> Vec<(String, u64, u64, Totals)> {
+        let name = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let rows = self.inner.totals().into_iter();
+        rows.map(|row| (name(&row.topic), row.enqueued, row.dequeued, row.delays))
             .collect()
     }
 

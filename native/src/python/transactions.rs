@@ -96,7 +96,7 @@ impl Transactions {
             .detach(|| {
                 let (transactions, rebuilt) = txn::Transactions::open(store, start, limits)?;
                 if let Err(e) = transactions.write_owed() {
-                    log::error!("op records not written, they are tried again: {e}");
+                    log::error!(path:% = e.path().display(); "op records not written, they are tried again: {e}");
                 }
                 Ok((transactions, rebuilt))
             })

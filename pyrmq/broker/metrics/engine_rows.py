@@ -1,11 +1,9 @@
-"""How long writes, flushes and sends take, and how large messages are: a source of a page, from the
-engine's counters."""
+"""How long writes, flushes and sends take: a source of a page, from the engine's counters."""
 
 from __future__ import annotations
 
 from pyrmq.broker.metrics import families as f
 from pyrmq.engine import Store
-from pyrmq.metrics.families import label_text
 from pyrmq.metrics.page import Page
 
 HISTOGRAMS = {
@@ -44,6 +42,3 @@ class EngineRows:
         took = figures["recoveryUs"]
         assert isinstance(took, int)
         page.add(f.RECOVERY, took / 1e6)
-        for kind, (_, total, _, *counts) in self._store.message_sizes().items():
-            labels = label_text({"message_type": kind.lower()})
-            page.rows(f.SIZE_IN).add_histogram(labels, counts, total)

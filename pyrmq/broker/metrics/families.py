@@ -4,7 +4,8 @@ begin with pyrmq_. [BrokerMetricsConstant, PopMetricsConstant, DefaultStoreMetri
 
 from __future__ import annotations
 
-from pyrmq.engine import SIZE_BOUNDS, TIME_BOUNDS_US
+from pyrmq.broker.stats.create_times import BOUNDS_MS
+from pyrmq.engine import DELAY_BOUNDS, FINISH_BOUNDS, SIZE_BOUNDS, TIME_BOUNDS_US
 from pyrmq.metrics.families import Family, counter, gauge, histogram
 
 # The broker itself
@@ -18,6 +19,19 @@ WATERMARK = gauge(
 )
 CONNECTIONS = gauge("pyrmq_connections", "Open connections of clients.")
 REFUSES = gauge("pyrmq_broker_refuses_messages", "1 while messages of producers are refused.")
+TOPIC_CREATE = histogram(
+    "rocketmq_topic_create_execution_time",
+    "ms that requests take which make or change topics.",
+    BOUNDS_MS,
+    "invocation_status",
+    "is_system",
+)
+GROUP_CREATE = histogram(
+    "rocketmq_consumer_group_create_execution_time",
+    "ms that requests take which make or change consumer groups.",
+    BOUNDS_MS,
+    "invocation_status",
+)
 
 # What comes in, by topic
 _IN = ("topic", "message_type", "is_system")
@@ -31,7 +45,7 @@ SIZE_IN = histogram(
     "Bytes of the records of messages that clients sent; a batch counts once, with the average of "
     "its messages.",
     SIZE_BOUNDS,
-    "message_type",
+    *_IN,
 )
 
 # What goes out, by group and topic
@@ -105,8 +119,14 @@ CONSUMERS = gauge(
 
 # Transactions
 HALVES = gauge("rocketmq_half_messages", "Halves that wait, by the topic they are for.", "topic")
-COMMITS = counter("rocketmq_commit_messages_total", "Halves that were committed.")
-ROLLBACKS = counter("rocketmq_rollback_messages_total", "Halves that were rolled back.")
+COMMITS = counter("rocketmq_commit_messages_total", "Halves that were committed.", "topic")
+ROLLBACKS = counter("rocketmq_rollback_messages_total", "Halves that were rolled back.", "topic")
+FINISH = histogram(
+    "rocketmq_finish_message_latency",
+    "Whole seconds from the birth of halves to their commit.",
+    FINISH_BOUNDS,
+    "topic",
+)
 HALVES_TAKEN = counter("pyrmq_transaction_halves_total", "Halves that were stored.")
 CHECKS = counter("pyrmq_transaction_checks_total", "Questions to producers about halves.")
 DISCARDED = counter(
@@ -198,13 +218,34 @@ ENQUEUE_LATENCY = gauge(
     "ms between the last timer message that was stored and the last one in the wheel.",
     *_STORE,
 )
+DEQUEUE_LAG = gauge(
+    "rocketmq_timer_dequeue_lag", "Timer messages in the wheel that are not delivered.", *_STORE
+)
 DEQUEUE_LATENCY = gauge(
     "rocketmq_timer_dequeue_latency", "ms that the wheel is behind the clock.", *_STORE
 )
-TIMERS_IN = counter("rocketmq_timer_enqueue_total", "Timer messages put into the wheel.")
-TIMERS_OUT = counter("rocketmq_timer_dequeue_total", "Timer messages delivered.")
+_OF_TIMERS = ("topic", *_STORE)
+TIMERS_IN = counter(
+    "rocketmq_timer_enqueue_total",
+    "Timer messages put into the wheel, those that are recalls or come anew among them.",
+    *_OF_TIMERS,
+)
+TIMERS_OUT = counter("rocketmq_timer_dequeue_total", "Timer messages delivered.", *_OF_TIMERS)
+DELAYS = histogram(
+    "rocketmq_delay_message_latency",
+    "Whole seconds from the birth of timer messages to the time they are for.",
+    DELAY_BOUNDS,
+    *_OF_TIMERS,
+)
+SNAPSHOT = gauge(
+    "rocketmq_timer_message_snapshot",
+    "Timer messages in the wheel that are due within so many seconds, and not within the bound "
+    "before.",
+    "timer_bound_s",
+    *_STORE,
+)
 TIMERS_LOST = counter("pyrmq_timer_lost_total", "Timer messages whose record is not there.")
-TIMING = gauge("rocketmq_timing_messages", "Timer messages that wait, by topic.", "topic")
+TIMING = gauge("rocketmq_timing_messages", "Timer messages that wait, by topic.", *_OF_TIMERS)
 
 # POP
 POP_CHECK_POINTS = gauge(
@@ -218,8 +259,26 @@ REVIVE_LATENCY = gauge(
     "ms for which the first message of a revive queue has been visible.",
     "queue_id",
 )
+_POPPED = ("consumer_group", "topic")
+REVIVE_IN = counter(
+    "rocketmq_pop_revive_in_message_total",
+    "Records stored for the revive topic: check points (CK), and acknowledgements (ACK).",
+    *_POPPED,
+    "revive_message_type",
+    "put_status",
+)
+REVIVE_OUT = counter(
+    "rocketmq_pop_revive_out_message_total",
+    "Records read from the revive topic, when invisible times were over.",
+    *_POPPED,
+    "revive_message_type",
+    "queue_id",
+)
 REVIVED = counter(
-    "rocketmq_pop_revive_retry_messages_total", "Popped messages that came again, unacknowledged."
+    "rocketmq_pop_revive_retry_messages_total",
+    "Popped messages that came again, unacknowledged.",
+    *_POPPED,
+    "put_status",
 )
 JUDGED = counter("pyrmq_pop_check_points_total", "Check points of pops that were dealt with.")
 
@@ -239,17 +298,18 @@ HA_RATE = gauge("pyrmq_ha_received_bytes_per_second", "Bytes of the log that thi
 
 FAMILIES: tuple[Family, ...] = (
     PERMISSION, TOPICS, GROUPS, WATERMARK, CONNECTIONS, REFUSES,
+    TOPIC_CREATE, GROUP_CREATE,
     MESSAGES_IN, BYTES_IN, FOLDED_TOPICS, SIZE_IN,
     MESSAGES_OUT, BYTES_OUT, LAG, LAG_LATENCY, INFLIGHT, QUEUEING, READY, DEAD, FOLDED_PAIRS,
     PRODUCERS, CONSUMERS,
-    HALVES, COMMITS, ROLLBACKS, HALVES_TAKEN, CHECKS, DISCARDED, OLDEST_HALF, UNREACHABLE,
+    HALVES, COMMITS, ROLLBACKS, FINISH, HALVES_TAKEN, CHECKS, DISCARDED, OLDEST_HALF, UNREACHABLE,
     SIZE, FLUSH_BEHIND, DISPATCH_BEHIND, RESERVED, LOG_END, LOG_START, CONFIRMED, FAILED, STALL,
     QUEUES, DISK_USED, DISK_FREE,
     PUT_TIME, FLUSH_TIME, COMMIT_TIME, LOCK_WAIT, BARRIER_WAIT, SEND_TIME, FLUSHED, WRITE_STALLS,
     BUSY, CONFIRM_LAG, RECOVERY, RECOVERED, RECOVERED_BYTES,
-    DELAY_BEHIND, ENQUEUE_LAG, ENQUEUE_LATENCY, DEQUEUE_LATENCY, TIMERS_IN, TIMERS_OUT, TIMERS_LOST,
-    TIMING,
-    POP_CHECK_POINTS, REVIVE_LAG, REVIVE_LATENCY, REVIVED, JUDGED,
+    DELAY_BEHIND, ENQUEUE_LAG, ENQUEUE_LATENCY, DEQUEUE_LAG, DEQUEUE_LATENCY,
+    TIMERS_IN, TIMERS_OUT, TIMERS_LOST, DELAYS, SNAPSHOT, TIMING,
+    POP_CHECK_POINTS, REVIVE_LAG, REVIVE_LATENCY, REVIVE_IN, REVIVE_OUT, REVIVED, JUDGED,
     ROLE, SLAVES, IN_SYNC, SLAVE_LAG, SLAVE_BEHIND, FOLLOWING, MASTER_LAG, HA_RATE,
 )  # fmt: skip
 """All of them, in the order of the page."""

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from pyrmq.broker.config.broker_config import LiveConfig
 from pyrmq.broker.delay import DelayService
 from pyrmq.broker.metrics.engine_rows import EngineRows
+from pyrmq.broker.metrics.later import PopRows, TimerRows
 from pyrmq.broker.metrics.state import (
     BrokerState,
     ClientRows,
     HaState,
-    LaterRows,
     StoreState,
     TransactionRows,
 )
@@ -56,16 +56,17 @@ def open_metrics(
     ha = replicating.server
     status = HaStatus(store, ha.master if ha else None, replicating.replication, replicating.since)
     sources: list[Source] = [
-        BrokerState(live, store, tables, server, waiting),
+        BrokerState(live, store, tables, server, waiting, stats.create_times),
         TopicRows(store, tables, most),
         PairRows(store, tables, stats, most),
         DeadLetterRows(tables, stats, most),
         ClientRows(tables.clients, most),
         RpcRows(server.figures),
-        TransactionRows(transactions, most),
+        TransactionRows(store, transactions, most),
         StoreState(live, store, server.stalled_ms),
         EngineRows(store),
-        LaterRows(delays, timers, pop, most),
+        TimerRows(delays, timers, most),
+        PopRows(pop, most),
         HaState(live, replicating, status.values),
     ]
     node = {  # [BrokerMetricsManager]

@@ -1,28 +1,25 @@
-"""How the broker is now: its tables, clients, store, transactions, timers, pops and replication."""
+"""How the broker is now: its tables, clients, store, transactions and replication."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import trio
 
 from pyrmq.broker.config.broker_config import LiveConfig
-from pyrmq.broker.delay import DelayService
 from pyrmq.broker.metrics import families as f
-from pyrmq.broker.metrics.traffic import Choices
-from pyrmq.broker.pop.parts import PopParts
+from pyrmq.broker.metrics.rows import GaugeRows, TotalRows
 from pyrmq.broker.replication.replicating import Replicating
 from pyrmq.broker.requests.runtime import EarliestTime, why_it_refuses
+from pyrmq.broker.stats.create_times import CreateTimes
 from pyrmq.broker.stats.disk_use import read_disk
 from pyrmq.broker.tables.clients import ClientTable, ConsumerGroup
 from pyrmq.broker.tables.groups import is_own
 from pyrmq.broker.tables.tables import Tables
-from pyrmq.broker.timer import TimerService
 from pyrmq.engine import Store
-from pyrmq.metrics.families import OTHERS, Family, flag, label_text
-from pyrmq.metrics.folding import Folding
+from pyrmq.metrics.families import flag, label_text
 from pyrmq.metrics.page import Page
 from pyrmq.model.codes import LANGUAGES, version_name
 from pyrmq.net.clock import now_ms
@@ -36,38 +33,8 @@ _INDEX_HEADER, _INDEX_SLOT, _INDEX_ENTRY = 40, 4, 20
 _MODES = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push", "CONSUME_POP": "pop"}
 
 
-class GaugeRows:
-    """A gauge by topic, or by other names that clients choose: the largest have rows, the others
-    share one."""
-
-    def __init__(self, family: Family, most: int) -> None:
-        self._family = family
-        self._rows: Folding[tuple[str, ...]] = Folding(most, 1)
-        self._choices = Choices()
-
-    async def write(self, page: Page, values: Iterable[tuple[tuple[str, ...], int]]) -> None:
-        """`values`: of the labels' values, in the order of the family, how much."""
-        family, rows = self._family, self._rows
-        add_row = page.rows(family).add
-        rows.begin()
-        shared = 0
-
-        def add(row: tuple[tuple[str, ...], int]) -> None:
-            nonlocal shared
-            item = rows.see(row[0], (0,))
-            item.weight = row[1]
-            if item.kept:
-                names = zip(family.labels, row[0], strict=True)
-                item.labels = item.labels or label_text(dict(names))
-                add_row(item.labels, row[1])
-            else:
-                shared += row[1]
-
-        await in_turns(list(values), add, 16)
-        await rows.end()
-        if rows.folded:
-            add_row(label_text(dict.fromkeys(family.labels, OTHERS)), shared)
-        await self._choices.look(rows)
+_STATUS = ("failure", "success")
+"""[InvocationStatus]"""
 
 
 class BrokerState:
@@ -80,12 +47,14 @@ class BrokerState:
         tables: Tables,
         server: RemotingServer,
         waiting: Mapping[str, Callable[[], int]],
+        times: CreateTimes,
     ) -> None:
         self._live = live
         self._store = store
         self._tables = tables
         self._server = server
         self._waiting = waiting
+        self._times = times
 
     async def __call__(self, page: Page) -> None:
         page.add(f.PERMISSION, self._live.now.broker_permission)
@@ -95,6 +64,12 @@ class BrokerState:
             page.add(f.WATERMARK, count(), processor=name)
         page.add(f.CONNECTIONS, len(self._server.connections))
         page.add(f.REFUSES, bool(why_it_refuses(self._live.now, self._store)))
+        for (succeeded, is_system), times in self._times.topics.items():
+            labels = {"invocation_status": _STATUS[succeeded], "is_system": flag(is_system)}
+            page.rows(f.TOPIC_CREATE).add_histogram(label_text(labels), *times.row)
+        for succeeded, times in self._times.groups.items():
+            labels = {"invocation_status": _STATUS[succeeded]}
+            page.rows(f.GROUP_CREATE).add_histogram(label_text(labels), *times.row)
 
 
 class ClientRows:
@@ -139,16 +114,20 @@ def _version(number: int) -> str:
 class TransactionRows:
     """Halves, and what became of them."""
 
-    def __init__(self, transactions: TransactionService, most: int) -> None:
+    def __init__(self, store: Store, transactions: TransactionService, most: int) -> None:
+        self._store = store
         self._service = transactions
         self._halves = GaugeRows(f.HALVES, most)
+        # committed, buckets, sum; rolled back
+        numbers = {f.COMMITS: 0, f.FINISH: 0, f.ROLLBACKS: len(f.FINISH.bounds) + 3}
+        self._ends = TotalRows(numbers, len(f.FINISH.bounds) + 4, most)
 
     async def __call__(self, page: Page) -> None:
         pending = self._service.engine.pending_by_topic()
         await self._halves.write(page, (((topic,), count) for topic, count in pending))
+        ends = self._store.finished_halves()
+        await self._ends.write(page, (((t,), (*row, rollbacks)) for t, row, rollbacks in ends))
         stats = self._service.stats()
-        page.add(f.COMMITS, stats["commits"])
-        page.add(f.ROLLBACKS, stats["rollbacks"])
         page.add(f.HALVES_TAKEN, stats["halves"])
         page.add(f.CHECKS, stats["checks"])
         page.add(f.DISCARDED, stats["discarded"])
@@ -214,42 +193,6 @@ class StoreState:
                 continue
             found.append((disk.path, disk.used_part, disk.free))
         return earliest, found
-
-
-class LaterRows:
-    """Messages that are delivered later: delay levels, timers; and pops that come again."""
-
-    def __init__(
-        self, delays: DelayService, timers: TimerService, pop: PopParts, most: int
-    ) -> None:
-        self._delays = delays
-        self._timers = timers
-        self._pop = pop
-        self._timing = GaugeRows(f.TIMING, most)
-
-    async def __call__(self, page: Page) -> None:
-        for level, (offset, end) in enumerate(self._delays.engine.levels(), 1):
-            page.add(f.DELAY_BEHIND, max(end - offset, 0), level=level)
-        figures = self._timers.engine.figures(now_ms())
-        page.add(f.ENQUEUE_LAG, max(figures["queueEnd"] - figures["queueOffset"], 0), **DISK)
-        behind = figures["storedAt"] - figures["enqueuedAt"]
-        page.add(f.ENQUEUE_LATENCY, max(behind, 0), **DISK)
-        page.add(f.DEQUEUE_LATENCY, max(figures["late"], 0), **DISK)
-        page.add(f.TIMERS_IN, figures["enqueued"])
-        page.add(f.TIMERS_OUT, figures["dequeued"])
-        page.add(f.TIMERS_LOST, figures["lost"])
-        topics = self._timers.engine.topics()
-        await self._timing.write(page, (((topic,), max(n, 0)) for topic, n, _ in topics))
-        self._add_pops(page)
-
-    def _add_pops(self, page: Page) -> None:
-        lags = self._pop.revive.engine.lags()
-        page.add(f.POP_CHECK_POINTS, sum(points for _, _, points in lags))
-        for queue, (records, ms, _) in enumerate(lags):
-            page.add(f.REVIVE_LAG, records, queue_id=queue)
-            page.add(f.REVIVE_LATENCY, ms, queue_id=queue)
-        page.add(f.REVIVED, self._pop.revive.totals.revived)
-        page.add(f.JUDGED, self._pop.revive.totals.judged)
 
 
 class HaState:

@@ -6,12 +6,9 @@ metricsMaxSeries share one (`pyrmq.metrics.folding`).
 
 from __future__ import annotations
 
-from typing import Any
-
-import trio
-
 from pyrmq.broker.metrics import families as f
 from pyrmq.broker.metrics.lag import Ages, Lags, Place
+from pyrmq.broker.metrics.rows import LOOK, Choices, TotalRows
 from pyrmq.broker.stats.broker_stats import BrokerStats
 from pyrmq.broker.tables.groups import is_own
 from pyrmq.broker.tables.tables import Tables
@@ -22,10 +19,6 @@ from pyrmq.metrics.page import Page
 from pyrmq.model.names import RETRY_PREFIX
 from pyrmq.net.server.turns import in_turns
 
-LOOK = 16
-"""Topics, or pairs, between two looks at the clock."""
-CHOOSE_EVERY = 60.0
-"""Seconds between two choices of who has rows."""
 MOST_AGES = 4096
 """Messages whose store time is asked for, for one page."""
 
@@ -33,43 +26,39 @@ Pair = tuple[str, str]
 """Topic and group."""
 
 
-class Choices:
-    """Has rows chosen again now and then."""
-
-    def __init__(self) -> None:
-        self._next = 0.0
-
-    async def look(self, rows: Folding[Any]) -> None:
-        now = trio.current_time()
-        if now >= self._next:
-            self._next = now + CHOOSE_EVERY
-            await rows.choose()
-
-
 class TopicRows:
-    """What topics store: a source of a page."""
+    """What topics store, and how large the messages are that clients sent: a source of a page."""
 
     def __init__(self, store: Store, tables: Tables, most: int) -> None:
         self._store = store
+        self._sizes_of = store.native.message_sizes
+        self._sizes = TotalRows({f.SIZE_IN: 0}, len(f.SIZE_IN.bounds) + 3, most)
         self._topics = tables.topics.table
         self._rows: Folding[str] = Folding(most, 2)
         self._choices = Choices()
 
     async def __call__(self, page: Page) -> None:
         add_messages, add_bytes = page.rows(f.MESSAGES_IN).add, page.rows(f.BYTES_IN).add
-        rows = self._rows
+        rows, sizes = self._rows, self._sizes
+        is_system = self._topics.is_system
         rows.begin()
+        sizes.begin()
 
         def add(put: tuple[str, int, int]) -> None:
-            item = rows.see(put[0], put[1:])
+            topic = put[0]
+            item = rows.see(topic, put[1:])
             if item.kept:
-                labels = item.labels or self._label(put[0], item)
+                labels = item.labels or self._label(topic, item)
                 messages, nbytes = item.counters
                 add_messages(labels, messages)
                 add_bytes(labels, nbytes)
+            for kind, row in self._sizes_of(topic):
+                key = (topic, kind.lower(), flag(is_system(topic)))
+                sizes.add(page, key, tuple(row))
 
         await in_turns(self._store.puts(), add, LOOK)
         await rows.end()
+        await sizes.end(page)
         if rows.has_shared:
             others = label_text(dict.fromkeys(f.MESSAGES_IN.labels, OTHERS))
             add_messages(others, rows.shared[0])

@@ -37,8 +37,6 @@ MAX_QUEUES = 4096
 """Most queues of a topic that an answer tells of."""
 MAX_FILES = 64
 """Most files of the log that an answer tells of, and that are looked into."""
-MAX_WHY = 1024
-"""Most characters of why nothing more is deleted early."""
 DEFAULT_ROWS = 20
 
 
@@ -231,7 +229,7 @@ def _disk(disk: Disk, ratios: tuple[int, int, int]) -> dict[str, Any]:
 
 
 def _reclaim(reclaim: Reclaim) -> dict[str, Any]:
-    return {"to": reclaim.found.to, "why": reclaim.found.why[:MAX_WHY]}
+    return {"to": reclaim.found.to, "why": reclaim.found.why}
 
 
 def _file(file: LogFile) -> dict[str, Any]:

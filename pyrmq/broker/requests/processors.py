@@ -232,6 +232,7 @@ def processors(
     timer = TimerProcessor(timers)
     used = UseProcessor(use, lambda: stats.clock())
     group_admin = GroupProcessor(groups, offsets, clients)
+    times = stats.create_times
     resets = ResetOffsetProcessor(
         live,
         store,
@@ -285,11 +286,15 @@ def processors(
         RequestCode.CLONE_GROUP_OFFSET: resets.clone,
         RequestCode.LOCK_BATCH_MQ: queues.lock,
         RequestCode.UNLOCK_BATCH_MQ: queues.unlock,
-        RequestCode.UPDATE_AND_CREATE_TOPIC: queues.update_topic,
-        RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: queues.update_topics,
+        RequestCode.UPDATE_AND_CREATE_TOPIC: times.of_topic(queues.update_topic, topics.is_system),
+        RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: times.of_topic(
+            queues.update_topics, topics.is_system
+        ),
         RequestCode.GET_TOPIC_CONFIG: queues.topic_config,
-        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: group_admin.update,
-        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: group_admin.update_list,
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: times.of_group(group_admin.update),
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: times.of_group(
+            group_admin.update_list
+        ),
         RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: group_admin.get,
         RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: group_admin.all,
         RequestCode.DELETE_SUBSCRIPTIONGROUP: group_admin.delete,

@@ -18,6 +18,7 @@ from functools import partial
 import trio
 
 from pyrmq.broker.requests import fields
+from pyrmq.broker.stats.create_times import CreateTimes
 from pyrmq.broker.stats.items import DAY, HOUR, MINUTE, NOTHING, Figures, StatsItemSet, Window
 from pyrmq.broker.stats.put_times import PutTimes, sends
 from pyrmq.broker.stats.use import Use
@@ -155,6 +156,7 @@ class BrokerStats:
         self._samplings = 0
         self.rates = Rates()
         self.put_times = PutTimes(partial(sends, store))
+        self.create_times = CreateTimes()
         self.mornings = Mornings(today())
         self.use: Use | None = None
         """Counts the same by who uses the broker."""

@@ -107,8 +107,9 @@ class OffsetTable(PersistentTable):
 
     def _load(self) -> None:
         value = self.load(
-            "dataVersion", "groupTopicMap", "hereTable", "offsetTable", "popStart", "resetTable"
-        )
+            "dataVersion", "groupTopicMap", "hereTable", "offsetTable", "popStart", "resetTable",
+            "tableGroup",
+        )  # fmt: skip
         self.version = DataVersion.from_json(value.get("dataVersion"))
         table = value.get("offsetTable")
         kept: set[Any] = set()
@@ -133,6 +134,7 @@ class OffsetTable(PersistentTable):
         self.resets.update(by_queue(value.get("resetTable")))
         start = as_int(value.get("popStart"), -1)
         self.pop_start = start if start >= 0 else None if value else 0
+        self._kept_table_group = value.get("tableGroup")
         self.found_here = set(by_queue(value.get("hereTable")))
         """`here`, as the file had it."""
 
@@ -321,6 +323,20 @@ class OffsetTable(PersistentTable):
             raise SystemBusyError(f"{self.count} offsets are kept already: at most {MAX_OFFSETS}")
         self._keep_unless_reset(topic, group, queue_id, offset)
 
+    def guard_tables(self, group: str) -> None:
+        """From now on only `commit_of_table` moves the offsets of this group. Those of before do
+        not count, unless the file says that they were guarded as well: anybody may have committed
+        them."""
+        if self._kept_table_group != group and self.remove_group(group):
+            log.warning(
+                "offsets of group %s are removed: they were committed before it became "
+                "reclaimGroup. The job that writes the tables commits them again",
+                escape(group),
+                extra=about(group=group),
+            )
+        self.table_group = group
+        self.changed()
+
     def commit_of_table(self, topic: str, queue_id: int, offset: int) -> None:
         """Stores what the table of a topic has. Whether who says so may was checked before."""
         self.take_granted()
@@ -448,6 +464,7 @@ class OffsetTable(PersistentTable):
             "groupTopicMap": self._topic_rows.freeze(),
             "offsetTable": self._offset_rows.freeze(),
             **({} if self.pop_start is None else {"popStart": self.pop_start}),
+            **({"tableGroup": self.table_group} if self.table_group else {}),
             **({"resetTable": by_group(self.resets)} if self.resets else {}),
             **({"hereTable": by_group(dict.fromkeys(self.here, 1))} if self.here else {}),
         }

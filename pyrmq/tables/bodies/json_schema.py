@@ -58,12 +58,7 @@ class _Reader:
         self, schema: Any, path: tuple[str, ...], open_refs: tuple[str, ...]
     ) -> tuple[Kind, bool]:
         """The kind, and whether null is allowed."""
-        self._visits += 1
-        if self._visits > _MAX_VISITS or len(path) > kinds.MAX_DEPTH + 2:
-            raise TableError(
-                f"{self._what}: the schema is too large at {self._at(path[:4])}",
-                f"a table has at most {kinds.MAX_FIELDS} fields, {kinds.MAX_DEPTH} deep",
-            )
+        self._count(path)
         if schema is True or schema == {}:
             return JSON, True
         if not isinstance(schema, dict):
@@ -71,7 +66,7 @@ class _Reader:
         if "$ref" in schema:
             return self._referred(schema["$ref"], path, open_refs)
         if "allOf" in schema:
-            schema = self._merged(schema, path, open_refs)
+            schema = self._merged(schema, path)
         for word in ("anyOf", "oneOf"):
             if word in schema and "properties" not in schema:
                 return self._one_of(self._list(schema, word, path), path, open_refs)
@@ -80,6 +75,14 @@ class _Reader:
         if len(names) != 1:
             return (Plain("double") if names == {"integer", "number"} else JSON), nullable
         return self._typed(names.pop(), schema, path, open_refs), nullable
+
+    def _count(self, path: tuple[str, ...]) -> None:
+        self._visits += 1
+        if self._visits > _MAX_VISITS or len(path) > kinds.MAX_DEPTH + 2:
+            raise TableError(
+                f"{self._what}: the schema is too large at {self._at(path[:4])}",
+                f"a table has at most {kinds.MAX_FIELDS} fields, {kinds.MAX_DEPTH} deep",
+            )
 
     def _typed(
         self, name: str, schema: dict[str, Any], path: tuple[str, ...], open_refs: tuple[str, ...]
@@ -170,11 +173,12 @@ class _Reader:
             return found[0][0], nullable
         return JSON, nullable
 
-    def _merged(
-        self, schema: dict[str, Any], path: tuple[str, ...], open_refs: tuple[str, ...]
-    ) -> dict[str, Any]:
+    def _merged(self, schema: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
         """One schema of those that a value must fit all: properties of all, other words of the
         last. References are followed one step."""
+        self._count(path)
+        if len(path) > kinds.MAX_DEPTH:
+            raise self._recursive(path)
         out: dict[str, Any] = {}
         parts = [
             *self._list(schema, "allOf", path),
@@ -189,7 +193,7 @@ class _Reader:
                 if "$ref" in part:
                     part = self._target(part["$ref"], path)
                 else:
-                    part = self._merged(part, (*path, "allOf"), open_refs) if len(path) < 32 else {}
+                    part = self._merged(part, (*path, "allOf"))
             if not isinstance(part, dict):
                 continue
             for word, value in part.items():

@@ -159,15 +159,17 @@ def test_transactions_and_unknown_requests(served: Served, client: Client, topic
     }
 
 
-def test_sizes_are_by_type(served: Served, client: Client, topic: str) -> None:
+def test_sizes_are_by_topic_and_type(served: Served, client: Client, topic: str) -> None:
     def sizes() -> Counter[tuple[str, int]]:
-        found = served.look(lambda server: server.broker.store.message_sizes())
-        for row in found.values():
-            assert len(row) == HEAD + len(SIZE_BOUNDS) + 1
-        numbered = ((kind, list(enumerate(row[HEAD:]))) for kind, row in found.items())
-        return Counter({(kind, at): n for kind, row in numbered for at, n in row if n})
+        found = served.look(lambda server: server.broker.store.message_sizes(topic))
+        for _, (number, *buckets, total) in found:
+            assert number == sum(buckets)
+            assert number * 100 < total < number * 4096
+        rows = ((kind, enumerate(row[1 : len(SIZE_BOUNDS) + 2])) for kind, row in found)
+        return Counter({(kind, at): n for kind, row in rows for at, n in row if n})
 
     before = sizes()
+    assert not before
     client.send(topic, b"x" * 10)
     client.send(topic, b"x" * 2000)
     client.send(topic, b"x" * 10, properties={"__SHARDINGKEY": "k"})

@@ -53,8 +53,8 @@ def test_no_more_hosts_are_remembered_than_may_be() -> None:
 
 def test_only_what_is_said_of_tables_moves_the_groups_offsets() -> None:
     table = OffsetTable(NOWHERE, 1)
-    table.commit("T", "tables", 0, 3)
-    table.table_group = "tables"
+    table.guard_tables("tables")
+    table.commit_of_table("T", 0, 3)
     for change in (table.commit, table.commit_with_pull, table.reset):
         with pytest.raises(NoPermissionError, match="say what tables have"):
             change("T", "tables", 0, 9)
@@ -67,6 +67,31 @@ def test_only_what_is_said_of_tables_moves_the_groups_offsets() -> None:
     assert table.query("T", "tables", 0) == 4, "a table that was rolled back"
     assert table.remove_group("tables") == 1, "an operator stops it"
     table.commit("T", "other", 0, 9)
+
+
+async def test_what_anybody_may_have_committed_before_does_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "consumerOffset.json"
+
+    def opened(group: str | None) -> OffsetTable:
+        table = OffsetTable(path, 1)
+        if group is not None:
+            table.guard_tables(group)
+        return table
+
+    table = opened(None)
+    table.commit("T", "tables", 0, 1 << 40)
+    table.commit("T", "other", 0, 5)
+    await table.save_if_changed()
+    table = opened("tables")
+    assert table.query("T", "tables", 0) is None
+    assert table.query("T", "other", 0) == 5
+    table.commit_of_table("T", 0, 7)
+    await table.save_if_changed()
+    assert opened("tables").query("T", "tables", 0) == 7
+    table = opened(None)  # off for a while: the group is one like others
+    table.commit("T", "tables", 0, 1 << 40)
+    await table.save_if_changed()
+    assert opened("tables").query("T", "tables", 0) is None
 
 
 def test_an_open_broker_says_at_its_start_that_strangers_can_delete() -> None:

@@ -48,7 +48,7 @@ ELSEWHERE = {
     "spark.md": (10, "tests/spark/e2e/test_docs.py, test_sink_idempotent.py; needs a cluster"),
     "spark-jvm.md": (1, "needs the jar, and a store in /data: tests/spark/e2e/jvm"),
     "spark-cluster.md": (2, "needs a cluster of Spark: tests/spark/e2e/proof"),
-    "tables.md": (1, "tests/tables/unit/test_docs.py"),
+    "tables.md": (5, "tests/tables/unit; needs Spark: tests/spark/e2e/test_iceberg.py"),
     "pipeline.md": (1, "needs Spark and stores in /data: tests/spark/e2e/jobs"),
 }
 """How many blocks other pages have, and who runs them or why nobody does."""

@@ -34,9 +34,15 @@ NO_MODULE = {
     "pyrmq.audit": "a logger",
     "pyrmq.outbox.identity": "a file of the outbox",
     "pyrmq.topic": "a property of a table",
+    "pyrmq.body": "a property of a table",
+    "pyrmq.dead": "a property of a table",
     "pyrmq.ends": "a property of a table",
     "pyrmq.commit": "a property of a table",
     "pyrmq.lost": "a property of a snapshot",
+    "pyrmq.replaced": "a property of a snapshot",
+    "pyrmq.mq.orders": "a table in Spark",
+    "pyrmq.system.rewrite_data_files": "a procedure in Spark",
+    "pyrmq.mq.orders_stream": "a table in Spark",
 }
 JAVA = "spark_jvm/src/main/java"
 PATH = re.compile(rf"(?<![\w/.$}}-])(?:{'|'.join(TOPS)})/[\w./-]*\w(?![\w/.-]*[*{{}}<$…])")

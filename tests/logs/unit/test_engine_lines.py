@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from pyrmq.engine import Store, set_log_level
-from pyrmq.logs.engine_lines import EngineLines, logger_of
+from pyrmq.logs.about import MAX_VALUE
+from pyrmq.logs.engine_lines import EngineLines, about_engine, logger_of
+from pyrmq.logs.lines import JsonLines, Line
 
 
 def test_a_line_of_the_engine_is_a_record_with_its_time_and_place(
@@ -29,7 +32,40 @@ def test_a_line_of_the_engine_is_a_record_with_its_time_and_place(
     assert record.message.endswith(r"index/no\n\x1b[2Jfile")
     assert before - 1 <= record.created <= time.time()
     assert record.pathname.startswith("pyrmq_store")
+    assert record.__dict__["path"].endswith(r"index/no\n\x1b[2Jfile")
     assert capfd.readouterr().err == ""
+
+
+def test_a_line_of_a_queue_has_topic_queue_and_folder_in_json(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Store(tmp_path)
+    for _ in range(3):
+        store.put("orders", 2, b"x")
+    store.close()
+    # The next start finds a queue that says other places than the log.
+    (file,) = (tmp_path / "consumequeue" / "orders" / "2").iterdir()
+    entries = bytearray(file.read_bytes())
+    entries[20:40] = bytes(20)
+    file.write_bytes(entries)
+    (tmp_path / "consumequeue" / "orders" / "notes").mkdir()
+    lines = EngineLines()
+    lines.start()
+    Store(tmp_path).close()
+    lines.stop()
+    shown = [json.loads(JsonLines()(Line.of(record))) for record in caplog.records]
+    (foreign,) = [row for row in shown if "is not a queue folder" in row["message"]]
+    assert foreign["topic"] == "orders"
+    assert foreign["path"] == str(tmp_path / "consumequeue" / "orders" / "notes")
+    (damaged,) = [row for row in shown if row.get("queue") is not None]
+    assert (damaged["topic"], damaged["queue"]) == ("orders", 2)
+    assert damaged["path"] == str(tmp_path / "consumequeue" / "orders" / "2")
+    assert damaged["logger"] == "pyrmq.engine.store"
+
+
+def test_fields_are_escaped_and_bounded() -> None:
+    found = about_engine([("topic", "a\nb"), ("queue", 3), ("path", "x" * 1000), ("group", "")])
+    assert found == {"queue": 3, "topic": r"a\nb", "path": "x" * MAX_VALUE}
 
 
 def test_without_it_they_go_to_stderr(

@@ -188,9 +188,10 @@ def test_times_of_the_engine(server: TestServer, client: Client) -> None:
     assert page.one(f"{name}_count", request_code="pull_message", response_code="success") == 1
     assert 0 < page.one(f"{name}_sum", **send) < 60_000
     assert page.one(f"{name}_bucket", **send, le="+Inf") == 5
-    assert page.one("rocketmq_message_size_bucket", message_type="normal", le="1024.0") == 0
-    assert page.one("rocketmq_message_size_bucket", message_type="normal", le="4096.0") == 5
-    assert page.one("rocketmq_message_size_sum", message_type="normal") > 10_000
+    sent = {"topic": "T", "message_type": "normal", "is_system": "false"}
+    assert page.one("rocketmq_message_size_bucket", **sent, le="1024.0") == 0
+    assert page.one("rocketmq_message_size_bucket", **sent, le="4096.0") == 5
+    assert page.one("rocketmq_message_size_sum", **sent) > 10_000
     assert page.one("pyrmq_store_put_seconds_count") >= 1
     assert page.one("pyrmq_store_send_seconds_count") == 5
     assert page.one("pyrmq_store_confirm_lag_bytes") == 0
@@ -227,6 +228,10 @@ def test_topics_and_groups_beyond_the_bound_share_rows() -> None:
     assert len(rows) == 3
     assert sum(rows.values()) == 5
     assert page.one("rocketmq_messages_in_total", topic=OTHERS) == 3
+    sizes = page.rows("rocketmq_message_size_count")
+    assert len(sizes) == 3
+    assert sum(sizes.values()) == 5
+    assert page.one("rocketmq_message_size_count", topic=OTHERS) == 3
     assert page.one("pyrmq_metrics_folded_topics") == 3
     lags = page.rows("rocketmq_consumer_lag_messages")
     assert len(lags) == 3
@@ -244,13 +249,14 @@ def test_transactions(server: TestServer, client: Client) -> None:
 
     def settled() -> Scrape | None:
         page = scrape(server)
-        done = page.one("rocketmq_commit_messages_total") + page.one(
-            "rocketmq_rollback_messages_total"
-        )
+        ends = "rocketmq_commit_messages_total", "rocketmq_rollback_messages_total"
+        done = sum(sum(page.rows(name).values()) for name in ends)
         return page if done == 2 else None
 
     page = eventually(settled, "both are settled")
     assert page is not None
+    assert page.one("rocketmq_commit_messages_total", topic="T") == 1
+    assert page.one("rocketmq_rollback_messages_total", topic="T") == 1
     assert page.one("rocketmq_half_messages", topic="T") == 1
     assert page.one("pyrmq_transaction_halves_total") == 3
 

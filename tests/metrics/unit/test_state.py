@@ -9,7 +9,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 
 from pyrmq.broker.config.broker_config import BrokerConfig, LiveConfig
 from pyrmq.broker.metrics import families as f
-from pyrmq.broker.metrics.state import ClientRows, GaugeRows, HaState
+from pyrmq.broker.metrics.rows import GaugeRows, TotalRows
+from pyrmq.broker.metrics.state import DISK, ClientRows, HaState
 from pyrmq.broker.replication.replicating import Replicating
 from pyrmq.broker.tables.clients import ClientTable
 from pyrmq.metrics.families import OTHERS
@@ -48,6 +49,42 @@ async def test_a_gauge_whose_names_are_gone_has_no_rows() -> None:
     page = a_page()
     await rows.write(page, [])
     assert shown(page, "rocketmq_half_messages") == {}
+
+
+async def test_labels_that_all_rows_of_a_gauge_have() -> None:
+    rows = GaugeRows(f.TIMING, 1, DISK)
+    page = a_page()
+    await rows.write(page, [(("T",), 3), (("U",), 2), (("V",), 1)])
+    own = ("local", "disk")
+    assert shown(page, "rocketmq_timing_messages") == {("T", *own): 3, (OTHERS, *own): 3}
+
+
+async def test_totals_of_few_have_rows_and_the_others_share_one() -> None:
+    size = len(f.FINISH.bounds)
+    rows = TotalRows({f.COMMITS: 0, f.FINISH: 0, f.ROLLBACKS: size + 3}, size + 4, 2)
+
+    def totals(seconds: int, times: int, rollbacks: int) -> tuple[int, ...]:
+        """All commits took as long: the second bucket, above 5 s."""
+        return times, 0, times, *[0] * (size - 1), seconds * times, rollbacks
+
+    values = [((f"T{n}",), totals(10, n, 7)) for n in range(1, 5)]
+    await rows.write(a_page(), values)  # the first two have rows until it is chosen
+    more = [((f"T{n}",), totals(10, 2 * n, 7)) for n in range(1, 5)]
+    page = a_page()
+    await rows.write(page, more)
+    assert shown(page, "rocketmq_commit_messages_total") == {
+        ("T2",): 4, ("T4",): 4, (OTHERS,): 4 + 6 + 1,
+    }  # fmt: skip
+    assert shown(page, "rocketmq_rollback_messages_total")[(OTHERS,)] == 7 + 7
+    assert shown(page, "rocketmq_finish_message_latency_sum")[("T4",)] == 40
+    buckets = shown(page, "rocketmq_finish_message_latency_bucket")
+    assert [buckets["T4", bound] for bound in ("5.0", "60.0", "+Inf")] == [0, 4, 4]
+
+
+async def test_totals_that_nobody_has_have_no_rows() -> None:
+    page = a_page()
+    await TotalRows({f.REVIVE_IN: 0}, 1, 2).write(page, [])
+    assert shown(page, "rocketmq_pop_revive_in_message_total") == {}
 
 
 def client(language: int = 0, version: int = 479) -> Any:

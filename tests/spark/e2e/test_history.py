@@ -12,8 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamReader
 
+from pyrmq.net.address import format_address
 from pyrmq.tables.bodies.plan import BodyPlan
 from pyrmq.tables.bodies.spec import spec
+from tests.support.client import Client, send_command
+from tests.support.server import ServerProcess
 from tests.tables.tailing import KEY, TABLE, Log, commit
 
 pytestmark = [pytest.mark.both_readers, pytest.mark.slow]
@@ -99,6 +102,31 @@ def test_decoded_bodies(spark: SparkSession, log: Log, catalog: Path, tmp_path: 
     assert numbers == {json.loads(body)["n"] for body in log.sent.values() if body != b"no JSON"}
     with pytest.raises(Exception, match="does not fit its schema"):
         read(spark, log, catalog).collect()
+
+
+def test_through_brokers(spark: SparkSession, tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "store") as server:
+        _send(server, 0, 30)
+        commit(tmp_path / "catalog", [server.store], broker_names=["broker-a"])
+        _send(server, 30, 12)
+        frame = (
+            spark.read.format("rocketmq")
+            .option("history", TABLE)
+            .option("historyCatalog", str(tmp_path / "catalog"))
+            .option("nameServer", format_address(server.namesrv))
+            .load()
+        )
+        wanted = {("broker-a", 0, n): b"%d" % n for n in range(42)}
+        assert bodies(frame) == wanted
+        _send(server, 42, 1)
+        assert bodies(frame) == wanted
+
+
+def _send(server: ServerProcess, first: int, count: int) -> None:
+    with Client(server.broker) as client:
+        for number in range(first, first + count):
+            command = send_command("orders", b"%d" % number, queue_id=0)
+            assert client.request(command).code == 0
 
 
 def test_what_retention_deleted_first_is_an_error(

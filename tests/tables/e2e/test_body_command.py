@@ -16,6 +16,7 @@ from pyrmq.cli import main
 from pyrmq.errors import PyrmqError
 from tests.tables.dead import DEAD, SCHEMA, bodies, check, fill
 from tests.tables.making import TABLE, World
+from tests.tables.unit.test_body_avro import ALL, VALUE, encoded
 
 AVRO = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
 
@@ -127,6 +128,34 @@ def test_avro(world: World) -> None:
     assert values(world) == [{"id": 77}]
     (dead,) = world.catalog.load(DEAD).scan().to_arrow().to_pylist()
     assert dead["error"] == "no --body-schema has the id 9"
+
+
+def test_every_type_in_the_table(world: World) -> None:
+    """What fastavro decodes is what pyiceberg reads, nested as deep as the schema has it."""
+    nested = {
+        "type": "record",
+        "name": "Outer",
+        "fields": [
+            {"name": "all", "type": ALL},
+            {
+                "name": "byName",
+                "type": {"type": "map", "values": {"type": "array", "items": "Line"}},
+            },
+            {"name": "maybe", "type": ["null", "Line"]},
+        ],
+    }
+    rows = [
+        {"all": VALUE, "byName": {"a": [{"q": 1}, {"q": None}], "b": []}, "maybe": None},
+        {"all": VALUE, "byName": {}, "maybe": {"q": 2}},
+    ]
+    fill(world, [encoded(nested, row) for row in rows])
+    done = run(world, "--body", "avro", "--body-schema", file(world, nested))
+    assert done.exit_code == 0, said(done)
+    found = world.table().scan().to_arrow().to_pylist(maps_as_pydicts="strict")
+    assert [row["value"] for row in sorted(found, key=lambda row: row["queueId"])] == rows
+    narrow = world.table().scan(row_filter="value.all.small = -5", limit=1).to_arrow()
+    assert narrow.num_rows == 1
+    assert world.table().scan(row_filter="value.all.id > 0").to_arrow().num_rows == 0
 
 
 def test_protobuf(world: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -110,6 +111,30 @@ def test_a_service_follows_the_log_until_a_signal(world: World, log: Log, number
     assert process.returncode == 0, output.decode()
     assert b"added 69 messages" in output
     check_same(world, log)
+    assert world.files() == world.referenced()
+
+
+@pytest.mark.slow
+def test_two_services_write_one_table(world: World, log: Log) -> None:
+    """Each commit has one winner; the other deletes its files and continues behind it."""
+    with (
+        service(world, log, "--every", "0.05") as one,
+        service(world, log, "--every", "0.05") as two,
+    ):
+        try:
+            for _ in range(12):
+                log.put(5)
+                wait_for_rows(world, len(log.rows))
+                check_same(world, log)
+            for process in (one, two):
+                process.send_signal(signal.SIGTERM)
+            outputs = [process.communicate(timeout=30)[0].decode() for process in (one, two)]
+        finally:
+            one.kill()
+            two.kill()
+    assert [one.returncode, two.returncode] == [0, 0], outputs
+    added = [int(re.search(r"added (\d+) message", text)[1]) for text in outputs]  # type: ignore[index]
+    assert sum(added) == len(log.rows)
     assert world.files() == world.referenced()
 
 

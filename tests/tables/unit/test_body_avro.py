@@ -11,7 +11,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyrmq.tables.bodies import avro_walk
@@ -306,7 +306,7 @@ def records(draw: st.DrawFn, depth: int = 0) -> tuple[Any, st.SearchStrategy[Any
     return schema, st.fixed_dictionaries({name: values for name, (_, values) in fields})
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_round_trip(data: st.DataObject) -> None:
     schema, values = data.draw(records())
@@ -320,7 +320,7 @@ def test_round_trip(data: st.DataObject) -> None:
         avro_walk.check(body, read(json.dumps(schema), "s").parsed)
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_damaged_bodies_are_rows_or_reasons(data: st.DataObject) -> None:
     """Nothing else comes out of any bytes, and a body that was not decoded is kept whole."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyrmq.tables.bodies import evolve, kinds
@@ -310,7 +310,7 @@ def _with_new(kind: Any, value: Any) -> Any:
     return {**{one.name: _with_new(one.kind, value[one.name]) for one in kind.fields}, "new": None}
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(80), suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_values_in_wider_columns(data: st.DataObject) -> None:
     """Whatever is nested in what, sliced or filtered: the values are the same."""

@@ -17,9 +17,10 @@ from google.protobuf import (
     timestamp_pb2,
     wrappers_pb2,
 )
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pyrmq.tables.bodies import rows as parts_of_rows
 from pyrmq.tables.errors import TableError
 from tests.support.thorough import examples
 from tests.tables.bodies import decoded, decoder_of, reason
@@ -239,7 +240,9 @@ def test_missing_required_fields_of_proto2() -> None:
     assert rows == [{"id": 1, "name": None}]
 
 
-def test_a_small_body_that_would_fill_the_memory_does_not_fit() -> None:
+def test_a_small_body_that_would_fill_the_memory_does_not_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     file = new_file()
     wide = file.message_type.add(name="Wide")
     for number in range(1000):
@@ -249,7 +252,8 @@ def test_a_small_body_that_would_fill_the_memory_does_not_fit() -> None:
     content, _ = made(file)
     found = decoder_of("protobuf", content, message="shop.Order")
     assert "more than 1000000 values" in reason(found, b"\x0a\x00" * 1100)
-    batch = pa.record_batch({"body": pa.array([b"\x0a\x00" * 900] * 10)})
+    monkeypatch.setattr(parts_of_rows, "PART_VALUES", 20_000)
+    batch = pa.record_batch({"body": pa.array([b"\x0a\x00" * 10] * 10)})
     parts = [len(one.good) for one in found.decode(batch)]
     assert sum(parts) == 10
     assert len(parts) > 1
@@ -301,7 +305,7 @@ def messages(draw: st.DrawFn) -> tuple[Any, list[tuple[str, str, str]]]:
     return file, fields
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_round_trip(data: st.DataObject) -> None:
     file, fields = data.draw(messages())
@@ -323,7 +327,7 @@ def test_round_trip(data: st.DataObject) -> None:
     assert rows == wanted
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_damaged_bodies_are_rows_or_reasons(data: st.DataObject) -> None:
     content, message = shop()

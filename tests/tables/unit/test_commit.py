@@ -88,6 +88,46 @@ def test_a_commit_that_arrives_late_is_refused(world: World, log: Log, scripted:
     check_same(world, log)
 
 
+def test_a_commit_that_arrived_and_whose_snapshot_is_expired(
+    world: World, log: Log, scripted: Scripted
+) -> None:
+    """The answer is lost; before anyone asks, another writer commits and expires the snapshot."""
+
+    def overtaken(real: Callable[[], Any]) -> Any:
+        real()
+        mine = world.table().metadata.current_snapshot_id
+        log.put(3)
+        write(world, log)
+        world.table().maintenance.expire_snapshots().by_id(mine).commit()
+        raise Away("the answer is lost")
+
+    scripted.answers = [overtaken]
+    added = write(world, log, catalog=scripted.catalog)
+    assert added.races == 0
+    check_same(world, log)
+    assert world.files() == world.referenced()
+
+
+def test_ends_that_cannot_be_read_after_a_lost_answer(
+    world: World, log: Log, scripted: Scripted
+) -> None:
+    """Nobody knows whether the files are in the table: they stay."""
+
+    def broken(real: Callable[[], Any]) -> Any:
+        with (
+            world.table().transaction() as t,
+            t.update_snapshot(snapshot_properties={"pyrmq.ends": "broken"}).fast_append(),
+        ):
+            pass
+        raise Away("no answer")
+
+    before = world.files()
+    scripted.answers = [broken]
+    with pytest.raises(OutcomeUnknownError):
+        write(world, log, catalog=scripted.catalog)
+    assert len(world.files() - before) == 1
+
+
 def test_a_commit_that_arrives_before_the_next_attempt(
     world: World, log: Log, scripted: Scripted
 ) -> None:

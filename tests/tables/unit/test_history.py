@@ -146,6 +146,8 @@ def test_libraries_read_it(log: Log, catalog: Path) -> None:
     few = lazy.filter(polars.col("queueOffset") >= 90).select("queueId", "queueOffset").collect()
     assert sorted(few.rows()) == sorted((q, o) for _, q, o in log.sent if o >= 90)
     assert lazy.head(7).collect().height == 7
+    nothing = scan(log, catalog, brokers=["other"]).to_polars()
+    assert nothing.select("queueId").collect().height == 0
     with duckdb.connect() as connection:
         relation = found.to_duckdb(connection)
         for _ in range(2):

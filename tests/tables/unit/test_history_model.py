@@ -17,8 +17,8 @@ from pyrmq.tables.history import table
 from tests.support.thorough import examples
 from tests.tables.tailing import TABLE, Key, Log, commit, keys
 
-BODY = b"x" * 900
-"""Some seventy messages fill a log file."""
+BODY = b"x" * 4000
+"""Some fifteen messages fill a log file."""
 COLUMNS = ["brokerName", "queueId", "queueOffset"]
 
 
@@ -39,13 +39,13 @@ class Model(RuleBasedStateMachine):
 
     @initialize()
     def begins(self) -> None:
-        self.log.put(30, body=BODY)
+        self.log.put(9, body=BODY)
 
-    @rule(count=st.integers(1, 120), queue=st.integers(0, 4))
+    @rule(count=st.integers(1, 40), queue=st.integers(0, 4))
     def send(self, count: int, queue: int) -> None:
         self.log.put(count, queue, BODY)
 
-    @rule(most=st.none() | st.integers(1, 40))
+    @rule(most=st.none() | st.integers(1, 20))
     def commit(self, most: int | None) -> None:
         before = self._there()
         try:
@@ -62,10 +62,12 @@ class Model(RuleBasedStateMachine):
             own = sorted(k for k in before if k[1] == queue and k[2] >= ends.get(queue, 0))
             self.table.update(own if most is None else own[:most])
         self.given_up |= self._lost()
+        self.query()
 
     @rule(count=st.integers(1, 3))
     def delete(self, count: int) -> None:
         self.log.delete_first_files(count)
+        self.query()
 
     @rule()
     def query(self) -> None:

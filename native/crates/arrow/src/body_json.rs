@@ -36,6 +36,28 @@ impl From<jiter::JiterError> for Bad {
 pub struct Node {
     valid: Vec<bool>,
     values: Values,
+    rule: Rule,
+}
+
+/// What makes a whole body unfit. All false: nothing does, and what is of another type is null.
+#[derive(Clone, Copy, Default)]
+struct Rule {
+    /// A value of another type, or one that loses something.
+    strict: bool,
+    /// Null, or nothing.
+    required: bool,
+    /// A field without a name in the schema.
+    closed: bool,
+}
+
+/// Values that a body may still have.
+struct Room(usize);
+
+impl Room {
+    fn take(&mut self, count: usize) -> Result<(), Bad> {
+        self.0 = self.0.checked_sub(count).ok_or(Bad::Text)?;
+        Ok(())
+    }
 }
 
 enum Values {
@@ -48,6 +70,7 @@ enum Values {
     Double(Vec<f64>),
     Decimal(Vec<i128>, u8, u8),
     Text(Bytes),
+    Written(Bytes),
     Bytes(Bytes),
     Date(Vec<i32>),
     Timestamp(Vec<i64>),
@@ -59,6 +82,16 @@ enum Values {
 
 impl Node {
     pub fn new(kind: &JsonType) -> Self {
+        Node::with(kind, false, false)
+    }
+
+    /// A column of bodies of which each fits the schema, or is left out: `push_fit` fills it.
+    pub fn strict(kind: &JsonType) -> Self {
+        Node::with(kind, true, true)
+    }
+
+    fn with(kind: &JsonType, strict: bool, required: bool) -> Self {
+        let inner = |kind: &JsonType| Box::new(Node::with(kind, strict, false));
         let values = match kind {
             JsonType::Boolean => Values::Boolean(Vec::new()),
             JsonType::Byte => Values::Byte(Vec::new()),
@@ -69,23 +102,32 @@ impl Node {
             JsonType::Double => Values::Double(Vec::new()),
             JsonType::Decimal(digits, scale) => Values::Decimal(Vec::new(), *digits, *scale),
             JsonType::Text => Values::Text(Bytes::new(false)),
+            JsonType::Written => Values::Written(Bytes::new(false)),
             JsonType::Bytes => Values::Bytes(Bytes::new(false)),
             JsonType::Date => Values::Date(Vec::new()),
             JsonType::Timestamp => Values::Timestamp(Vec::new()),
             JsonType::LocalTimestamp => Values::LocalTimestamp(Vec::new()),
-            JsonType::List(item) => Values::List(vec![0], Box::new(Node::new(item)), *item.clone()),
+            JsonType::List(item) => Values::List(vec![0], inner(item), *item.clone()),
             JsonType::Map(value) => {
-                let node = Box::new(Node::new(value));
-                Values::Map(vec![0], Bytes::new(false), node, *value.clone())
+                Values::Map(vec![0], Bytes::new(false), inner(value), *value.clone())
             }
-            JsonType::Struct(fields) => {
-                let nodes = fields.iter().map(|f| (f.name.clone(), Node::new(&f.kind)));
+            JsonType::Struct(fields) | JsonType::Closed(fields) => {
+                let nodes = fields.iter().map(|f| {
+                    let node = Node::with(&f.kind, strict, strict && f.required);
+                    (f.name.clone(), node)
+                });
                 Values::Struct(nodes.collect(), struct_fields(fields))
             }
         };
+        let closed = strict && matches!(kind, JsonType::Closed(_));
         Node {
             valid: Vec::new(),
             values,
+            rule: Rule {
+                strict,
+                required,
+                closed,
+            },
         }
     }
 
@@ -95,15 +137,30 @@ impl Node {
             return self.push_null();
         }
         let row = self.valid.len();
-        let mut json = Jiter::new(body);
-        let read = json.peek().map_err(Bad::from).and_then(|peek| {
-            self.take(&mut json, peek)?;
-            Ok(json.finish()?)
-        });
-        if read.is_err() {
+        if self.read(body, &mut Room(usize::MAX)).is_err() {
             self.truncate(row);
             self.push_nothing();
         }
+    }
+
+    /// Appends the row of a body that fits the schema and has at most so many values, nulls of missing
+    /// fields included; otherwise null. How many it has, None if it does not fit.
+    pub fn push_fit(&mut self, body: &[u8], most: usize) -> Option<usize> {
+        let row = self.valid.len();
+        let mut room = Room(most);
+        if self.read(body, &mut room).is_err() {
+            self.truncate(row);
+            self.push_null();
+            return None;
+        }
+        Some(most - room.0)
+    }
+
+    fn read(&mut self, body: &[u8], room: &mut Room) -> Result<(), Bad> {
+        let mut json = Jiter::new(body);
+        let peek = json.peek()?;
+        self.take(&mut json, peek, room)?;
+        Ok(json.finish()?)
     }
 
     /// Bytes that the column has so far, about.
@@ -116,7 +173,7 @@ impl Node {
             Values::Long(_) | Values::Double(_) => 8 * rows,
             Values::Timestamp(_) | Values::LocalTimestamp(_) => 8 * rows,
             Values::Decimal(..) => 16 * rows,
-            Values::Text(v) | Values::Bytes(v) => 4 * rows + v.len_of_values(),
+            Values::Text(v) | Values::Written(v) | Values::Bytes(v) => 4 * rows + v.len_of_values(),
             Values::List(_, item, _) => 4 * rows + item.bytes(),
             Values::Map(_, keys, value, _) => 4 * rows + keys.len_of_values() + value.bytes(),
             Values::Struct(fields, _) => fields.iter().map(|(_, node)| node.bytes()).sum(),
@@ -142,7 +199,7 @@ impl Node {
             Values::Float(v) => v.push(0.0),
             Values::Double(v) => v.push(0.0),
             Values::Decimal(v, ..) => v.push(0),
-            Values::Text(v) | Values::Bytes(v) => v.push(b""),
+            Values::Text(v) | Values::Written(v) | Values::Bytes(v) => v.push(b""),
             Values::List(offsets, item, _) => offsets.push(item.valid.len() as i32),
             Values::Map(offsets, _, value, _) => offsets.push(value.valid.len() as i32),
             Values::Struct(fields, _) => fields.iter_mut().for_each(|(_, n)| n.push_null()),
@@ -162,7 +219,7 @@ impl Node {
             Values::Float(v) => v.truncate(rows),
             Values::Double(v) => v.truncate(rows),
             Values::Decimal(v, ..) => v.truncate(rows),
-            Values::Text(v) | Values::Bytes(v) => v.truncate(rows),
+            Values::Text(v) | Values::Written(v) | Values::Bytes(v) => v.truncate(rows),
             Values::List(offsets, item, _) => {
                 offsets.truncate(rows + 1);
                 item.truncate(offsets[rows] as usize);
@@ -177,10 +234,10 @@ impl Node {
     }
 
     /// Appends the value that begins with `peek`; null if it is of another type.
-    fn value(&mut self, json: &mut Jiter<'_>, peek: Peek) -> Result<(), Bad> {
+    fn value(&mut self, json: &mut Jiter<'_>, peek: Peek, room: &mut Room) -> Result<(), Bad> {
         let row = self.valid.len();
-        match self.take(json, peek) {
-            Err(Bad::Type) => {
+        match self.take(json, peek, room) {
+            Err(Bad::Type) if !self.rule.strict => {
                 self.truncate(row);
                 self.push_null();
                 Ok(())
@@ -190,11 +247,16 @@ impl Node {
     }
 
     /// Bad::Type: the value was passed over, and some of it may be appended.
-    fn take(&mut self, json: &mut Jiter<'_>, peek: Peek) -> Result<(), Bad> {
+    fn take(&mut self, json: &mut Jiter<'_>, peek: Peek, room: &mut Room) -> Result<(), Bad> {
+        let Rule {
+            strict,
+            required,
+            closed,
+        } = self.rule;
         if peek == Peek::Null {
             json.known_null()?;
             self.push_null();
-            return Ok(());
+            return if required { Err(Bad::Type) } else { Ok(()) };
         }
         match &mut self.values {
             Values::Boolean(v) => match peek {
@@ -205,22 +267,21 @@ impl Node {
             Values::Short(v) => v.push(whole(json, peek)?.try_into().map_err(|_| Bad::Type)?),
             Values::Int(v) => v.push(whole(json, peek)?.try_into().map_err(|_| Bad::Type)?),
             Values::Long(v) => v.push(whole(json, peek)?),
-            Values::Float(v) => v.push(number(json, peek)? as f32),
-            Values::Double(v) => v.push(number(json, peek)?),
+            Values::Float(v) => v.push(finite(number(json, peek)? as f32, strict)?),
+            Values::Double(v) => v.push(finite(number(json, peek)?, strict)?),
             Values::Decimal(v, digits, scale) => {
                 let text = match peek {
                     Peek::String => json.known_bytes()?,
                     _ => written(json, peek, true)?,
                 };
-                v.push(decimal(text, *digits, *scale).ok_or(Bad::Type)?);
+                v.push(decimal(text, *digits, *scale, strict).ok_or(Bad::Type)?);
             }
             Values::Text(v) => match peek {
                 Peek::String => v.push(json.known_str()?.as_bytes()),
-                _ => {
-                    let text = written(json, peek, false)?;
-                    v.push(std::str::from_utf8(text).map_err(|_| Bad::Text)?.as_bytes());
-                }
+                _ if strict => return skip(json, peek),
+                _ => v.push(written_text(json, peek)?),
             },
+            Values::Written(v) => v.push(written_text(json, peek)?),
             Values::Bytes(v) => match peek {
                 Peek::String => v.push(&base64(json.known_bytes()?).ok_or(Bad::Type)?),
                 _ => return skip(json, peek),
@@ -235,6 +296,7 @@ impl Node {
             },
             Values::Timestamp(v) => match peek {
                 Peek::String => v.push(timestamp(json.known_bytes()?).ok_or(Bad::Type)?),
+                _ if strict => return skip(json, peek),
                 _ => v.push(whole(json, peek)?.checked_mul(1_000_000).ok_or(Bad::Type)?),
             },
             Values::List(offsets, item, _) => {
@@ -243,7 +305,8 @@ impl Node {
                 }
                 let mut next = json.known_array()?;
                 while let Some(peek) = next {
-                    item.value(json, peek)?;
+                    room.take(1)?;
+                    item.value(json, peek, room)?;
                     next = json.array_step()?;
                 }
                 offsets.push(place(item.valid.len())?);
@@ -256,7 +319,8 @@ impl Node {
                 let mut more = push_key(keys, json.known_object()?);
                 while more {
                     let peek = json.peek()?;
-                    value.value(json, peek)?;
+                    room.take(1)?;
+                    value.value(json, peek, room)?;
                     more = push_key(keys, json.next_key()?);
                 }
                 drop_twins(keys, value, start);
@@ -266,6 +330,7 @@ impl Node {
                 if peek != Peek::Object {
                     return skip(json, peek);
                 }
+                room.take(fields.len())?;
                 let row = self.valid.len();
                 let mut near = 0;
                 let mut name = json.known_object()?.map(|key| find(fields, key, near));
@@ -275,15 +340,19 @@ impl Node {
                         Some(index) => {
                             let node = &mut fields[index].1;
                             node.truncate(row); // of an equal name before
-                            node.value(json, peek)?;
+                            node.value(json, peek, room)?;
                             near = index + 1;
                         }
+                        None if closed => return skip(json, peek),
                         None => json.known_skip(peek)?,
                     }
                     name = json.next_key()?.map(|key| find(fields, key, near));
                 }
                 for (_, node) in fields.iter_mut() {
                     if node.valid.len() == row {
+                        if node.rule.required {
+                            return Err(Bad::Type);
+                        }
                         node.push_null();
                     }
                 }
@@ -309,7 +378,7 @@ impl Node {
                 let sized = array.with_precision_and_scale(*digits, *scale as i8);
                 Arc::new(sized.expect("digits and scale were checked with the schema"))
             }
-            Values::Text(v) => Arc::new(v.strings_with(nulls)),
+            Values::Text(v) | Values::Written(v) => Arc::new(v.strings_with(nulls)),
             Values::Bytes(v) => {
                 let (offsets, values, _) = v.binaries().into_parts();
                 Arc::new(BinaryArray::new(offsets, values, nulls))
@@ -422,7 +491,7 @@ impl Node {
             Values::Float(v) => pick(v, start, rows),
             Values::Double(v) => pick(v, start, rows),
             Values::Decimal(v, ..) => pick(v, start, rows),
-            Values::Text(v) | Values::Bytes(v) => {
+            Values::Text(v) | Values::Written(v) | Values::Bytes(v) => {
                 let kept: Vec<Vec<u8>> = rows.iter().map(|&i| v.get(i).to_vec()).collect();
                 v.truncate(start);
                 kept.iter().for_each(|text| v.push(text));
@@ -485,6 +554,20 @@ fn written<'j>(json: &mut Jiter<'j>, peek: Peek, numbers: bool) -> Result<&'j [u
     let start = json.current_index();
     json.known_skip(peek)?;
     Ok(json.slice_to_current(start))
+}
+
+fn written_text<'j>(json: &mut Jiter<'j>, peek: Peek) -> Result<&'j [u8], Bad> {
+    let text = written(json, peek, false)?;
+    std::str::from_utf8(text).map_err(|_| Bad::Text)?;
+    Ok(text)
+}
+
+/// A number that is infinite was too large, which only counts if `strict`.
+fn finite<T: Copy + Into<f64>>(number: T, strict: bool) -> Result<T, Bad> {
+    match strict && !number.into().is_finite() {
+        true => Err(Bad::Type),
+        false => Ok(number),
+    }
 }
 
 fn whole(json: &mut Jiter<'_>, peek: Peek) -> Result<i64, Bad> {

@@ -16,6 +16,7 @@ fn field(name: &str, kind: JsonType) -> JsonField {
     JsonField {
         name: name.to_owned(),
         kind,
+        required: false,
     }
 }
 

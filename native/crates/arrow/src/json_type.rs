@@ -13,6 +13,8 @@ pub const MAX_FIELDS: usize = 2000;
 pub struct JsonField {
     pub name: String,
     pub kind: JsonType,
+    /// Of strict bodies: one without it, or with null, does not fit.
+    pub required: bool,
 }
 
 /// Types that JSON is read as. Objects as maps have names of type text.
@@ -29,6 +31,8 @@ pub enum JsonType {
     Decimal(u8, u8),
     /// Of a value that is no text: as it is written.
     Text,
+    /// Any value as it is written, texts with their quotes.
+    Written,
     /// Of a text in Base64, with its padding.
     Bytes,
     /// `2026-01-31`
@@ -40,6 +44,8 @@ pub enum JsonType {
     List(Box<JsonType>),
     Map(Box<JsonType>),
     Struct(Vec<JsonField>),
+    /// Of strict bodies: one with another field does not fit.
+    Closed(Vec<JsonField>),
 }
 
 impl JsonType {
@@ -53,7 +59,7 @@ impl JsonType {
             JsonType::Float => DataType::Float32,
             JsonType::Double => DataType::Float64,
             JsonType::Decimal(digits, scale) => DataType::Decimal128(*digits, *scale as i8),
-            JsonType::Text => DataType::Utf8,
+            JsonType::Text | JsonType::Written => DataType::Utf8,
             JsonType::Bytes => DataType::Binary,
             JsonType::Date => DataType::Date32,
             JsonType::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
@@ -63,7 +69,9 @@ impl JsonType {
                 let entries = DataType::Struct(entry_fields(value));
                 DataType::Map(Arc::new(Field::new("entries", entries, false)), false)
             }
-            JsonType::Struct(fields) => DataType::Struct(struct_fields(fields)),
+            JsonType::Struct(fields) | JsonType::Closed(fields) => {
+                DataType::Struct(struct_fields(fields))
+            }
         }
     }
 }

@@ -34,9 +34,9 @@ pub fn base64(text: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// A number as so many digits; None if it has more in front of the point, and rounded half up if it
-/// has more behind it.
-pub fn decimal(text: &[u8], digits: u8, scale: u8) -> Option<i128> {
+/// A number as so many digits; None if it has more in front of the point. If it has more behind it,
+/// it is rounded half up, or with `exact` None.
+pub fn decimal(text: &[u8], digits: u8, scale: u8, exact: bool) -> Option<i128> {
     let text = std::str::from_utf8(text).ok()?;
     let (sign, text) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
@@ -61,7 +61,13 @@ pub fn decimal(text: &[u8], digits: u8, scale: u8) -> Option<i128> {
     let significant = all.iter().position(|&d| d != 0).unwrap_or(all.len());
     let all = &all[significant..];
     let kept = all.len() as i64 + power.min(0);
-    if all.is_empty() || kept < 0 {
+    if all.is_empty() {
+        return Some(0);
+    }
+    if exact && all[kept.max(0) as usize..].iter().any(|&digit| digit != 0) {
+        return None;
+    }
+    if kept < 0 {
         return Some(0);
     }
     if kept + power.max(0) > i64::from(digits) {

@@ -2,7 +2,7 @@
 //!
 //! `files` is the set of segments and how their bytes are read, `walk` goes from record to record,
 //! `end` finds how far the log reaches, `select` says which messages are wanted, by `filters` too (`names` numbers topics), `inflate`
-//! unpacks bodies, `columns` are the columns there are, `build` fills them (`body_json` the one of JSON bodies),
+//! unpacks bodies, `columns` are the columns there are, `build` fills them (`body_json` the one of JSON bodies, which `json_bodies` also makes of a batch that was read before),
 //! `source` says which records come next and
 //! `sink` makes rows of them, `reader` ties these into batches.
 //!
@@ -25,6 +25,7 @@ mod error;
 mod files;
 mod filters;
 mod inflate;
+pub mod json_bodies;
 mod json_type;
 mod json_values;
 mod names;

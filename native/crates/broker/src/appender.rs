@@ -82,7 +82,7 @@ impl<'b> Appender<'b> {
                 .and_then(|placed| {
                     if !is_sent_back(rq) {
                         let kind = plan.facts.message_type();
-                        broker.store.figures().count_message(kind, placed.size);
+                        plan.topic.figures().count_size(kind, placed.size);
                     }
                     if no_wait {
                         // The answer waits for nothing else.
@@ -145,7 +145,7 @@ impl<'b> Appender<'b> {
         }
         transactions
             .write_ops(guard)
-            .inspect_err(|e| log::error!("op record not written, it is tried again: {e}"))
+            .inspect_err(|e| log::error!(path:% = e.path().display(); "op record not written, it is tried again: {e}"))
     }
 }
 

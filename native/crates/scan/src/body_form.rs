@@ -16,11 +16,21 @@ pub fn of(body: Option<&Value>) -> Result<BodyForm> {
         Some(Value::String(word)) if word == "utf8" => Ok(BodyForm::Utf8),
         Some(Value::Object(named)) if named.len() == 1 && named.contains_key("json") => {
             match type_of(&named["json"], 0, &mut 0)? {
-                JsonType::Struct(fields) => Ok(BodyForm::Json(fields)),
+                JsonType::Struct(fields) | JsonType::Closed(fields) => Ok(BodyForm::Json(fields)),
                 _ => Err(wrong("the schema of JSON bodies is a struct")),
             }
         }
         Some(_) => Err(wrong("expected utf8, or json with a schema")),
+    }
+}
+
+/// The type of bodies that fit it or are left out, of the same JSON and besides: the type `json`,
+/// which is any value as it is written; `nullable: false` of a field that is required; `closed: true`
+/// of a struct without other fields.
+pub fn strict(schema: &Value) -> Result<JsonType> {
+    match type_of(schema, 0, &mut 0)? {
+        found @ (JsonType::Struct(_) | JsonType::Closed(_)) => Ok(found),
+        _ => Err(wrong("the schema of JSON bodies is a struct")),
     }
 }
 
@@ -45,14 +55,20 @@ fn type_of(schema: &Value, depth: usize, fields: &mut usize) -> Result<JsonType>
                 Ok(JsonType::Map(Box::new(inner("valueType", fields)?)))
             }
             Some("map") => Err(wrong("names of a map are strings in JSON")),
-            Some("struct") => struct_of(&schema["fields"], depth, fields),
+            Some("struct") => {
+                let found = struct_of(&schema["fields"], depth, fields)?;
+                Ok(match schema["closed"] == true {
+                    true => JsonType::Closed(found),
+                    false => JsonType::Struct(found),
+                })
+            }
             _ => Err(unknown(schema)),
         },
         _ => Err(unknown(schema)),
     }
 }
 
-fn struct_of(named: &Value, depth: usize, fields: &mut usize) -> Result<JsonType> {
+fn struct_of(named: &Value, depth: usize, fields: &mut usize) -> Result<Vec<JsonField>> {
     let Some(named) = named.as_array().filter(|named| !named.is_empty()) else {
         return Err(wrong("a struct has no field"));
     };
@@ -72,9 +88,10 @@ fn struct_of(named: &Value, depth: usize, fields: &mut usize) -> Result<JsonType
         out.push(JsonField {
             name: name.to_owned(),
             kind: type_of(&field["type"], depth + 1, fields)?,
+            required: field["nullable"] == false,
         });
     }
-    Ok(JsonType::Struct(out))
+    Ok(out)
 }
 
 fn named(name: &str) -> Result<JsonType> {
@@ -87,6 +104,7 @@ fn named(name: &str) -> Result<JsonType> {
         "float" => JsonType::Float,
         "double" => JsonType::Double,
         "string" => JsonType::Text,
+        "json" => JsonType::Written,
         "binary" => JsonType::Bytes,
         "date" => JsonType::Date,
         "timestamp" => JsonType::Timestamp,

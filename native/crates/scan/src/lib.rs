@@ -9,7 +9,7 @@ pub mod admission;
 pub mod against;
 pub mod at_times;
 mod backlog;
-mod body_form;
+pub mod body_form;
 pub mod bounds;
 pub mod checks;
 mod config_folder;

@@ -288,6 +288,7 @@ impl Barrier {
     /// From here on nothing more is confirmed. The first error counts.
     pub fn fail(&self, error: StoreError) {
         log::error!(
+            path:% = error.path().display();
             "{error}: the store acknowledges nothing more; mend the disk and restart the broker"
         );
         self.failure.lock().get_or_insert(error);

@@ -101,7 +101,7 @@ impl Checkpointer {
                         true => "it is not tried again before the next start",
                         false => "it is tried again",
                     };
-                    log::error!("queues, index or checkpoint not flushed, {next}: {e}");
+                    log::error!(path:% = e.path().display(); "queues, index or checkpoint not flushed, {next}: {e}");
                 }
                 Err(_) => {}
             }
@@ -273,6 +273,7 @@ fn read(path: &Path) -> Checkpoint {
     match found {
         Some(point) if !point.is_possible() => {
             log::error!(
+                path:% = path.display();
                 "{}: its values are impossible ({point:?}), so it is not used: recovery reads the whole log",
                 path.display()
             );

@@ -10,6 +10,7 @@ use super::resident::{Resident, Wait};
 use super::segment::{PAGE, Segment};
 use pyrmq_format::cq_entry::{CqEntry, Entry, Layout};
 use pyrmq_format::queue_ext::Unit;
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -84,6 +85,11 @@ impl ConsumeQueue {
 
     pub fn queue_id(&self) -> u32 {
         self.queue_id
+    }
+
+    /// Of log lines.
+    pub fn topic_name(&self) -> Cow<'_, str> {
+        self.files.topic_name()
     }
 
     pub fn layout(&self) -> Layout {
@@ -371,7 +377,10 @@ impl ConsumeQueue {
                 match ext.add(&unit) {
                     Ok(address) => moved.cq.tags_code = address,
                     // The record is stored: its entry does without a unit.
-                    Err(e) => log::error!("no extension unit was added: {e}"),
+                    Err(e) => log::error!(
+                        topic:% = self.topic_name(), queue = self.queue_id, path:% = e.path().display();
+                        "no extension unit was added: {e}"
+                    ),
                 }
                 self.layout.write(&moved, slot);
             }

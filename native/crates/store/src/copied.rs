@@ -256,6 +256,7 @@ impl PutGuard<'_> {
         let name = queue.files().dir();
         if entry.base < 0 || entry.base < expected || entry.base > MAX_QUEUE_OFFSET {
             log::warn!(
+                topic:% = queue.topic_name(), queue = queue.queue_id(), path:% = queue.files().dir().display();
                 "{}: the record at {} says queue offset {}, {expected} was expected: it gets no entry",
                 name.display(),
                 entry.cq.phys,
@@ -269,6 +270,7 @@ impl PutGuard<'_> {
         }
         if entry.base - expected > MOST_BLANKS {
             log::error!(
+                topic:% = queue.topic_name(), queue = queue.queue_id(), path:% = queue.files().dir().display();
                 "{}: the record at {} says queue offset {}, {expected} was expected: it gets no entry",
                 name.display(),
                 entry.cq.phys,
@@ -277,6 +279,7 @@ impl PutGuard<'_> {
             return Ok(false);
         }
         log::warn!(
+            topic:% = queue.topic_name(), queue = queue.queue_id(), path:% = queue.files().dir().display();
             "{}: the master has no messages {expected} to {}",
             name.display(),
             entry.base - 1

@@ -1,6 +1,6 @@
 //! The one error type of the store.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub type Result<T> = std::result::Result<T, StoreError>;
 
@@ -53,6 +53,17 @@ impl StoreError {
     /// left. Nothing was done to the file: it is tried again.
     pub fn is_out_of_descriptors(&self) -> bool {
         matches!(self, StoreError::Io { errno, .. } if [libc::EMFILE, libc::ENFILE].contains(errno))
+    }
+
+    /// The file that it is about; empty if it is about none.
+    pub fn path(&self) -> &Path {
+        match self {
+            StoreError::Io { path, .. }
+            | StoreError::Damaged { path, .. }
+            | StoreError::FileSize { path, .. }
+            | StoreError::Locked(path) => path,
+            _ => Path::new(""),
+        }
     }
 
     pub fn io(what: &'static str, path: impl Into<PathBuf>, err: &std::io::Error) -> Self {

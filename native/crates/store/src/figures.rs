@@ -6,7 +6,6 @@
 use super::clock::Span;
 use super::histogram::Histogram;
 use super::marks::Marks;
-use pyrmq_format::message_type::MessageType;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicI64, AtomicU64};
@@ -41,8 +40,6 @@ pub struct Figures {
     pub barrier_waits: Histogram,
     /// From sends to their answers.
     pub puts: Histogram,
-    /// Bytes of records that senders stored, by type: the average of a batch.
-    messages: Vec<Histogram>,
     flushed_bytes: AtomicU64,
     /// When the first write ended that no flush carries yet; 0: there is none.
     unflushed_since: AtomicI64,
@@ -55,7 +52,6 @@ pub struct Figures {
 impl Default for Figures {
     fn default() -> Self {
         let times = || Histogram::new(&TIME_BOUNDS);
-        let kinds = MessageType::ALL.len();
         Figures {
             writes: times(),
             flushes: times(),
@@ -63,7 +59,6 @@ impl Default for Figures {
             lock_waits: times(),
             barrier_waits: times(),
             puts: times(),
-            messages: (0..kinds).map(|_| Histogram::new(&SIZE_BOUNDS)).collect(),
             flushed_bytes: AtomicU64::new(0),
             unflushed_since: AtomicI64::new(0),
             last_write: AtomicI64::new(0),
@@ -124,17 +119,6 @@ impl Figures {
         self.flushed.of(offset)
     }
 
-    /// A send of this type stored records of so many bytes. Who calls it holds the put lock.
-    #[inline]
-    pub fn count_message(&self, kind: MessageType, bytes: usize) {
-        self.messages[kind as usize - 1].add_locked(bytes as u64);
-    }
-
-    /// Sizes of what was sent, by type.
-    pub fn messages(&self) -> impl Iterator<Item = (MessageType, &Histogram)> {
-        MessageType::ALL.into_iter().zip(&self.messages)
-    }
-
     pub(super) fn set_opened(&self, opened: Opened) {
         let _ = self.opened.set(opened); // once
     }
@@ -170,32 +154,5 @@ mod tests {
         assert_eq!(figures.written_at(150), Some(span(40, 50)));
         assert_eq!(figures.flushed_at(150), Some(span(55, 1010)));
         assert_eq!(figures.flushed_at(301), None);
-    }
-
-    #[test]
-    fn messages_are_counted_by_type_and_size() {
-        let figures = Figures::default();
-        figures.count_message(MessageType::Normal, 1024);
-        figures.count_message(MessageType::Normal, 1025);
-        figures.count_message(MessageType::Transaction, 5 << 20);
-        let rows: Vec<_> = figures
-            .messages()
-            .filter(|(_, sizes)| sizes.count() > 0)
-            .map(|(kind, sizes)| (kind, sizes.row()))
-            .collect();
-        let mib = 5 << 20;
-        assert_eq!(
-            rows,
-            [
-                (
-                    MessageType::Normal,
-                    vec![2, 2049, 1025, 1, 1, 0, 0, 0, 0, 0]
-                ),
-                (
-                    MessageType::Transaction,
-                    vec![1, mib, mib, 0, 0, 0, 0, 0, 0, 1]
-                ),
-            ]
-        );
     }
 }

@@ -93,8 +93,9 @@ pub fn last_stop(root: &Path) -> Result<LastStop> {
 
 /// Notes the failure for the next start, as far as the disk still takes it.
 pub fn note_failed_flush(root: &Path) {
-    if let Err(e) = append_note(&abort_path(root), false) {
-        log::error!("the failed flush is not noted in the abort file: {e}");
+    let path = abort_path(root);
+    if let Err(e) = append_note(&path, false) {
+        log::error!(path:% = path.display(); "the failed flush is not noted in the abort file: {e}");
     }
 }
 

@@ -101,7 +101,7 @@ impl Index {
             match IndexFile::open(path.clone(), shape) {
                 Ok(file) => files.push(Arc::new(file)),
                 Err(fault @ StoreError::Damaged { .. }) => {
-                    log::warn!("index file deleted as damaged: {fault}");
+                    log::warn!(path:% = fault.path().display(); "index file deleted as damaged: {fault}");
                     delete(&path);
                     whole.get_or_insert(files.len());
                 }
@@ -162,7 +162,7 @@ impl Index {
         let (kept, dropped) = files.split_at(keep);
         for file in dropped {
             let path = file.path();
-            log::info!("index file {} is dropped and made again", path.display());
+            log::info!(path:% = path.display(); "index file {} is dropped and made again", path.display());
             delete(path);
         }
         if !dropped.is_empty() {
@@ -327,7 +327,9 @@ fn names(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
             Some(name) if is_file_name(name) && std::fs::metadata(&path).map_err(io)?.is_file() => {
                 names.push((name.to_owned(), path));
             }
-            _ => log::warn!("not an index file, left alone: {}", path.display()),
+            _ => {
+                log::warn!(path:% = path.display(); "not an index file, left alone: {}", path.display())
+            }
         }
     }
     names.sort_unstable();
@@ -337,7 +339,7 @@ fn names(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
 /// Removes a file that is useless but does no harm either.
 fn delete(path: &Path) {
     if let Err(e) = remove_if_there(path) {
-        log::warn!("a useless file of the index cannot be deleted: {e}");
+        log::warn!(path:% = path.display(); "a useless file of the index cannot be deleted: {e}");
     }
 }
 

@@ -182,7 +182,7 @@ impl Indexer {
             match done {
                 Err(e) => {
                     if !std::mem::replace(&mut logged, true) {
-                        log::error!("message keys are not indexed, it is tried again: {e}");
+                        log::error!(path:% = e.path().display(); "message keys are not indexed, it is tried again: {e}");
                     }
                     failures = if failures.0 == progress.at() {
                         (failures.0, failures.1 + 1)
@@ -214,7 +214,7 @@ impl Indexer {
         let at = self.progress.at();
         let next = self.log.next_file_start(at);
         if next <= self.barrier.confirmed() {
-            log::error!("keys of the messages from {at} to {next} are not indexed: {e}");
+            log::error!(path:% = e.path().display(); "keys of the messages from {at} to {next} are not indexed: {e}");
             self.progress.set(next);
         }
     }
@@ -249,7 +249,7 @@ impl Indexer {
                     Found::Record(_) => return entries.put_all(),
                     Found::Blank => at = segment.end(),
                     Found::Invalid(why) => {
-                        log::info!("the record at {at} is not indexed: {why}");
+                        log::info!(path:% = segment.path().display(); "the record at {at} is not indexed: {why}");
                         // Whatever is found there, a look-up compares it with what it leads to.
                         at = match resync::next_record(&segment, pos, |_, _| Ok(true))? {
                             Some(next) => segment.base() + next as u64,

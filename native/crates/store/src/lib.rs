@@ -65,6 +65,7 @@ mod store_time;
 mod stored;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod topic_figures;
 mod topics;
 mod wanted;
 
@@ -97,5 +98,6 @@ pub use stalls::Stalls;
 pub use store_impl::Store;
 pub use store_impl::calls::Stats;
 pub use stored::Stored;
+pub use topic_figures::{BOUNDS, Counts, FINISH_BOUNDS, Row, TopicFigures};
 pub use topics::{Topic, TopicSettings};
 pub use wanted::{BitTest, PropertyTest, TagFilter, Wanted};

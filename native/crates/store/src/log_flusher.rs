@@ -227,7 +227,7 @@ impl LogFlusher {
             match self.sync(s, open) {
                 Err(e) if e.is_out_of_descriptors() => {
                     if !self.waits_to_open.swap(true, Ordering::Relaxed) {
-                        log::error!("the log is not flushed, it is tried again: {e}");
+                        log::error!(path:% = e.path().display(); "the log is not flushed, it is tried again: {e}");
                     }
                     return false;
                 }

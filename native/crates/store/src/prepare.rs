@@ -50,7 +50,7 @@ impl Locked {
             match file.lock_in_memory(true) {
                 Ok(()) => self.files.push(file.clone()),
                 Err(e) => {
-                    log::warn!("warmMapedFileEnable: {e}; raise the limit of locked memory");
+                    log::warn!(path:% = e.path().display(); "warmMapedFileEnable: {e}; raise the limit of locked memory");
                     self.refused = true;
                 }
             }
@@ -88,7 +88,7 @@ impl Preparer {
                 Err(e) => {
                     // The writer will meet the same error, if it lasts, and answer with it.
                     if !std::mem::replace(&mut failing, true) {
-                        log::warn!("cannot prepare space ahead of the writer, trying again: {e}");
+                        log::warn!(path:% = e.path().display(); "cannot prepare space ahead of the writer, trying again: {e}");
                     }
                     let at = log.segments().last().map_or(0, |s| s.written());
                     self.threshold.store(at + MIN_WINDOW, Ordering::Relaxed);

@@ -516,6 +516,7 @@ impl PutGuard<'_> {
             let error = StoreError::io("write", segment.path(), &e);
             if position.stuck.replace(Instant::now()).is_none() {
                 log::error!(
+                    path:% = error.path().display();
                     "{error}: messages are refused (SERVICE_NOT_AVAILABLE) until the commit log can be \
                      written; make room on its disk or mend it. It is tried again with each message"
                 );

@@ -11,6 +11,7 @@ use super::maps::{Maps, QueueMappings};
 use super::segment::{self, Segment};
 use parking_lot::Mutex;
 use pyrmq_format::names::file_name;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -92,6 +93,12 @@ impl QueueFiles {
             has_new_names: AtomicBool::new(false),
             maps,
         }))
+    }
+
+    /// The topic of the queue, as its folder is named.
+    pub fn topic_name(&self) -> Cow<'_, str> {
+        let name = self.topic_dir.file_name().unwrap_or_default();
+        name.to_string_lossy()
     }
 
     pub fn dir(&self) -> PathBuf {

@@ -421,6 +421,7 @@ impl Reader {
     fn log_damage(&self, queue: &ConsumeQueue, entry: &Entry, why: &str) {
         if !self.damage_logged.swap(true, Ordering::Relaxed) {
             log::error!(
+                topic:% = queue.topic_name(), queue = queue.queue_id(), path:% = queue.files().dir().display();
                 "the entry of queue offset {} in {} is damaged ({why}) and left \
                  out: `pyrmq store verify` reports all damage",
                 entry.base,

@@ -156,6 +156,7 @@ impl Recovery<'_> {
     /// Says that entries of a queue behind those of the log below `phys` are not believed.
     fn believed(&self, queue: &ConsumeQueue, phys: i64) -> i64 {
         log::warn!(
+            topic:% = queue.topic_name(), queue = queue.queue_id(), path:% = queue.files().dir().display();
             "{}: entries of messages behind {phys} are missing or damaged: they are made again",
             queue.files().dir().display()
         );
@@ -176,6 +177,7 @@ impl Recovery<'_> {
         }
         for queue in &lost {
             log::warn!(
+                topic:% = queue.topic_name(), queue = queue.queue_id(), path:% = queue.files().dir().display();
                 "{}: its entries refer to an extension file or units that are gone: all queues are \
                  rebuilt from the log",
                 queue.files().dir().display()
@@ -478,6 +480,7 @@ impl Recovery<'_> {
                 match next {
                     Some(next) if was_flushed => {
                         log::error!(
+                            path:% = segment.path().display();
                             "{}: {} bytes at {end} are damaged ({why}) and left out; what stands \
                              behind them is known to be on disk and stays",
                             segment.path().display(),
@@ -488,6 +491,7 @@ impl Recovery<'_> {
                     }
                     Some(next) => {
                         log::warn!(
+                            path:% = segment.path().display();
                             "{}: the log ends at {end} ({why}); a record at {}, which was not \
                              known to be on disk, is cut off with it",
                             segment.path().display(),
@@ -497,6 +501,7 @@ impl Recovery<'_> {
                     }
                     None => {
                         log::info!(
+                            path:% = segment.path().display();
                             "the log ends at {end}: {why}, and nothing valid stands behind it"
                         );
                         break 'files;

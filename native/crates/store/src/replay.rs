@@ -199,6 +199,7 @@ impl<'t> Replay<'t> {
         let near = (expected..expected.saturating_add(most)).contains(&doubtful.base);
         if near && (confirmed || next.is_none()) {
             log::warn!(
+                topic:% = queue.topic_name(), queue = queue.queue_id(), path:% = queue.files().dir().display();
                 "{}: messages {expected} to {} are missing",
                 queue.files().dir().display(),
                 doubtful.base - 1
@@ -217,6 +218,7 @@ impl<'t> Replay<'t> {
         }
         for repeats in self.repeats.values() {
             log::warn!(
+                topic:% = repeats.queue.topic_name(), queue = repeats.queue.queue_id(), path:% = repeats.queue.files().dir().display();
                 "{}: {} records, the first at {} with queue offset {}, are left out: the queue has \
                  other messages at their offsets (the topic was deleted and made again)",
                 repeats.queue.files().dir().display(),
@@ -230,6 +232,7 @@ impl<'t> Replay<'t> {
 
     fn log_doubt(&self, queue: &ConsumeQueue, entry: &Entry, what: &str) {
         log::warn!(
+            topic:% = queue.topic_name(), queue = queue.queue_id(), path:% = queue.files().dir().display();
             "{}: the record at {} says queue offset {}, {} was expected; {what}",
             queue.files().dir().display(),
             entry.cq.phys,

@@ -183,7 +183,7 @@ fn log_unreadable(e: &StoreError) {
     let now = now_ms();
     let last = LOGGED.load(Ordering::Relaxed);
     if now - last >= 60_000 && LOGGED.swap(now, Ordering::Relaxed) == last {
-        log::error!("{e}; whoever needs it gets this error, the rest is served");
+        log::error!(path:% = e.path().display(); "{e}; whoever needs it gets this error, the rest is served");
     }
 }
 

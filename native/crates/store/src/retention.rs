@@ -220,7 +220,11 @@ impl Retention {
                 (false, true) => "all that is needed of it is in tables (reclaimAfter)",
                 (false, false) => "the disk is nearly full",
             };
-            log::info!("{} is deleted: {why}", first.path().display());
+            log::info!(
+                path:% = first.path().display();
+                "{} is deleted: {why}",
+                first.path().display()
+            );
             drop(segments);
             links.log.remove_first()?;
             deleted += 1;
@@ -238,7 +242,7 @@ impl Retention {
         let mut pause = interval.min(Duration::from_secs(1));
         while !self.links.stop.wait(pause) {
             if let Err(e) = self.clean(clock::now_ms(), false) {
-                log::error!("old files not deleted, the next pass tries again: {e}");
+                log::error!(path:% = e.path().display(); "old files not deleted, the next pass tries again: {e}");
             }
             pause = interval;
         }

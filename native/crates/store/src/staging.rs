@@ -115,7 +115,10 @@ impl Staging {
                 bitmaps = more;
                 if let Err(e) = run.queue.append_staged(&mut run.places, entry, bitmap) {
                     // `ready` left nothing that could fail.
-                    log::error!("a record is in no queue until the next start: {e}");
+                    log::error!(
+                        topic:% = run.queue.topic_name(), queue = run.queue.queue_id();
+                        "a record is in no queue until the next start: {e}"
+                    );
                 }
             }
         }

@@ -9,6 +9,7 @@ use super::left_out::LeftOut;
 use super::maps::Maps;
 use super::queue_ext::QueueExt;
 use super::queue_files::QueueFiles;
+use super::topic_figures::TopicFigures;
 use parking_lot::{Mutex, RwLock};
 use pyrmq_format::cq_entry::{Entry, Layout};
 use pyrmq_format::message_type::MessageType;
@@ -80,6 +81,7 @@ pub struct Topic {
     /// put lock alone writes.
     puts: AtomicU64,
     put_bytes: AtomicU64,
+    figures: TopicFigures,
 }
 
 impl Topic {
@@ -132,6 +134,7 @@ impl Topic {
         }
         if !self.told_of_shrinking.swap(true, Relaxed) {
             log::warn!(
+                topic:% = String::from_utf8_lossy(&self.name), queue = id;
                 "topic {} has {read} queues that are read: what was sent to queue {id} is delivered to \
                  queue {}, and so on",
                 String::from_utf8_lossy(&self.name),
@@ -168,6 +171,11 @@ impl Topic {
         let add = |to: &AtomicU64, n: u64| to.store(to.load(Relaxed) + n, Relaxed);
         add(&self.puts, messages as u64);
         add(&self.put_bytes, bytes as u64);
+    }
+
+    /// More of that. The holder of the put lock alone may count.
+    pub fn figures(&self) -> &TopicFigures {
+        &self.figures
     }
 
     /// Messages, and bytes of records, that were appended since the store was opened.
@@ -297,11 +305,12 @@ impl Topics {
                 self.batch.lock().insert(name.as_bytes().into());
             }
             let Ok(topic) = self.topic(name.as_bytes()) else {
-                log::warn!("{} is not a topic name: left alone", topic_dir.display());
+                log::warn!(path:% = topic_dir.display(); "{} is not a topic name: left alone", topic_dir.display());
                 continue;
             };
             if topic.layout != layout {
                 log::warn!(
+                    topic:% = String::from_utf8_lossy(topic.name()), path:% = topic_dir.display();
                     "{} is left alone: the topic has batch queues",
                     topic_dir.display()
                 );
@@ -315,7 +324,11 @@ impl Topics {
                     .and_then(parse_queue_id);
                 match id {
                     Some(id) => drop(topic.queue(id)?),
-                    None => log::warn!("{} is not a queue folder: left alone", queue_dir.display()),
+                    None => log::warn!(
+                        topic:% = String::from_utf8_lossy(topic.name()), path:% = queue_dir.display();
+                        "{} is not a queue folder: left alone",
+                        queue_dir.display()
+                    ),
                 }
             }
         }
@@ -388,6 +401,7 @@ impl Topics {
                 queues: RwLock::default(),
                 puts: AtomicU64::new(0),
                 put_bytes: AtomicU64::new(0),
+                figures: TopicFigures::default(),
             })
         });
         Ok(topic.clone())

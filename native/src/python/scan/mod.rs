@@ -1,7 +1,7 @@
 //! The border of `pyrmq-scan`: stores, plans, tasks and streams over raw segments. Everything is
 //! decided in that crate; here its words become Python's objects, errors and log lines.
 
-mod error;
+pub mod error;
 mod options;
 mod places;
 mod reader;

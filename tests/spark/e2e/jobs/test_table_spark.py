@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pyrmq.net.address import format_address
 from pyrmq.tables.write import create_table
 from spark_ext.jobs.errors import JobError
+from spark_ext.jobs.source import Source as JobSource
+from spark_ext.jobs.table_brokers import BrokerSource
 from spark_ext.jobs.table_spark import SparkRun
+from tests.support.client import Client
+from tests.support.server import ServerProcess
 from tests.support.waiting import eventually
 from tests.tables.making import (
     TABLE,
@@ -23,6 +28,7 @@ from tests.tables.making import (
     World,
     check_same,
     impatient,
+    rows_of,
     source_of,
     write,
 )
@@ -32,6 +38,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[4]
+PLACE = ("queueId", "queueOffset", "commitLogOffset", "storeTimestamp")
 
 
 @pytest.fixture
@@ -84,6 +91,23 @@ def test_a_task_that_fails_fails_the_run_and_leaves_nothing(
     assert world.files() == set()
 
 
+def test_tasks_read_through_brokers(spark: SparkSession, world: World, tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "served") as server:
+        with Client(server.broker) as client:
+            for number in range(60):
+                queue = number % 4
+                assert client.send("orders", b"%d" % number, queue_id=queue).code == 0
+        columns = ("topic", "brokerName", "body", *PLACE)
+        source = BrokerSource(JobSource((), format_address(server.namesrv)), "orders", columns)
+        source.pin()
+        create_table(world.catalog, TABLE, "orders", source.schema)
+        how = {"waiting": impatient()}
+        run = SparkRun(spark, world.catalog, TABLE, source, source.schema, **how)
+        run.catch_up()
+    assert run.added.rows == 60
+    assert sorted(body for *_, body in rows_of(world)) == sorted(b"%d" % n for n in range(60))
+
+
 DRIVER = """
 import sys
 from pathlib import Path
@@ -105,7 +129,7 @@ run_of(spark, world, *logs).catch_up()
 def test_a_driver_that_is_killed_leaves_files_that_the_next_run_deletes(
     world: World, logs: list[Log]
 ) -> None:
-    driver = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", DRIVER, str(world.folder)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
@@ -114,13 +138,12 @@ def test_a_driver_that_is_killed_leaves_files_that_the_next_run_deletes(
         stderr=subprocess.DEVNULL,
         text=True,
         start_new_session=True,
-    )
-    assert driver.stdout is not None
-    try:
-        assert driver.stdout.readline() == "written\n"
-    finally:
-        os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
+    ) as driver:
+        assert driver.stdout is not None
+        try:
+            assert driver.stdout.readline() == "written\n"
+        finally:
+            os.killpg(driver.pid, signal.SIGKILL)
     assert len(world.files()) == 2
     assert world.table().current_snapshot() is None
     eventually(lambda: not Path(f"/proc/{driver.pid}").exists(), "it has ended")

@@ -21,6 +21,10 @@ def metrics_of(frame: DataFrame) -> dict[str, int]:
     plan = execution.executedPlan()
     if plan.nodeName() == "AdaptiveSparkPlan":
         plan = plan.executedPlan()
-    metrics = plan.collectLeaves().head().metrics()
+    if plan.nodeName() == "ResultQueryStage":
+        plan = plan.plan()
+    leaves = plan.collectLeaves()
+    every = (leaves.apply(number).metrics() for number in range(leaves.size()))
+    metrics = next(one for one in every if one.contains("messagesExamined"))
     names = ("messagesExamined", "bytesRead", "rowsRead", "bytesSkipped", "damagedParts")
     return {name: int(metrics.apply(name).value()) for name in names}

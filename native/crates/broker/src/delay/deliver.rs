@@ -3,6 +3,7 @@
 use super::Delays;
 use super::level::{self, Level, Target};
 use crate::txn::Fields;
+use pyrmq_format::delay::SCHEDULE_TOPIC;
 use pyrmq_store::{PutGuard, Result, StoreError, Stored};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -58,6 +59,7 @@ impl Delays {
         }
         for (topic, count) in &done.deleted {
             log::warn!(
+                topic:% = String::from_utf8_lossy(topic);
                 "{count} delayed messages are left out: their topic {} was deleted",
                 String::from_utf8_lossy(topic)
             );
@@ -121,6 +123,7 @@ impl Delays {
         if !(min..=max).contains(&level.next()) {
             let next = level.next().clamp(min, max);
             log::warn!(
+                topic:% = level.queue.topic_name(), queue = level.queue.queue_id();
                 "delay level {}: continues at {next}, not at {}: its queue has {min} to {max}",
                 index + 1,
                 level.next()
@@ -151,7 +154,11 @@ impl Delays {
                 // What was read before is delivered first.
                 Err(_) if !found.is_empty() => break,
                 Err(e) => {
-                    log::error!("delay level {}: queue offset {offset}: {e}", index + 1);
+                    log::error!(
+                        topic:% = level.queue.topic_name(), queue = index, path:% = e.path().display();
+                        "delay level {}: queue offset {offset}: {e}",
+                        index + 1
+                    );
                     None
                 }
             };
@@ -213,6 +220,7 @@ impl Delays {
 
 fn give_up(index: usize, offset: i64) {
     log::error!(
+        topic:% = String::from_utf8_lossy(SCHEDULE_TOPIC), queue = index;
         "delay level {}: the message at queue offset {offset} of SCHEDULE_TOPIC_XXXX cannot be \
          delivered and is left out: it cannot be read, or its REAL_TOPIC or REAL_QID is wrong",
         index + 1

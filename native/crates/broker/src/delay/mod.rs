@@ -109,6 +109,7 @@ fn warn_of_other_levels(topic: &Topic, levels: usize) {
         let (level, waiting) = (queue.queue_id() as usize + 1, queue.max_offset());
         if level > levels && waiting > queue.min_offset() {
             log::error!(
+                topic:% = queue.topic_name(), queue = queue.queue_id();
                 "messages of delay level {level} are not delivered: the highest level of \
                  messageDelayLevel is {levels}. Add the others again if some of them still wait"
             );

@@ -53,6 +53,7 @@ pub(super) fn restore(store: &Store, levels: &[Level], log_end: Option<u64>) -> 
                 ""
             };
             log::error!(
+                topic:% = level.queue.topic_name(), queue = index;
                 "delay level {}: delayOffset.json says {}, but the queue has offsets {min} to {}: \
                  delivery goes on at {next}{skipped}. What was delivered from there on and is not found \
                  in the log is delivered again",
@@ -200,7 +201,7 @@ fn note(store: &Store, levels: &[Level], bytes: &[u8], v: &View) {
     // The same text: a message that says the same of itself may come from elsewhere.
     let is_it = |s: &Stored| s.topic() == SCHEDULE_TOPIC && text(s.props()) == text(props);
     let parked = Stored::read(store, from).unwrap_or_else(|e| {
-        log::error!("delayed messages: {e}: whether the message there was delivered is not known");
+        log::error!(path:% = e.path().display(); "delayed messages: {e}: whether the message there was delivered is not known");
         None
     });
     let Some(parked) = parked.filter(is_it) else {

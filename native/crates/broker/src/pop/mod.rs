@@ -18,6 +18,7 @@ mod revive_offsets;
 mod revive_round;
 mod revive_window;
 mod take;
+mod totals;
 
 pub use acks::{Change, Changed};
 pub use claim::Claim;
@@ -25,12 +26,14 @@ pub use revive::{Lag, Progress, Reviver};
 pub use revive_offsets::PoppedTo;
 pub use revive_round::{Round, Target, Targets};
 pub use take::{Ask, CheckPointOf, Taken};
+pub use totals::{PairTotals, Records};
 
 use pyrmq_format::pop;
 use pyrmq_format::timer::TIMER_TOPIC;
 use pyrmq_store::{Result, Store, StoreError, Topic};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use totals::Totals;
 
 /// RocketMQ's `timerMaxDelaySec`, ms: no check point can be due later.
 pub const MAX_INVISIBLE_TIME: i64 = 3 * 86_400_000;
@@ -55,6 +58,7 @@ pub struct Pops {
     revive_topic: Vec<u8>,
     settings: Settings,
     is_direct: AtomicBool,
+    totals: Totals,
 }
 
 impl Pops {
@@ -77,6 +81,7 @@ impl Pops {
             settings,
             store,
             is_direct: AtomicBool::new(true),
+            totals: Totals::default(),
         })
     }
 
@@ -96,6 +101,11 @@ impl Pops {
 
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// What went into the revive topic and came out of it, by topic and group.
+    pub fn totals(&self) -> Vec<PairTotals> {
+        self.totals.rows()
     }
 
     pub fn revive_topic(&self) -> &[u8] {

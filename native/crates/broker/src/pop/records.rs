@@ -94,7 +94,10 @@ impl Pops {
     ) -> Result<Appended> {
         SCRATCH.with_borrow_mut(|[scratch, _]| {
             let made = self.make_check_point(ck, revive_queue, scratch);
-            guard.append(&self.message(), &made.content())
+            let done = guard.append(&self.message(), &made.content())?;
+            self.totals
+                .stored_check_point(&ck.popped.topic, &ck.popped.group);
+            Ok(done)
         })
     }
 
@@ -108,7 +111,9 @@ impl Pops {
     ) -> Result<Appended> {
         SCRATCH.with_borrow_mut(|[scratch, _]| {
             let made = self.make_ack(ack, due, revive_queue, scratch);
-            guard.append(&self.message(), &made.content())
+            let done = guard.append(&self.message(), &made.content())?;
+            self.totals.stored_ack(&ack.popped.topic, &ack.popped.group);
+            Ok(done)
         })
     }
 
@@ -135,6 +140,9 @@ impl Pops {
             let mut end = 0;
             let contents = made.iter().map(Made::content);
             guard.append_batch(&message, 2, total, contents, |done| end = done.end())?;
+            self.totals
+                .stored_check_point(&ck.popped.topic, &ck.popped.group);
+            self.totals.stored_ack(&ack.popped.topic, &ack.popped.group);
             Ok(end)
         })
     }

@@ -14,7 +14,7 @@ use super::revive_before::Before;
 use super::revive_round::{Name, Round, Target, Targets, record_of};
 use super::revive_window::{MAX_WAITING, Window};
 use parking_lot::Mutex;
-use pyrmq_format::pop::{Ack, CheckPoint, Kind};
+use pyrmq_format::pop::{Ack, CheckPoint, Kind, Popped};
 use pyrmq_format::{parse_i64, properties, timer};
 use pyrmq_store::{ConsumeQueue, Result, Stored};
 use std::sync::Arc;
@@ -107,6 +107,7 @@ impl Reviver {
             let place = kept.clamp(min.min(max), max);
             if kept > max {
                 log::warn!(
+                    topic:% = queue.topic_name(), queue = id;
                     "revive queue {id}: reviving goes on at {place}, not at {kept}: the queue has {min} \
                      to {max}"
                 );
@@ -223,12 +224,13 @@ impl Reviver {
             let read = match &stored {
                 Some(stored) => {
                     time = due_time(stored);
-                    take_record(&mut lane.window, stored, &mut scratch)
+                    self.take_record(lane, stored, &mut scratch)
                 }
                 None => Err("it cannot be read".into()),
             };
             if let Err(why) = read {
                 log::warn!(
+                    topic:% = lane.queue.topic_name(), queue = lane.id;
                     "revive queue {}: what stands at {place} is left out: {why}",
                     lane.id
                 );
@@ -236,6 +238,34 @@ impl Reviver {
             lane.window.passed(time);
         }
         Ok(Read::Some)
+    }
+
+    /// Takes a record of the revive topic into the window.
+    fn take_record(
+        &self,
+        lane: &mut Lane,
+        stored: &Stored,
+        scratch: &mut Scratch,
+    ) -> std::result::Result<(), String> {
+        let tag = properties::find(stored.props(), b"TAGS").unwrap_or(b"");
+        let kind = Kind::of_tag(tag).ok_or("its tag is none of the revive topic")?;
+        let count = |p: &Popped<'_>, is_ack: bool| {
+            let totals = &self.pops.totals;
+            totals.read(&p.topic, &p.group, lane.id, is_ack);
+        };
+        match kind {
+            Kind::CheckPoint => {
+                let ck = CheckPoint::read(stored.body(), &mut scratch.diffs)?;
+                count(&ck.popped, false);
+                lane.window.add(stored.phys(), &ck);
+            }
+            Kind::Ack | Kind::BatchAck => {
+                let ack = Ack::read(stored.body(), &mut scratch.offsets)?;
+                count(&ack.popped, true);
+                lane.window.acknowledge(&ack);
+            }
+        }
+        Ok(())
     }
 
     /// Reads the messages that are to be revived of check points that can be judged, about as many as are
@@ -267,6 +297,7 @@ impl Reviver {
                 .map(|record| CheckPoint::read(record.body(), &mut diffs));
             let Some(Ok(ck)) = read else {
                 log::error!(
+                    topic:% = lane.queue.topic_name(), queue = lane.id;
                     "revive queue {}: the check point at {} is gone",
                     lane.id,
                     w.offset
@@ -397,26 +428,6 @@ fn due_time(stored: &Stored) -> i64 {
     let number = |name| properties::find(stored.props(), name).and_then(parse_i64);
     let time = number(timer::DELIVER_MS).or_else(|| number(timer::OUT_MS));
     time.unwrap_or(0).max(0)
-}
-
-/// Takes a record of the revive topic into the window.
-fn take_record(
-    window: &mut Window,
-    stored: &Stored,
-    scratch: &mut Scratch,
-) -> std::result::Result<(), String> {
-    let tag = properties::find(stored.props(), b"TAGS").unwrap_or(b"");
-    match Kind::of_tag(tag).ok_or("its tag is none of the revive topic")? {
-        Kind::CheckPoint => {
-            let ck = CheckPoint::read(stored.body(), &mut scratch.diffs)?;
-            window.add(stored.phys(), &ck);
-        }
-        Kind::Ack | Kind::BatchAck => {
-            let ack = Ack::read(stored.body(), &mut scratch.offsets)?;
-            window.acknowledge(&ack);
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -80,6 +80,8 @@ impl Retries<'_> {
                 Ok(size) => {
                     let known = round.revived.entry(job.target.clone()).or_default();
                     *known = (known.0 + 1, known.1 + size);
+                    let p = &job.of.popped;
+                    self.pops.totals.revived(&p.topic, &p.group);
                     return Ok(());
                 }
                 Err(e @ (StoreError::Illegal(_) | StoreError::PropertiesTooLong(_))) => {
@@ -130,11 +132,14 @@ impl Retries<'_> {
             p.queue_id, job.offset
         );
         if *put_again as usize >= DELAYS.len() && self.drops_after_last {
-            log::error!("{what} is not revived, nor tried again: {why}");
+            log::error!(
+                topic:% = topic, group:% = group, queue = p.queue_id;
+                "{what} is not revived, nor tried again: {why}");
             return Ok(());
         }
         let delay = DELAYS[(*put_again as usize).min(DELAYS.len() - 1)];
         log::error!(
+            topic:% = topic, group:% = group, queue = p.queue_id;
             "{what} is not revived, it is tried again in {} s: {why}",
             delay / 1000
         );

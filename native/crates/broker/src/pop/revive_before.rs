@@ -79,6 +79,7 @@ impl Before {
         for offset in (queue.min_offset()..queue.max_offset()).rev() {
             if self.read >= MAX_RECORDS {
                 log::error!(
+                    topic:% = String::from_utf8_lossy(topic);
                     "{}: what was revived before its offset {offset} is not looked at: some of it may \
                      be revived twice",
                     String::from_utf8_lossy(topic)

@@ -101,6 +101,7 @@ impl Chain {
         deletes: &mut impl FnMut(&Unit) -> Result<()>,
     ) -> Result<()> {
         log::error!(
+            path:% = log.dir().display();
             "timers: the chain of slot {} in {} is damaged: what waits in it is looked for in all of \
              the timer log",
             self.time,

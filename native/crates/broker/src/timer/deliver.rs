@@ -259,7 +259,7 @@ impl Timers {
                     if work.failures < MAX_FAILURES {
                         return Err(e);
                     }
-                    ::log::error!("timers: a message of slot {time}: {e}");
+                    ::log::error!(path:% = e.path().display(); "timers: a message of slot {time}: {e}");
                     due.push((*unit, Due::Lost("the disk does not read their records")));
                 }
             }
@@ -345,6 +345,7 @@ impl Timers {
         match appended {
             Ok(_) => {
                 done.given += 1;
+                self.topics.lock().dequeued(real.topic);
                 if topic.settings().is_none() {
                     self.note_unknown(real.topic);
                 }

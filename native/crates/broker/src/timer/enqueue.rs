@@ -22,6 +22,7 @@ struct Incoming<'a> {
     phys: i64,
     size: i32,
     stored_at: i64,
+    born: i64,
     fields: Fields<'a>,
 }
 
@@ -89,6 +90,7 @@ impl Timers {
                             phys: v.phys,
                             size: v.total as i32,
                             stored_at: v.store_timestamp,
+                            born: v.born_timestamp,
                             fields: Fields::read(&bytes[v.props.clone()]),
                         };
                         self.take_one(work, now, offset, &incoming)?;
@@ -125,6 +127,7 @@ impl Timers {
         let inside = work.queue_offset.clamp(min.min(max), max);
         if inside != work.queue_offset {
             ::log::warn!(
+                topic:% = self.queue.topic_name(), queue = self.queue.queue_id();
                 "timers: enqueuing goes on at queue offset {inside} of rmq_sys_wheel_timer, not at {}: \
                  the queue has {min} to {max}",
                 work.queue_offset
@@ -201,7 +204,12 @@ impl Timers {
         if time < work.read {
             self.set_read(work, time);
         }
-        self.topics.lock().add(fields.topic, count as i64, now);
+        // A message is counted with its delay once, however often it is rolled.
+        let is_new = fields.deletes.is_none() && fields.roll_times == 0;
+        let delay = is_new.then(|| out_ms.saturating_sub(incoming.born));
+        let mut topics = self.topics.lock();
+        topics.enqueued(fields.topic, count as i64, now, delay);
+        drop(topics);
         self.seen
             .stored_at
             .store(incoming.stored_at, Ordering::Relaxed);
@@ -213,6 +221,7 @@ impl Timers {
     fn skip(&self, offset: i64, why: &str) {
         self.seen.lost.fetch_add(1, Ordering::Relaxed);
         ::log::error!(
+            topic:% = self.queue.topic_name(), queue = self.queue.queue_id();
             "timers: the message at queue offset {offset} of rmq_sys_wheel_timer is left out: {why}"
         );
     }

@@ -1,6 +1,7 @@
 //! What waits, in numbers: for operators, and for the flow control of sends.
 
 use super::Timers;
+use super::topics::Totals;
 use std::sync::atomic::Ordering;
 
 /// Figures for operators and tests.
@@ -68,6 +69,11 @@ impl Timers {
     /// By topic how many messages wait, and when that changed last, ms.
     pub fn topics(&self) -> Vec<(Box<[u8]>, i64, i64)> {
         self.topics.lock().rows()
+    }
+
+    /// What came and went since the start, by topic.
+    pub fn totals(&self) -> Vec<Totals> {
+        self.topics.lock().totals()
     }
 
     /// Continues with counts that were kept.

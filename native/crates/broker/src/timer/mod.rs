@@ -56,6 +56,7 @@ pub use deliver::Delivered;
 pub use figures::Figures;
 pub use keep::Progress;
 pub use recover::Restored;
+pub use topics::{DELAY_BOUNDS, Totals};
 
 /// RocketMQ's keys.
 #[derive(Clone, Copy, Debug)]

@@ -94,6 +94,7 @@ impl Timers {
         };
         if !restored.why.is_empty() {
             ::log::error!(
+                path:% = paths.wheel.display();
                 "timers: {} is made again, and what it needs of {}: {}",
                 paths.wheel.display(),
                 paths.log.display(),

@@ -90,7 +90,7 @@ fn delivered_by(store: &Store, bytes: &[u8], v: &View) -> Option<(u64, i64)> {
         return None;
     }
     let timer = Stored::read(store, from).unwrap_or_else(|e| {
-        ::log::error!("timers: {e}: whether the message there was delivered is not known");
+        ::log::error!(path:% = e.path().display(); "timers: {e}: whether the message there was delivered is not known");
         None
     })?;
     // A message that says the same of itself may come from elsewhere.

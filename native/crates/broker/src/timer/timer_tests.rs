@@ -132,6 +132,13 @@ fn what_is_far_away_is_rolled_and_still_taken_back() {
     assert_eq!(far.property(timer::ROLL_TIMES), Some("2".into()));
     let names = properties::pairs(&far.props).filter(|(name, _)| *name == timer::ENQUEUE_MS);
     assert_eq!(names.count(), 1);
+    let totals = rig.timers.totals();
+    let [of_topic] = &totals[..] else {
+        panic!("one topic, not {totals:?}");
+    };
+    assert_eq!(of_topic.delays[0], 3, "each once, the recall not");
+    assert_eq!(of_topic.dequeued, 2);
+    assert!(of_topic.enqueued > 3 + 1, "each roll too");
 }
 
 #[test]

@@ -309,7 +309,9 @@ impl Transactions {
         self.settled(state, offset);
         self.count(|c| &c.lost);
         let text = format!("the half message at queue offset {offset} is gone from the log");
-        log::error!("the half message at queue offset {offset} is gone from the log");
+        log::error!(
+            topic:% = String::from_utf8_lossy(HALF_TOPIC);
+            "the half message at queue offset {offset} is gone from the log");
         StoreError::Illegal(text)
     }
 

@@ -40,6 +40,7 @@ impl Rebuilt {
         self.broken += 1;
         if self.broken <= NAMED {
             log::error!(
+                topic:% = String::from_utf8_lossy(HALF_TOPIC);
                 "the half message at queue offset {offset} of RMQ_SYS_TRANS_HALF_TOPIC can never be \
                  committed: {why}"
             );
@@ -59,6 +60,7 @@ fn first(store: &Store, queue: &ConsumeQueue, wanted: i64) -> i64 {
         // A slave's are those of its master, which may be ahead.
         if wanted >= 0 && !store.config().replica {
             log::error!(
+                topic:% = queue.topic_name(), queue = queue.queue_id(), path:% = queue.files().dir().display();
                 "transactions: consumerOffset.json says {wanted} of the queue in {}, which has {min} to \
                  {max}: it is read from {min} on",
                 queue.files().dir().display()

@@ -126,7 +126,7 @@ impl Transactions {
         self.count(|c| &c.discarded);
         drop(state);
         if let Err(e) = self.write_ops(&mut guard) {
-            log::error!("op record not written, it is tried again: {e}");
+            log::error!(path:% = e.path().display(); "op record not written, it is tried again: {e}");
         }
         Ok((half.fields().unique_key.to_vec(), done.phys))
     }

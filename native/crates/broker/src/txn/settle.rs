@@ -56,7 +56,7 @@ impl Transactions {
         } else {
             0
         };
-        self.decide(&mut state, end.offset, end.commit);
+        self.decide(&mut state, end.offset, &fields, end.commit);
         Ok(Some(done))
     }
 
@@ -72,7 +72,7 @@ impl Transactions {
             self.op_fits()?;
             end = self.deliver(&mut guard, &half, &fields, half.phys())?;
         }
-        self.decide(&mut state, offset, commit);
+        self.decide(&mut state, offset, &fields, commit);
         drop(state);
         Ok(end.max(self.write_ops(&mut guard)?))
     }
@@ -86,12 +86,16 @@ impl Transactions {
         Half::read(&self.store, phys)?.ok_or_else(|| self.lose(state, offset))
     }
 
-    fn decide(&self, state: &mut State, offset: i64, commit: bool) {
+    /// The caller has the put lock.
+    fn decide(&self, state: &mut State, offset: i64, fields: &Fields<'_>, commit: bool) {
         if let Some(pending) = state.table.get(offset) {
             state.decided.note(pending.key, commit);
         }
         self.settled(state, offset);
         self.count(|c| if commit { &c.commits } else { &c.rollbacks });
+        if !commit && let Some(topic) = self.store.topics().get(fields.topic) {
+            topic.figures().count_rollback();
+        }
     }
 
     /// The half at `offset` waits no longer; an op record is owed for it.
@@ -132,6 +136,10 @@ impl Transactions {
         let message = half.again(&topic, queue_id, flags, prepared as i64);
         let content = half.content(half.props(), b"", fields.tags_code());
         let done = guard.append_again(&message, &content)?;
+        let born = half.view().born_timestamp;
+        topic
+            .figures()
+            .count_commit(done.store_timestamp.saturating_sub(born));
         Ok(done.end())
     }
 

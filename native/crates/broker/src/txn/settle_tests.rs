@@ -2,6 +2,7 @@ use super::super::testing::{FROM_START, GROUP, Rig, Sent, TOPIC, body_of, end};
 use super::super::{CHECK_MAX_TOPIC, DueRule, Figures, HALF_TOPIC, OP_TOPIC, Start};
 use super::*;
 use pyrmq_format::properties::MAX_LEN;
+use pyrmq_store::{Row, Stored};
 
 #[test]
 fn a_commit_is_the_message_that_was_sent() {
@@ -30,6 +31,14 @@ fn a_commit_is_the_message_that_was_sent() {
         (&b"0,"[..], Some("d"))
     );
     assert_eq!(rig.waiting(), [0i64; 0]);
+    let topic = rig.store().topics().get(TOPIC).unwrap();
+    let (row, rollbacks) = topic.figures().transactions().unwrap();
+    let seconds = row[row.len() - 1];
+    assert_eq!((row[0], rollbacks), (1, 0));
+    let entry = topic.queue(1).unwrap().entry(0).unwrap().unwrap();
+    let stored = Stored::read(rig.store(), entry.cq.phys as u64).unwrap();
+    let committed = stored.unwrap().view().store_timestamp;
+    assert_eq!(seconds as i64, (committed - sent.born).max(0) / 1000);
     let queue = rig.store().topics().get(TOPIC).unwrap().queue(1).unwrap();
     let entry = queue.entry(0).unwrap().unwrap();
     assert_eq!(
@@ -54,6 +63,8 @@ fn a_rollback_is_an_op_record() {
         ..Figures::default()
     };
     assert_eq!(f, want);
+    let topic = rig.store().topics().get(TOPIC).unwrap();
+    assert_eq!(topic.figures().transactions(), Some((Row::default(), 1)));
 }
 
 #[test]

@@ -118,7 +118,11 @@ final class MessageScan
       return new NamedReference[0]; // fewer rows would give others, not fewer
     }
     return Arrays.stream(schema.fieldNames())
-        .filter(name -> JOINED.contains(Columns.own(name)))
+        .filter(
+            name -> {
+              String own = Columns.own(name); // null: the plan says what is wrong with a schema
+              return own != null && JOINED.contains(own);
+            })
         .map(Expressions::column)
         .toArray(NamedReference[]::new);
   }
