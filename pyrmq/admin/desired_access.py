@@ -105,7 +105,9 @@ def differing(before: Mapping[str, Any], row: Mapping[str, Any]) -> Iterator[tup
 
 def _shown(entries: list[Members] | None) -> str | None:
     """Entries for one resource as a text."""
-    return entries and "; ".join(
+    if entries is None:
+        return None
+    return "; ".join(
         f"{one['decision']} {', '.join(one['actions'])}"
         + (f" from {', '.join(one['sourceIps'])}" if "sourceIps" in one else "")
         for one in entries
