@@ -122,7 +122,7 @@ class BrokerTail:
             raise TableStoreError(
                 text, "it is down, or the topic was deleted there: start it, or read stores"
             )
-        log.warning("%s; continuing with what the table has of it", text)
+        log.warning("%s; continuing with what the table has of it", escape(text))
 
     def _access(self) -> Access:
         return access(self._options)

@@ -92,7 +92,7 @@ class Tail:
                 "give the stores of all brokers of the table, by the names that it has for them; "
                 "pyrmq.table(…, brokers=[…]) asks for the rows of some",
             )
-        log.warning("%s; continuing with what the table has of it", text)
+        log.warning("%s; continuing with what the table has of it", escape(text))
 
     def _of_store(self, store: SegmentStore, rows: Rows, columns: tuple[str, ...]) -> list[Split]:
         known = {

@@ -119,7 +119,7 @@ class Service:
                 error=True,
             )
             if not isinstance(error, PyrmqError | OSError | click.ClickException):
-                log.exception("%s", _name(state))
+                log.exception("%s", escape(f"{state.watched.topic} → {state.watched.table}"))
             return
         state.failed, figures.failing = 0, False
         # With more to read it has the next turn after the others that are due.

@@ -138,11 +138,15 @@ def test_each_change_is_one_line_of_the_log(process: ServerProcess) -> None:
         group(client, "CG_logged", retryMaxTimes=3)
         client.call(DELETE_GROUP, groupName="CG_logged")
         client.call(DELETE_GROUP, groupName="CG_logged")  # there is none any more
-    found = lines(process, "Logged") + lines(process, "CG_logged")
     wanted = [
         "makes topic", "changes topic", "deletes topic", "makes group", "changes group",
         "deletes group",
     ]  # fmt: skip
+    found = eventually(  # a thread writes the log
+        lambda: lines(process, "Logged") + lines(process, "CG_logged"),
+        "the log has all lines",
+        until=lambda found: len(found) >= len(wanted),
+    )
     assert len(found) == len(wanted), found
     for line, words in zip(found, wanted, strict=True):
         assert f"{peer} {words} " in line

@@ -123,11 +123,14 @@ async def test_a_configuration_that_cannot_be_used(tmp_path: Path) -> None:
 
 
 async def test_hostile_names_are_escaped(tmp_path: Path) -> None:
-    folder = tmp_path / "a\x1b[31mb"
-    conf = _conf(tmp_path, storePathRootDir=folder, listenPort=0)
+    conf = _conf(tmp_path, storePathRootDir=tmp_path / "a\u202eb", listenPort=0)
     ran = await doctor("-c", conf, "-a")
-    assert "\x1b" not in ran.out
-    assert "a\\x1b[31mb" in ran.out
+    assert "\u202e" not in ran.out
+    assert "a\\u202eb" in ran.out
+    conf = _conf(tmp_path, storePathRootDir=tmp_path / "a\x1b[31mb", listenPort=0)
+    ran = await doctor("-c", conf, "-a")  # such a path is refused
+    assert "\x1b" not in ran.err
+    assert "a\\x1b[31mb" in ran.err
 
 
 async def test_several_brokers_of_one_machine(tmp_path: Path) -> None:
