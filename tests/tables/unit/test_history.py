@@ -311,6 +311,16 @@ def test_a_store_that_was_made_anew(log: Log, catalog: Path, tmp_path: Path) -> 
         anew.close()
 
 
+def test_a_topic_that_was_made_anew_in_the_same_log(log: Log, catalog: Path) -> None:
+    """The old messages are still in the log, where the table says, and the new ones are more."""
+    log.put(30)
+    commit(catalog, [log.root])
+    log.put(90, body=b"another")
+    log.make_topic_anew(10)
+    with pytest.raises(TableStoreError, match=r"at offset 9 is at .* another one there"):
+        scan(log, catalog)
+
+
 def test_a_log_that_lost_its_end(log: Log, catalog: Path, tmp_path: Path) -> None:
     log.put(300)
     shutil.copytree(log.root, tmp_path / "older")
