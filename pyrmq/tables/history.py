@@ -263,13 +263,15 @@ def planned(
                 raise
             continue
         try:
-            with catalog.errors(f"table {escape(name)} cannot be planned"):
-                first = stored.parts(pinned.iceberg, rows, schema)
-        except FileNotFoundError:
+            first = stored.parts(pinned.iceberg, rows, schema)
+        except FileNotFoundError:  # pyiceberg's own has no errno
             tries += 1
             if tries >= _TRIES:
                 raise
             continue
+        except Exception:
+            with catalog.errors(f"table {escape(name)} cannot be planned"):
+                raise
         return TableScan(
             pinned, schema, [*first, *(TailPart(one, schema, decode) for one in splits)]
         )
