@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pyrmq.escape import escape
 from pyrmq.tables.errors import TableError
 from pyrmq.tables.merge import KEYS, merged
-from pyrmq.tables.parquet import GROUP_BYTES, Part, Writer
+from pyrmq.tables.parquet import GROUP_BYTES, Writer
+from pyrmq.tables.partitions import Part
 
 if TYPE_CHECKING:
     import pyarrow as pa
