@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pyrmq.engine import Split
+    from pyrmq.segments.scan import Readable
     from pyrmq.tables.history import Part, Pinned
-    from pyrmq.tables.tail import Readable
     from spark_ext.options import Options
 
 MAX_FILES = 256

@@ -10,13 +10,14 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
+from pyrmq.config.files import sync_folder
 from pyrmq.escape import escape
 from pyrmq.tables.commit import RACES, Waiting
 from pyrmq.tables.counting import Gap
 from pyrmq.tables.delta import Place, app_id, ends_of, properties, transaction
-from pyrmq.tables.durable import sync_folder
 from pyrmq.tables.ends import COMMIT, ENDS, LOST, TOPIC, Ends
 from pyrmq.tables.errors import (
     CatalogAwayError,
@@ -155,7 +156,7 @@ def _sync(place: Place, version: int) -> None:
     local = place.local()
     if local is None:
         return
-    folder = os.path.join(local, LOG)
-    with open(os.path.join(folder, f"{version:020}.json"), "rb") as file:
+    folder = Path(local, LOG)
+    with (folder / f"{version:020}.json").open("rb") as file:
         os.fsync(file.fileno())
     sync_folder(folder)

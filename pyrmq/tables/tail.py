@@ -8,13 +8,14 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from pyrmq.engine import ALL_COLUMNS, SegmentStore, Split
 from pyrmq.errors import DataLossError, OffsetOutOfRangeError, UnknownTopicError
 from pyrmq.escape import escape
 from pyrmq.segments.plan import SPLIT_BYTES, plan
 from pyrmq.segments.read_options import ReadOptions
+from pyrmq.segments.scan import Readable
 from pyrmq.segments.selection import Selection
 from pyrmq.tables import identity
 from pyrmq.tables.decoded import PLACE, Decode
@@ -235,12 +236,6 @@ def queues_of(store: SegmentStore, topic: str) -> Iterator[int]:
         for name in names:
             if name.isascii() and name.isdigit() and int(name) < 1 << 31:
                 yield int(name)
-
-
-class Readable(Protocol):
-    """A task of a read: a `Split`, or one that reads through a broker."""
-
-    def read(self) -> Iterator[Any]: ...
 
 
 @dataclass(frozen=True)

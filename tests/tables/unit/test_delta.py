@@ -252,9 +252,8 @@ def test_the_entry_of_a_commit_is_on_the_disk(
 def test_a_commit_that_cannot_be_synced_keeps_its_files(
     world: World, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(path: str) -> None:
-        if path.endswith(delta_commit.LOG):
-            raise OSError(5, "Input/output error")
+    def broken(path: Path) -> None:
+        raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patch:
         patch.setattr(delta_commit, "sync_folder", broken)
