@@ -378,6 +378,15 @@ def test_an_offset_that_comes_twice_is_an_error(rows: list[tuple[int, int]]) -> 
         Counted(Ends(TOPIC)).add(batch_of(rows))
 
 
+@pytest.mark.parametrize("row", [(-1, 0), (0, -1)])
+def test_a_record_of_no_queue_is_an_error(row: tuple[int, int]) -> None:
+    """Ends with such a queue could not be read again."""
+    from pyrmq.tables.counting import Counted
+
+    with pytest.raises(TableStoreError, match=f"queue {row[0]}, offset {row[1]}: it is damaged"):
+        Counted(Ends(TOPIC)).add(batch_of([(0, 1), row]))
+
+
 def batch_of(rows: list[tuple[int, int]]) -> Any:
     import pyarrow
 
