@@ -7,7 +7,6 @@ system of the table, credentials included, is part of their task.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyrmq.errors import ConfigError
 from pyrmq.segments.store import open_stores
 from pyrmq.tables import history
-from pyrmq.tables.catalog import Catalog, open_catalog
+from pyrmq.tables.catalog import Catalog, has_credentials, open_catalog
 from pyrmq.tables.rows import Rows
 from pyrmq.tables.tail import Tail, TailOptions, TailPart
 from spark_ext import selecting
@@ -30,14 +29,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pyrmq.engine import Split
+    from pyrmq.segments.scan import Readable
     from pyrmq.tables.history import Part, Pinned
-    from pyrmq.tables.tail import Readable
     from spark_ext.options import Options
 
 MAX_FILES = 256
 """Files of the table that one task reads, at most."""
 _TAKEN = frozenset(("subExpression", "startingTimestamp", "endingTimestamp"))
-_CREDENTIALS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*@")
 _REFUSED = {
     **{name: "the table says which messages there are" for name in SELECTING if name not in _TAKEN},
     "body": "the table says how bodies are decoded",
@@ -54,7 +52,7 @@ def check(options: Options) -> None:
         raise ConfigError(
             "options history and historyCatalog go together: the table, and its catalog"
         )
-    if _CREDENTIALS.match(catalog):
+    if has_credentials(catalog):
         raise ConfigError(
             "option historyCatalog has credentials, and Spark shows options: write them into "
             ".pyiceberg.yaml, and give the name that the catalog has there"

@@ -127,9 +127,12 @@ def password_of(name: str, members: Mapping[str, Any]) -> str:
         where = members[PASSWORD_FILE]
         try:
             with Path(where).expanduser().open("rb") as file:
-                password = file.read(MAX_PASSWORD).decode().rstrip("\r\n")
-        except (OSError, UnicodeDecodeError) as e:
+                raw = file.read(MAX_PASSWORD + 1)
+            password = raw.decode().rstrip("\r\n")
+        except (OSError, ValueError) as e:  # not UTF-8, or a path with a zero byte
             raise ConfigError(f"the password of user {name} cannot be read: {e}") from None
+        if len(raw) > MAX_PASSWORD:
+            raise ConfigError(f"{where} has more than {MAX_PASSWORD} bytes: that is no password")
     else:
         raise ConfigError(
             f"the file has no password for the new user {name}: create it first (pyrmq admin user "

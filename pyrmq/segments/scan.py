@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from pyrmq.engine import Split, joined_splits
 from pyrmq.errors import Parameter, SegmentOptionError
@@ -54,19 +54,31 @@ class Scan:
 
     def to_arrow(self, threads: int | None = None) -> Any:
         """A pyarrow.Table. `threads` read at the same time; default: the number of cores."""
-        arrow = need("pyarrow", "a table")
-        if threads is not None and threads < 1:
-            raise SegmentOptionError((Parameter("threads"), f": {threads}"), "expected at least 1")
-        count = min(threads or os.cpu_count() or 1, len(self.splits), _MAX_THREADS)
-        if count < 2:
-            return arrow.Table.from_batches(self._batches(), self.schema)
-        with ThreadPoolExecutor(count) as pool:
-            parts = list(pool.map(lambda split: list(split.read()), self.splits))
-        return arrow.Table.from_batches([b for part in parts for b in part], self.schema)
+        return collected(self.splits, self.schema, threads)
 
     def _batches(self) -> Iterator[Any]:
         for split in self.splits:
             yield from split.read()
+
+
+class Readable(Protocol):
+    """A part of a scan: a `Split`, or another task that reads record batches."""
+
+    def read(self) -> Iterator[Any]: ...
+
+
+def collected(parts: Sequence[Readable], schema: Any, threads: int | None) -> Any:
+    """All rows of some parts as a pyarrow.Table. `threads` read at the same time; None: as many as
+    there are cores."""
+    arrow = need("pyarrow", "a table")
+    if threads is not None and threads < 1:
+        raise SegmentOptionError((Parameter("threads"), f": {threads}"), "expected at least 1")
+    count = min(threads or os.cpu_count() or 1, len(parts), _MAX_THREADS)
+    if count < 2:
+        return arrow.Table.from_batches((b for part in parts for b in part.read()), schema)
+    with ThreadPoolExecutor(count) as pool:
+        read = list(pool.map(lambda part: list(part.read()), parts))
+    return arrow.Table.from_batches([b for batches in read for b in batches], schema)
 
 
 def scan(

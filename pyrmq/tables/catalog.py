@@ -25,7 +25,11 @@ MAX_ERROR = 400
 """Characters of another program's error that are shown."""
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _TYPES = {"http": "rest", "https": "rest", "thrift": "hive"}
-_SECRET = re.compile(r"secret|password|passwd|token|credential|access-key|sas|session|oauth2", re.I)
+_SECRET = re.compile(
+    r"secret|password|passwd|token|credential|access-key|account-key|connection-string|"
+    r"authorization|sas|session|oauth2",
+    re.I,
+)
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _AWAY = (
     "OperationalError", "ConnectionError", "ConnectTimeout", "ReadTimeout", "Timeout",
@@ -60,6 +64,14 @@ def sqlite_refused(error: BaseException) -> bool:
     disk is full, or the file may not be written. The change is not made."""
     name = getattr(getattr(error, "orig", None), "sqlite_errorname", "")
     return str(name).startswith(("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CANTOPEN"))
+
+
+def has_credentials(spec: str) -> bool:
+    """Whether a URI has a user or a password in it, or a parameter that is a credential."""
+    if _URI.match(spec) is None or spec.lower().startswith("file:"):
+        return False
+    names = [pair.partition("=")[0] for pair in spec.partition("?")[2].split("&")]
+    return bool(_user(spec)[0]) or any(map(is_secret, names))
 
 
 def identifier(name: str) -> tuple[str, ...]:
@@ -156,7 +168,10 @@ def open_catalog(
     api = need("pyiceberg.catalog", "a table")
     if not spec or "\0" in spec:
         raise CatalogError("the catalog has no name", "name a folder, a catalog or a URI")
-    secrets = _secrets(spec, given)
+    try:
+        secrets = _secrets(spec, given)
+    except ValueError:  # such as a [ without a ]; its text would show all of it
+        raise CatalogError("the catalog's URI cannot be read", "check its host and port") from None
     if _URI.match(spec) and not spec.lower().startswith("file:"):
         scheme = spec.partition(":")[0].lower()
         given = {"uri": spec, "type": _TYPES.get(scheme, "sql"), **given}
@@ -262,9 +277,8 @@ def _secrets(spec: str, properties: Mapping[str, Any]) -> frozenset[str]:
         if not _URI.match(text):
             continue
         parts = urlsplit(text)
-        if "@" in parts.netloc:
-            user = parts.netloc.rpartition("@")[0]
-            found |= {user, *user.partition(":")[::2]}
+        user = _user(text)[0]
+        found |= {user, *user.partition(":")[::2]}
         if parts.query:
             found.add(parts.query)
             found |= {pair.partition("=")[2] for pair in parts.query.split("&")}
@@ -274,5 +288,11 @@ def _secrets(spec: str, properties: Mapping[str, Any]) -> frozenset[str]:
 
 def _without_credentials(uri: str) -> str:
     """Scheme, host and path."""
-    parts = urlsplit(uri)
-    return escape(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
+    return escape(f"{uri.partition('://')[0].lower()}://{_user(uri)[1]}")
+
+
+def _user(uri: str) -> tuple[str, str]:
+    """User and password of a URI, and its host and path. SQLAlchemy takes passwords with a slash,
+    so all before the last @ may be one."""
+    user, _, rest = uri.partition("://")[2].partition("?")[0].rpartition("@")
+    return user, rest

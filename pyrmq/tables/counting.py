@@ -6,9 +6,11 @@ table, is done with as well.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pyrmq.escape import escape
 from pyrmq.tables.ends import Anchor, Ends, QueueEnd
 from pyrmq.tables.errors import TableStoreError
 
@@ -44,7 +46,8 @@ class Counted:
         return self.before.plus(self._found)
 
     def add(self, batch: Any) -> None:
-        """TableStoreError for an offset that the table, or a batch before, has already."""
+        """TableStoreError for an offset that the table, or a batch before, has already, and for a
+        record with a negative queue or offset, which no checksum covers."""
         import numpy as np
         import pyarrow
 
@@ -56,6 +59,8 @@ class Counted:
         codes = brokers.indices.to_numpy().astype("i8")
         queues = batch.column("queueId").to_numpy().astype("i8")
         offsets = batch.column("queueOffset").to_numpy()
+        if (wrong := np.flatnonzero((queues < 0) | (offsets < 0))).size:
+            raise _damaged(batch.slice(int(wrong[0]), 1).select(PLACE[:4]).to_pylist()[0])
         keys = (codes << 32) | queues
         order = np.argsort(keys, kind="stable")
         sorted_keys = keys[order]
@@ -112,4 +117,12 @@ def _again(broker: str, queue: int, offset: int) -> TableStoreError:
     return TableStoreError(
         f"queue {queue} of {broker} gives offset {offset} again",
         "the topic or the log was made anew while it was read: run again, and the place is checked",
+    )
+
+
+def _damaged(row: Mapping[str, Any]) -> TableStoreError:
+    return TableStoreError(
+        f"{escape(row['brokerName'])}: the record at {row['commitLogOffset']} of the log says "
+        f"queue {row['queueId']}, offset {row['queueOffset']}: it is damaged",
+        "`pyrmq store verify` looks at the log; restore it from a replica",
     )

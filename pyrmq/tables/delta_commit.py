@@ -10,13 +10,14 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
+from pyrmq.config.files import sync_folder
 from pyrmq.escape import escape
 from pyrmq.tables.commit import RACES, Waiting
 from pyrmq.tables.counting import Gap
 from pyrmq.tables.delta import Place, app_id, ends_of, properties, transaction
-from pyrmq.tables.durable import sync_folder
 from pyrmq.tables.ends import COMMIT, ENDS, LOST, TOPIC, Ends
 from pyrmq.tables.errors import (
     CatalogAwayError,
@@ -57,21 +58,18 @@ def commit(place: Place, staged: Staged, waiting: Waiting) -> Any:
     only after OutcomeUnknownError the files must stay."""
     unknown, races = False, 0
     while True:
-        table = _reloaded(place, waiting, unknown)
-        if has_commit(table, staged.commit, staged.version):
-            return table
-        if ends_of(table) != staged.before:
-            raise TableConflictError(
-                f"another writer added messages to Delta table {place.shown}",
-                "continue from its new ends",
-            )
-        if (table.schema(), table.metadata().partition_columns) != (
-            staged.schema,
-            list(staged.partitions),
-        ):
-            text = f"the columns of Delta table {place.shown} were changed"
-            kind = OutcomeUnknownError if unknown else TableConflictError
-            raise kind(text, "write the files again")
+        try:
+            table = _reloaded(place, waiting, unknown)
+            if has_commit(table, staged.commit, staged.version):
+                return table
+            _check_unmoved(table, place, staged, unknown)
+            version = table.version()
+        except (OutcomeUnknownError, TableConflictError):
+            raise
+        except Exception as error:
+            if unknown:  # an attempt may have arrived, or still arrive
+                raise _unknown(place, error) from None
+            raise
         try:
             _attempt(table, staged)
         except Exception as error:
@@ -84,13 +82,37 @@ def commit(place: Place, staged: Staged, waiting: Waiting) -> Any:
                 continue
             unknown = True
             if not waiting.again():
-                raise OutcomeUnknownError(
-                    f"the commit to Delta table {place.shown} failed: {escape(error)[:400]}", _KEPT
-                ) from None
+                raise _unknown(place, error) from None
         else:
             waiting.done()
-            _sync(place, table)
+            try:
+                _sync(place, version + 1)
+            except OSError as error:  # the table has the files
+                raise _unknown(place, error) from None
             return table
+
+
+def _check_unmoved(table: Any, place: Place, staged: Staged, unknown: bool) -> None:
+    """TableConflictError if the files cannot be added to what the table is now."""
+    if ends_of(table) != staged.before:
+        # Another commit has the version that every attempt so far asked for: none can arrive.
+        raise TableConflictError(
+            f"another writer added messages to Delta table {place.shown}",
+            "continue from its new ends",
+        )
+    if (table.schema(), table.metadata().partition_columns) != (
+        staged.schema,
+        list(staged.partitions),
+    ):
+        text = f"the columns of Delta table {place.shown} were changed"
+        kind = OutcomeUnknownError if unknown else TableConflictError
+        raise kind(text, "write the files again")
+
+
+def _unknown(place: Place, error: Exception) -> OutcomeUnknownError:
+    return OutcomeUnknownError(
+        f"the commit to Delta table {place.shown} failed: {escape(error)[:400]}", _KEPT
+    )
 
 
 def _attempt(table: Any, staged: Staged) -> None:
@@ -128,13 +150,13 @@ def _reloaded(place: Place, waiting: Waiting, unknown: bool) -> Any:
         return found
 
 
-def _sync(place: Place, table: Any) -> None:
-    """delta-rs does not sync what it writes."""
+def _sync(place: Place, version: int) -> None:
+    """delta-rs does not sync the entry that it writes. `version`: of the entry; a commit that is
+    tried once has the next one."""
     local = place.local()
     if local is None:
         return
-    folder = os.path.join(local, LOG)
-    path = os.path.join(folder, f"{table.version():020}.json")
-    with open(path, "rb") as file:
+    folder = Path(local, LOG)
+    with (folder / f"{version:020}.json").open("rb") as file:
         os.fsync(file.fileno())
     sync_folder(folder)

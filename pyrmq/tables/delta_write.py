@@ -18,7 +18,8 @@ from pyrmq.tables.delta_commit import Staged, commit
 from pyrmq.tables.durable import DurableFileIO
 from pyrmq.tables.ends import Ends
 from pyrmq.tables.errors import OutcomeUnknownError, TableConflictError
-from pyrmq.tables.parquet import Part, Writer
+from pyrmq.tables.parquet import Writer
+from pyrmq.tables.partitions import Field, Part
 from pyrmq.tables.source import Source
 from pyrmq.tables.write import Run
 
@@ -40,11 +41,11 @@ class DeltaWriter(Writer):
         self._words = words
         super().__init__(_Files(place, codec), columns, commit)
 
-    def _partition(self) -> list[parquet._Field]:
+    def _partition(self) -> list[Field]:
         return [
-            parquet._Field("day", "storeTimestamp", "day")
+            Field("day", "storeTimestamp", "day")
             if word == "day"
-            else parquet._Field(delta.PARTITIONS[word], delta.PARTITIONS[word], "identity")
+            else Field(delta.PARTITIONS[word], delta.PARTITIONS[word], "identity")
             for word in self._words
         ]
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from pyiceberg.io import OutputStream
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
+
+from pyrmq.config.files import sync_folder
 
 
 class _Synced:
@@ -49,7 +52,7 @@ class _Synced:
             os.fsync(self._file.fileno())
         finally:
             self._file.close()
-        sync_folder(self._folder)
+        sync_folder(Path(self._folder))
 
     def readable(self) -> bool:
         return False
@@ -82,15 +85,6 @@ class DurableFileIO(PyArrowFileIO):
         return _SyncedFile(fs=self.fs_by_scheme(scheme, netloc), location=location, path=path)
 
 
-def sync_folder(path: str) -> None:
-    """Names that were made in a folder are on the disk."""
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _make(folder: str) -> None:
     """The folder, and those above it that are missing, on the disk."""
     missing = []
@@ -103,4 +97,4 @@ def _make(folder: str) -> None:
             os.mkdir(path)
         except FileExistsError:
             continue
-        sync_folder(os.path.dirname(path))
+        sync_folder(Path(path).parent)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from pyrmq.errors import DataLossError, Parameter, SegmentOptionError
 from pyrmq.escape import escape
-from pyrmq.segments.scan import Path, as_paths, as_tags, milliseconds
+from pyrmq.segments.scan import Path, Readable, as_paths, as_tags, collected, milliseconds
 from pyrmq.segments.store import open_stores
 from pyrmq.tables import decoded, stored
 from pyrmq.tables.catalog import Catalog, open_catalog
@@ -19,9 +18,8 @@ from pyrmq.tables.ends import TOPIC, Ends, ends_of
 from pyrmq.tables.errors import TableSchemaError, need
 from pyrmq.tables.rows import Rows
 from pyrmq.tables.stored import StoredPart
-from pyrmq.tables.tail import Readable, Tail, TailOptions, TailPart, read_columns
+from pyrmq.tables.tail import Tail, TailOptions, TailPart, read_columns
 
-_MAX_THREADS = 8
 _TRIES = 3
 """Times that a table is loaded anew where retention deleted what its ends did not have yet."""
 
@@ -103,15 +101,7 @@ class TableScan:
 
     def to_arrow(self, threads: int | None = None) -> Any:
         """A pyarrow.Table. `threads` read at the same time; default: the number of cores."""
-        arrow = need("pyarrow", "a table")
-        if threads is not None and threads < 1:
-            raise SegmentOptionError((Parameter("threads"), f": {threads}"), "expected at least 1")
-        count = min(threads or os.cpu_count() or 1, len(self.parts), _MAX_THREADS)
-        if count < 2:
-            return arrow.Table.from_batches(self._batches(), self.schema)
-        with ThreadPoolExecutor(count) as pool:
-            read = list(pool.map(lambda part: list(part.read()), self.parts))
-        return arrow.Table.from_batches([b for part in read for b in part], self.schema)
+        return collected(self.parts, self.schema, threads)
 
     def to_polars(self) -> Any:
         """A polars.LazyFrame, which reads when it is collected, a batch at a time. Columns that its
@@ -263,13 +253,15 @@ def planned(
                 raise
             continue
         try:
-            with catalog.errors(f"table {escape(name)} cannot be planned"):
-                first = stored.parts(pinned.iceberg, rows, schema)
-        except FileNotFoundError:
+            first = stored.parts(pinned.iceberg, rows, schema)
+        except FileNotFoundError:  # pyiceberg's own has no errno
             tries += 1
             if tries >= _TRIES:
                 raise
             continue
+        except Exception:
+            with catalog.errors(f"table {escape(name)} cannot be planned"):
+                raise
         return TableScan(
             pinned, schema, [*first, *(TailPart(one, schema, decode) for one in splits)]
         )

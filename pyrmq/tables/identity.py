@@ -85,7 +85,7 @@ def _read(store: SegmentStore, places: list[int]) -> dict[int, list[Message]]:
         for topic, queue, offset, place, time in zip(
             *(column.to_pylist() for column in columns), strict=True
         ):
-            found.setdefault(place, []).append((topic, queue, offset, time // 1000))
+            found.setdefault(place, []).append((topic, queue, offset, max(0, time // 1000)))
     return found
 
 

@@ -7,10 +7,27 @@ way requires the snapshot before that commit: it cannot arrive any more.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
+from pyrmq.escape import escape
 from pyrmq.tables import names
+from pyrmq.tables.catalog import Catalog
+from pyrmq.tables.files import listed
 from pyrmq.tables.parquet import delete
+
+log = logging.getLogger(__name__)
+
+
+def try_clean(catalog: Catalog, table: Any) -> int:
+    """As `clean`. What fails is logged: the messages are in the table, and the next run tries
+    again."""
+    try:
+        return clean(table)
+    except Exception as error:
+        shown = catalog.error("files of killed runs are not deleted", error)
+        log.warning("%s", escape(shown))
+        return 0
 
 
 def clean(table: Any) -> int:
@@ -39,18 +56,11 @@ def _last(path: str) -> str:
 def _files(table: Any) -> list[str]:
     """Locations of all files below the data folder; nothing where pyiceberg uses fsspec, which is
     not listed."""
-    from pyarrow.fs import FileSelector
     from pyiceberg.io.pyarrow import PyArrowFileIO
 
-    io = table.io
-    if not isinstance(io, PyArrowFileIO):
+    if not isinstance(table.io, PyArrowFileIO):
         return []
-    root = table.location_provider().data_path
-    scheme, netloc, path = io.parse_location(root, io.properties)
-    system = io.fs_by_scheme(scheme, netloc)
-    selector = FileSelector(path, recursive=True, allow_not_found=True)
-    cut = len(path)
-    return [root + one.path[cut:] for one in system.get_file_info(selector) if one.is_file]
+    return [location for location, _, _ in listed(table)]
 
 
 def referenced(table: Any) -> set[str]:

@@ -13,7 +13,9 @@ import re
 import socket
 from functools import lru_cache
 
-_NAME = re.compile(r"pyrmq-([0-9a-f]{12})-([0-9]+)\.([0-9]+)-([0-9a-f-]{36})-[0-9]{5,}\.parquet")
+_NAME = re.compile(
+    r"pyrmq-([0-9a-f]{12})-([0-9]{1,10})\.([0-9]+)-([0-9a-f-]{36})-[0-9]{5,}\.parquet"
+)
 
 
 def data_file(commit: str, number: int, process: str | None = None) -> str:
@@ -38,7 +40,10 @@ def is_abandoned(name: str) -> bool:
     found = _NAME.fullmatch(name)
     if found is None or found[1] != owner():
         return False
-    return _started(int(found[2])) != int(found[3])
+    pid = int(found[2])
+    start = _started(pid)
+    # 0: no such process, or /proc hides those of other users.
+    return start != int(found[3]) and (start != 0 or not _runs(pid))
 
 
 @lru_cache
@@ -60,10 +65,21 @@ def owner() -> str:
 
 
 def _started(pid: int) -> int:
-    """When a process started, in ticks since the boot; 0 if there is none."""
+    """When a process started, in ticks since the boot; 0 if nothing says it."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # The name of the program, which may have blanks, is in parentheses.
             return int(file.read(4096).rpartition(b")")[2].split()[19])
     except (OSError, IndexError, ValueError):
         return 0
+
+
+def _runs(pid: int) -> bool:
+    """Whether there is a process, also one of another user."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -11,13 +11,13 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import date
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Any
 
 from pyrmq.tables import names
-from pyrmq.tables.errors import TableError, TableSchemaError
+from pyrmq.tables.errors import TableError
+from pyrmq.tables.partitions import Field, Key, Part, fields_of, in_order
 from pyrmq.tables.schema import file_schema, sort_order
 
 FRESH_BYTES = 16 << 20
@@ -41,12 +41,6 @@ CODEC = "write.parquet.compression-codec"
 """Iceberg's property of a table."""
 _UNIQUE = ("body", "msgId", "keys", "queueOffset", "commitLogOffset", "storeTimestamp")
 """Columns whose values repeat so rarely that a dictionary costs time and saves nothing."""
-_SPAN = 1 << 62
-
-Part = tuple[Any, ...]
-"""Values of the partition's fields."""
-Key = tuple[Part, str, int]
-"""Partition, broker and queue."""
 
 
 @dataclass
@@ -74,7 +68,7 @@ class Writer:
         self._columns = list(schema.names)
         self._fields = self._partition()
         self._schema = self._inside(schema)
-        self._leaves = len(_leaves(self._schema, self._columns))
+        self._leaves = len(_leaves(self._schema, self._schema.names))
         codec = str(table.properties.get(CODEC, "zstd")).lower()
         self._codec = "none" if codec == "uncompressed" else codec
         if self._codec not in CODECS:
@@ -93,9 +87,9 @@ class Writer:
         self._paths: list[str] = []
         """Of all files that were begun."""
 
-    def _partition(self) -> list[_Field]:
+    def _partition(self) -> list[Field]:
         """The fields of the partition."""
-        return _partition_fields(self._table)
+        return fields_of(self._table)
 
     def _inside(self, schema: Any) -> Any:
         """pyarrow.Schema of the files."""
@@ -140,7 +134,7 @@ class Writer:
             return
         whole = pyarrow.Table.from_batches(self._fresh).select(self._columns).combine_chunks()
         self._fresh, self._fresh_bytes = [], 0
-        order, cuts = _order(whole, self._fields)
+        order, cuts = in_order(whole, self._fields)
         if order is not None:
             whole = whole.take(pyarrow.array(order))
         for key, start, stop in cuts:
@@ -293,94 +287,6 @@ def _without_statistics_warnings() -> Iterator[None]:
         yield
     finally:
         logger.removeFilter(other)
-
-
-@dataclass(frozen=True)
-class _Field:
-    """A field of a partition."""
-
-    name: str
-    column: str
-    transform: str
-
-    def values(self, table: Any) -> Any:
-        """Of each row, as a numpy array of integers or a pyarrow array of texts."""
-        import numpy as np
-        import pyarrow
-
-        column = table.column(self.column)
-        if self.transform == "identity":
-            return column
-        micros = column.cast(pyarrow.int64()).to_numpy()
-        unit = 86_400_000_000 if self.transform == "day" else 3_600_000_000
-        return pyarrow.chunked_array([pyarrow.array(np.floor_divide(micros, unit))])
-
-    def shown(self, value: Any) -> str:
-        """As the name of a folder."""
-        from urllib.parse import quote
-
-        if self.transform == "day":
-            try:
-                return date.fromordinal(value + date(1970, 1, 1).toordinal()).isoformat()
-            except (ValueError, OverflowError):
-                return str(value)
-        return quote(str(value), safe="")
-
-
-def _partition_fields(table: Any) -> list[_Field]:
-    fields = []
-    for field in table.spec().fields:
-        column = table.schema().find_field(field.source_id).name
-        transform = str(field.transform)
-        known = transform == "identity" and column in ("brokerName", "queueId", "topic")
-        if not known and not (transform in ("day", "hour") and column == "storeTimestamp"):
-            raise TableSchemaError(
-                f"table {'.'.join(table.name())} is partitioned by {transform} of {column}",
-                "this job knows day and hour of storeTimestamp, queueId, brokerName and topic",
-            )
-        fields.append(_Field(field.name, column, transform))
-    return fields
-
-
-def _order(table: Any, fields: Sequence[_Field]) -> tuple[Any, list[tuple[Key, int, int]]]:
-    """The order of the rows by partition, broker, queue and offset (None: as they are), and the
-    places of each key in that order."""
-    import numpy as np
-
-    columns = [field.values(table) for field in fields]
-    columns += [table.column(name) for name in ("brokerName", "queueId")]
-    keys = np.zeros(table.num_rows, "i8")
-    dictionaries = []
-    span = 1
-    for column in columns:
-        encoded = column.combine_chunks().dictionary_encode()
-        codes = encoded.indices.to_numpy(zero_copy_only=False).astype("i8")
-        words = encoded.dictionary.to_pylist()
-        ranks = np.empty(len(words), "i8")
-        ranks[sorted(range(len(words)), key=words.__getitem__)] = np.arange(len(words))
-        dictionaries.append(sorted(words))
-        span *= len(words)
-        if span >= _SPAN:
-            raise TableError("too many partitions in one commit", "partition by day and queue only")
-        keys = keys * len(words) + ranks[codes]
-    offsets = table.column("queueOffset").to_numpy()
-    small = keys.astype("u2") if span <= 1 << 16 else keys
-    order = np.argsort(small, kind="stable")
-    there, sorted_keys = offsets[order], keys[order]
-    if ((np.diff(there) < 0) & (np.diff(sorted_keys) == 0)).any():
-        order = np.lexsort((offsets, keys))
-        sorted_keys = keys[order]
-    starts = [0, *(np.flatnonzero(np.diff(sorted_keys)) + 1).tolist(), table.num_rows]
-    cuts = []
-    for start, stop in pairwise(starts):
-        number, values = int(sorted_keys[start]), []
-        for words in reversed(dictionaries):
-            number, at = divmod(number, len(words))
-            values.append(words[at])
-        queue, broker, *part = values
-        cuts.append(((tuple(reversed(part)), broker, queue), start, stop))
-    same = bool((order == np.arange(len(order))).all())
-    return (None if same else order), cuts
 
 
 def _dictionaries(schema: Any) -> list[str]:

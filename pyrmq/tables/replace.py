@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pyrmq.tables import private
+
 REPLACED = "pyrmq.replaced"
 """In the summary of the snapshot: a uuid, made for each replacement."""
 
@@ -21,15 +23,15 @@ class Replacement:
     def __init__(self, table: Any, removed: Sequence[Any], added: Sequence[Any], uuid: str) -> None:
         """Raises pyiceberg's ValidationException if the table does not have a removed file."""
         self._table = table
-        self._producer = _producer(table, {REPLACED: uuid})
+        self._producer = private.replacing(table, {REPLACED: uuid})
         for file in removed:
             self._producer.delete_data_file(file)
         for file in added:
             self._producer.append_data_file(file)
         try:
-            self._updates, self._needs = self._producer._commit()
+            self._updates, self._needs = private.changes(self._producer)
         except BaseException:
-            self._producer._clean_all_uncommitted()
+            private.clean(self._producer)
             raise
 
     def commit(self) -> None:
@@ -42,7 +44,7 @@ class Replacement:
         try:
             self._table.catalog.commit_table(self._table, needs, self._updates)
         except CommitFailedException:
-            self._producer._clean_all_uncommitted()
+            private.clean(self._producer)
             raise
         self._table.refresh()
 
@@ -52,22 +54,4 @@ def was_committed(table: Any, uuid: str) -> bool:
     return any(
         one.summary is not None and one.summary.additional_properties.get(REPLACED) == uuid
         for one in table.metadata.snapshots
-    )
-
-
-def _producer(table: Any, summary: dict[str, str]) -> Any:
-    from pyiceberg.table.snapshots import Operation, Summary
-    from pyiceberg.table.update.snapshot import _OverwriteFiles
-
-    class Replace(_OverwriteFiles):
-        def _summary(self, snapshot_properties: dict[str, str] = summary) -> Any:
-            # pyiceberg counts totals for `overwrite`, which has the same parts.
-            found = super()._summary(snapshot_properties)
-            return Summary(operation=Operation.REPLACE, **found.additional_properties)
-
-    return Replace(
-        operation=Operation.OVERWRITE,
-        transaction=table.transaction(),
-        io=table.io,
-        snapshot_properties=summary,
     )

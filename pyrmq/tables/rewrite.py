@@ -10,9 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyrmq.escape import escape
+from pyrmq.tables import private
 from pyrmq.tables.errors import TableError
 from pyrmq.tables.merge import KEYS, merged
-from pyrmq.tables.parquet import GROUP_BYTES, Part, Writer
+from pyrmq.tables.parquet import GROUP_BYTES, Writer
+from pyrmq.tables.partitions import Part
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,7 +88,7 @@ def _check(files: Sequence[Any], written: Sequence[Any]) -> None:
 def _rows(table: Any, file: Any, size: int) -> Iterator[pa.RecordBatch]:
     """Rows of a file with the columns of the table as they are now."""
     import pyarrow.parquet as pq
-    from pyiceberg.io.pyarrow import _to_requested_schema, pyarrow_to_schema
+    from pyiceberg.io.pyarrow import pyarrow_to_schema
 
     wanted = table.schema()
     with table.io.new_input(file.file_path).open() as stream:
@@ -96,4 +98,4 @@ def _rows(table: Any, file: Any, size: int) -> Iterator[pa.RecordBatch]:
         rows = max(1, min(MAX_ROWS, size * meta.num_rows // (whole + ROW * meta.num_rows + 1)))
         own = pyarrow_to_schema(parquet.schema_arrow, table.name_mapping(), format_version=2)
         for batch in parquet.iter_batches(batch_size=rows, use_threads=False):
-            yield _to_requested_schema(wanted, own, batch)
+            yield private.as_requested(wanted, own, batch)

@@ -20,6 +20,7 @@ from pyrmq.segments.selection import Selection, unknown_topic
 from pyrmq.segments.split import Split
 from pyrmq.segments.store import SegmentStore, open_stores
 from pyrmq.segments.stream import Position, StreamPlanner
+from pyrmq.tables.counting import PLACE
 from pyrmq.tables.ends import Anchor, Ends
 from pyrmq.tables.errors import TableLossError, TableStoreError
 
@@ -29,7 +30,6 @@ BATCH_ROWS, BATCH_BYTES = 200_000, 16 << 20
 """Of a batch, about: what is sorted at a time need not be put together first."""
 MAX_SHOWN = 5
 """Queues that an error lists."""
-PLACE = ("queueId", "queueOffset", "commitLogOffset", "storeTimestamp", "brokerName")
 
 
 class Source(Protocol):
@@ -96,7 +96,7 @@ class StoreSource:
         stores = open_stores(self._paths, self._names, self._storage)
         known = check_brokers(ends, [store.name for store in stores], self._add)
         self._check_topic(stores, known)
-        check_anchors(known, lambda: self._anchors(stores, known))
+        check_anchors(known, lambda: anchors(stores, self.topic, known))
         starts: Any = known.offsets() if known is not None and known.brokers else "earliest"
         self._planner = StreamPlanner(
             self._paths,
@@ -155,43 +155,43 @@ class StoreSource:
                 )
             raise unknown_topic(self.topic, found)
 
-    def _anchors(
-        self, stores: Sequence[SegmentStore], known: Ends | None
-    ) -> dict[tuple[str, int], Anchor]:
-        """The last messages that the table has, as the stores have them."""
-        if known is None:
-            return {}
-        assign = {b: tuple(sorted(queues)) for b, queues in known.brokers.items()}
-        ranges = [(b, q, one.last.offset) for b, q, one in known.queues()]
-        starts: dict[str, dict[int, int]] = {}
-        stops: dict[str, dict[int, int]] = {}
-        for broker, queue, offset in ranges:
-            starts.setdefault(broker, {})[queue] = offset
-            stops.setdefault(broker, {})[queue] = offset + 1
-        how = ReadOptions(columns=PLACE)
-        splits = plan(
-            list(stores),
-            Selection(
-                assign={self.topic: assign},
-                starting_offsets={self.topic: starts},
-                ending_offsets={self.topic: stops},
-            ),
-            how,
-            fail_on_data_loss=False,
-        )
-        found = {}
-        for batch in Scan(splits, how).to_reader():
-            for row in batch.to_pylist():
-                anchor = Anchor(
-                    row["queueOffset"], row["commitLogOffset"], milliseconds(row["storeTimestamp"])
-                )
-                found[row["brokerName"], row["queueId"]] = anchor
-        return found
+
+def anchors(
+    stores: Sequence[SegmentStore], topic: str, known: Ends | None
+) -> dict[tuple[str, int], Anchor]:
+    """The last messages that the table has, as the queues of the stores have them."""
+    if known is None:
+        return {}
+    assign = {b: tuple(sorted(queues)) for b, queues in known.brokers.items()}
+    ranges = [(b, q, one.last.offset) for b, q, one in known.queues()]
+    starts: dict[str, dict[int, int]] = {}
+    stops: dict[str, dict[int, int]] = {}
+    for broker, queue, offset in ranges:
+        starts.setdefault(broker, {})[queue] = offset
+        stops.setdefault(broker, {})[queue] = offset + 1
+    how = ReadOptions(columns=PLACE)
+    splits = plan(
+        list(stores),
+        Selection(
+            assign={topic: assign},
+            starting_offsets={topic: starts},
+            ending_offsets={topic: stops},
+        ),
+        how,
+        fail_on_data_loss=False,
+    )
+    return {key: one for batch in Scan(splits, how).to_reader() for key, one in places_of(batch)}
 
 
-def milliseconds(time: datetime) -> int:
-    """Since 1970; 0 for a time before, as `counting` has it."""
-    return max(0, round((time - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000))
+def places_of(batch: Any) -> Iterator[tuple[tuple[str, int], Anchor]]:
+    """Broker and queue, and the place, of each message of a batch with the columns PLACE."""
+    import pyarrow
+
+    times = batch.column("storeTimestamp").cast(pyarrow.int64()).to_pylist()
+    columns = [batch.column(name).to_pylist() for name in PLACE[:4]]
+    for broker, queue, offset, place, time in zip(*columns, times, strict=True):
+        # A time before 1970 is 0, as `counting` has it.
+        yield (broker, queue), Anchor(offset, place, max(0, time // 1000))
 
 
 def check_brokers(ends: Ends | None, there: Sequence[str], add: bool) -> Ends | None:
@@ -218,6 +218,12 @@ def check_anchors(ends: Ends | None, read: Any) -> None:
         return
     with readable(ends):
         found: dict[tuple[str, int], Anchor] = read()
+    compare(ends, found)
+
+
+def compare(ends: Ends, found: Mapping[tuple[str, int], Anchor]) -> None:
+    """TableStoreError if one of the last messages of the table is another one in the log. `found`:
+    the log's, by broker and queue."""
     for broker, queue, end in ends.queues():
         other = found.get((broker, queue))
         if other is not None and other != end.last:

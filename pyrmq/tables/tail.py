@@ -8,19 +8,21 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from pyrmq.engine import ALL_COLUMNS, SegmentStore, Split
 from pyrmq.errors import DataLossError, OffsetOutOfRangeError, UnknownTopicError
 from pyrmq.escape import escape
 from pyrmq.segments.plan import SPLIT_BYTES, plan
 from pyrmq.segments.read_options import ReadOptions
+from pyrmq.segments.scan import Readable
 from pyrmq.segments.selection import Selection
 from pyrmq.tables import identity
 from pyrmq.tables.decoded import PLACE, Decode
 from pyrmq.tables.ends import Ends, QueueEnd
 from pyrmq.tables.errors import TableStoreError
 from pyrmq.tables.rows import Rows
+from pyrmq.tables.source import anchors, compare
 
 log = logging.getLogger(__name__)
 _TRIES = 3
@@ -100,16 +102,15 @@ class Tail:
             for queue, end in self._queues(store).items()
             if not rows.queues or queue in rows.queues
         }
-        store = self._checked(store, known)
-        starts = self._starts(store, known, rows)
-        chosen = Selection(
-            topics=(self._topic,),
-            queues=rows.queues,
-            tags=rows.tags,
-            starting_offsets=starts,
-            filters=rows.filters(),
-        )
         try:
+            store = self._checked(store, known)
+            chosen = Selection(
+                topics=(self._topic,),
+                queues=rows.queues,
+                tags=rows.tags,
+                starting_offsets=self._starts(store, known, rows),
+                filters=rows.filters(),
+            )
             if store.queues is None and self._options.fail_on_data_loss:
                 self._check_afar(store, known, replace(chosen, tags=None, filters={}))
             return self._planned(store, chosen, columns)
@@ -130,12 +131,20 @@ class Tail:
         for left in reversed(range(_TRIES)):
             try:
                 identity.check(self._table, self._topic, store, known)
+                self._check_queues(store, known)
                 break
-            except FileNotFoundError:  # retention deletes meanwhile
+            except (FileNotFoundError, DataLossError):  # retention deletes meanwhile
                 if not left:
                     raise
                 store = store.relisted()
         return store
+
+    def _check_queues(self, store: SegmentStore, known: Mapping[int, QueueEnd]) -> None:
+        """TableStoreError if a topic was deleted and made anew: the log may still have its old
+        messages, but its queues have others in their places."""
+        if store.queues is not None and known:
+            ends = Ends(self._topic, {store.name: known})
+            compare(ends, anchors([store], self._topic, ends))
 
     def _queues(self, store: SegmentStore) -> Mapping[int, QueueEnd]:
         """What the table has of a broker."""
@@ -227,12 +236,6 @@ def queues_of(store: SegmentStore, topic: str) -> Iterator[int]:
         for name in names:
             if name.isascii() and name.isdigit() and int(name) < 1 << 31:
                 yield int(name)
-
-
-class Readable(Protocol):
-    """A task of a read: a `Split`, or one that reads through a broker."""
-
-    def read(self) -> Iterator[Any]: ...
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pyrmq.escape import escape
 from pyrmq.tables import commit as committing
 from pyrmq.tables import leftovers, parquet, schema
 from pyrmq.tables.catalog import Catalog
@@ -17,8 +15,6 @@ from pyrmq.tables.counting import Counted, Gap
 from pyrmq.tables.ends import TOPIC, Ends, ends_of
 from pyrmq.tables.errors import CatalogAwayError, OutcomeUnknownError, TableConflictError
 from pyrmq.tables.source import Source
-
-log = logging.getLogger(__name__)
 
 COMMIT_BYTES = 4 << 30
 """Bytes of rows (as Arrow) after which a run is committed though there is more."""
@@ -201,12 +197,7 @@ class Run:
         self._count(counted, staged, writer)
         if not self._cleaned:
             self._cleaned = True
-            try:
-                self.added.cleaned += leftovers.clean(table)
-            except Exception as error:
-                # The messages are in the table; the next run tries again.
-                shown = self._catalog.error("files of killed runs are not deleted", error)
-                log.warning("%s", escape(shown))
+            self.added.cleaned += leftovers.try_clean(self._catalog, table)
         return True
 
     def _before(self, stage: Stage, staged: Staged, writer: parquet.Writer) -> None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyrmq.errors import TopicNotExistError
 from pyrmq.model.message import MessageQueue
+from pyrmq.tables.counting import PLACE
 from pyrmq.tables.ends import Anchor, Ends
-from pyrmq.tables.source import PLACE, check_anchors, check_brokers, milliseconds, readable
+from pyrmq.tables.source import check_anchors, check_brokers, places_of, readable
 from spark_ext import selecting
 from spark_ext.broker.cluster import Access, Cluster
 from spark_ext.broker.partition import BrokerSplit
@@ -122,13 +123,7 @@ class BrokerSource:
         )
         how = selecting.build(given, PLACE, "map")
         split = BrokerSplit(where, ranges, how, None, None, None, 1, False)
-        return {
-            (row["brokerName"], row["queueId"]): Anchor(
-                row["queueOffset"], row["commitLogOffset"], milliseconds(row["storeTimestamp"])
-            )
-            for batch in split.read()
-            for row in batch.to_pylist()
-        }
+        return {key: one for batch in split.read() for key, one in places_of(batch)}
 
 
 def _with_absent(position: Position, ends: Ends | None) -> Position:

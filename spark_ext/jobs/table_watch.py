@@ -13,11 +13,14 @@ import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
 from pyrmq.errors import ConfigError, PyrmqError
 from pyrmq.escape import escape
+from pyrmq.tables.bodies.dead import OF, SUFFIX
+from pyrmq.tables.catalog import Catalog
 from pyrmq.tables.commit import Waiting
 from pyrmq.tables.compact import compact
 from pyrmq.tables.expire import expire
@@ -195,18 +198,27 @@ class Service:
 
 
 def _upkeep(state: _State, upkeep: Upkeep, turns: Turns) -> None:
-    """Compacts a table and expires its snapshots."""
+    """Compacts a table and expires its snapshots, and those of its dead bodies."""
     one = state.watched
     properties = dict(write.make_context("write", list(one.arguments)).params["catalog_property"])
     catalog = opened(one.catalog, properties, Waiting(0.0, turns.wait))
-    with catalog.errors(f"table {one.table} cannot be compacted"):
-        done = compact(catalog.load(one.table), stop=turns.is_asked)
+    _keep_up(catalog, catalog.load(one.table), state, upkeep, turns)
+    dead = catalog.find(one.table + SUFFIX)
+    if dead is not None and dead.properties.get(OF) == one.table:
+        _keep_up(catalog, dead, state, upkeep, turns)
+
+
+def _keep_up(catalog: Catalog, table: Any, state: _State, upkeep: Upkeep, turns: Turns) -> None:
+    name = ".".join(table.name())
+    with catalog.errors(f"table {name} cannot be compacted"):
+        done = compact(table, stop=turns.is_asked)
     age = None if upkeep.age is None else int(upkeep.age * 1000)
-    with catalog.errors(f"snapshots of table {one.table} cannot be expired"):
-        gone = expire(catalog.load(one.table), age=age, keep=upkeep.keep)
+    with catalog.errors(f"snapshots of table {name} cannot be expired"):
+        gone = expire(catalog.load(name), age=age, keep=upkeep.keep)
     if done.removed or gone.snapshots or gone.orphans:
         _say(
-            f"{_name(state)}: {done.removed} files replaced by {done.added}, "
+            f"{escape(f'{state.watched.topic} → {name}')}: "
+            f"{done.removed} files replaced by {done.added}, "
             f"{report.number(gone.snapshots, 'snapshot')} and "
             f"{report.number(gone.files + gone.orphans, 'file')} removed"
         )

@@ -15,11 +15,13 @@ from pyrmq.tables import schema as schemas
 from pyrmq.tables.bodies.plan import BodyPlan
 from pyrmq.tables.catalog import open_catalog
 from pyrmq.tables.ends import ENDS, TOPIC, Anchor, Ends, QueueEnd, ends_of
-from tests.support.records import encode_properties
+from tests.support.records import decode_record, encode_properties
 
 SEGMENT = 64 << 10
 """Bytes of a log file: a few hundred messages."""
 QUEUE_SEGMENT = 20 * 300
+BLANK = bytes.fromhex("cbd43194")
+"""Magic of what fills a log file up."""
 ORDERS = "orders"
 TABLE = "mq.orders"
 Key = tuple[str, int, int]
@@ -70,6 +72,28 @@ class Log:
             file.unlink()
         self.store = self._opened()
         return len(gone)
+
+    def make_topic_anew(self, end: int) -> None:
+        """As Apache RocketMQ's brokers delete a topic: its queues begin at 0 again, and the old
+        messages stay in the log. `end`: the end of each queue when it was deleted. Closes the
+        store."""
+        self.store.close()
+        for file in (self.root / "commitlog").iterdir():
+            data = bytearray(file.read_bytes())
+            at = 0
+            while size := int.from_bytes(data[at : at + 4], "big"):
+                if data[at + 4 : at + 8] == BLANK:
+                    break
+                record = decode_record(bytes(data[at : at + size]))
+                if record.topic == ORDERS and record.queue_offset >= end:
+                    offset = record.queue_offset - end
+                    data[at + 20 : at + 28] = offset.to_bytes(8, "big")
+                at += size
+            file.write_bytes(data)
+        for file in (self.root / "consumequeue" / ORDERS).rglob("0*"):
+            if file.is_file():
+                entries = file.read_bytes()
+                file.write_bytes(entries[20 * end :] + bytes(20 * end))
 
     def kept(self) -> set[Key]:
         """What is in the log, by a scan of it."""

@@ -161,7 +161,7 @@ class DeadTable:
         self._pending = 0
         if not self._cleaned:
             self._cleaned = True
-            leftovers.clean(table)
+            leftovers.try_clean(self._catalog, table)
 
     def discard(self) -> None:
         """Deletes what was written and not committed."""

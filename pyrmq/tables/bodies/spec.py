@@ -85,7 +85,7 @@ class BodySpec:
                 )
 
     def to_json(self) -> str:
-        """For the property of a table."""
+        """For the property of a table. TableError if the schemas are too large for one."""
         schemas = [
             {
                 "name": one.name,
@@ -94,7 +94,7 @@ class BodySpec:
             }
             for one in self.schemas
         ]
-        return json.dumps(
+        text = json.dumps(
             {
                 "version": 1,
                 "form": self.form,
@@ -105,6 +105,12 @@ class BodySpec:
                 "keepBody": self.keep_body,
             }
         )
+        if len(text) > MAX_TEXT:
+            raise TableError(
+                f"the schemas have more than {MAX_TEXT >> 20} MiB together, packed",
+                "leave out comments, and schemas that no body has any more",
+            )
+        return text
 
     @staticmethod
     def from_json(text: str) -> BodySpec:

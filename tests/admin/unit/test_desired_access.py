@@ -143,11 +143,14 @@ def test_where_a_password_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert password_of("alice", {"passwordFile": str(file)}) == "geheim"
     assert password_of("alice", {"passwordEnv": "ALICE"}) == "hush"
     file.write_text("\n")
+    (long := tmp_path / "long").write_text("x" * 4097)
     for members, said in (
         ({}, "no password for the new user alice: create it first"),
         ({"passwordEnv": "NOBODY"}, "is empty: NOBODY"),
         ({"passwordFile": str(file)}, "is empty"),
         ({"passwordFile": str(tmp_path / "none")}, "cannot be read"),
+        ({"passwordFile": "a\0b"}, "cannot be read"),
+        ({"passwordFile": str(long)}, "more than 4096 bytes"),
     ):
         with pytest.raises(ConfigError, match=said):
             password_of("alice", members)

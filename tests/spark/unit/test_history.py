@@ -87,6 +87,7 @@ def test_names_of_columns_are_the_users(given: dict[str, str]) -> None:
         ({"history": "mq.other"}, "has no table mq.other"),
         ({"historyCatalog": "/nowhere"}, "has no catalog.db"),
         ({"historyCatalog": "postgresql://user:word@host/db"}, "write them into"),
+        ({"historyCatalog": "postgresql://host/db?password=word"}, "write them into"),
         ({"historyOnError": "perhaps"}, "historyOnError"),
     ],
 )

@@ -121,6 +121,29 @@ def test_upkeep_compacts_and_expires(tmp_path: Path) -> None:
         assert _rows(tmp_path, "orders") == 44
 
 
+def test_upkeep_of_dead_bodies(tmp_path: Path) -> None:
+    """Their table gets a file with each commit as well."""
+    (tmp_path / "schema.json").write_text(
+        '{"type": "object", "properties": {"id": {"type": "integer"}}}'
+    )
+    path = _file(tmp_path, "orders", more='[upkeep]\nevery = "1h"\n')
+    bodies = f'body = "json"\nbody-schema = "{tmp_path}/schema.json"\non-error = "dlq"\n'
+    path.write_text(path.read_text().replace("[all]\n", f"[all]\n{bodies}"))
+    with Turns() as turns:
+        assert isinstance(turns, Turns)
+        service = Service(path, turns)
+        for _ in range(6):
+            _fill(tmp_path, "orders", count=2)
+            state = _turn(service, "orders")
+        dead = open_catalog(str(tmp_path / "lake")).load("mq.orders_dlq")
+        assert len(list(dead.scan().plan_files())) == 6
+        state.upkeep_due = 0.0
+        assert not _turn(service, "orders").figures.failing
+        dead.refresh()
+        assert len(list(dead.scan().plan_files())) == 1
+        assert len(dead.scan().to_arrow()) == 12
+
+
 def test_the_file_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pyrmq.tables import commit, parquet
+from pyrmq.tables import commit, leftovers, parquet
 from pyrmq.tables.bodies.staging import SKIP, SUSPEND, BodyError
 from pyrmq.tables.errors import TableConflictError, TableSchemaError, TableStoreError
 from tests.support.thorough import size
@@ -55,6 +55,21 @@ def test_a_run_of_dead_bodies_only(world: World) -> None:
     check(world, [found])
     assert write(world).added.commits == 0
     assert sum(end.end - end.start for _, _, end in world.ends().queues()) == 5
+
+
+def test_files_of_killed_runs_that_cannot_be_listed(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The bodies are in the dead table by then, and the table is to follow."""
+
+    def fail(table: Any) -> int:
+        raise OSError("no listing")
+
+    monkeypatch.setattr(leftovers, "clean", fail)
+    fill(world, [b"x"] * 5)
+    assert write(world).added.commits == 1
+    check(world, [[b"x"] * 5])
+    assert "files of killed runs are not deleted" in caplog.text
 
 
 def test_a_file_of_many_columns_is_closed_early(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -323,3 +324,11 @@ def test_values_in_wider_columns(data: st.DataObject) -> None:
     found.validate(full=True)
     wanted = [_with_new(kind, row) for row in rows[start:]]
     assert found.to_pylist(maps_as_pydicts="strict") == wanted
+
+
+def test_schemas_that_a_table_cannot_keep() -> None:
+    """They would be written, and read never more."""
+    large = schema_file(random.Random(1).randbytes(1 << 20))
+    assert BodySpec.from_json(BodySpec("avro", (large,) * 2).to_json()).schemas == (large,) * 2
+    with pytest.raises(TableError, match="more than 4 MiB together"):
+        BodySpec("avro", (large,) * 3).to_json()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pyrmq.tables.catalog import identifier, is_secret, open_catalog
+from pyrmq.tables.catalog import has_credentials, identifier, is_secret, open_catalog
 from pyrmq.tables.errors import CatalogAwayError, CatalogError
 from tests.tables.making import Log, World, check_same, write
 
@@ -100,6 +100,8 @@ SECRETS = ("s3cr3t-pass", "t0ken-value", "sig-1234")
         "http://user:s3cr3t-pass@127.0.0.1:1/x?token=t0ken-value",
         "thrift://user:s3cr3t-pass@127.0.0.1:1",
         "postgresql://user:s3cr3t-pass@127.0.0.1:1/db?password=t0ken-value",
+        "postgresql://user:x/s3cr3t-pass@127.0.0.1:1/db",
+        "postgresql://user:x#s3cr3t-pass@127.0.0.1:1/db",
         "mysql+no://user:s3cr3t-pass@host/db?sig=sig-1234",
         "nothing://user:s3cr3t-pass@host/db?sig=sig-1234",
         "sqlite:////nowhere/s3cr3t.db?token=t0ken-value",
@@ -122,11 +124,29 @@ def test_credentials_are_in_no_error(
 @pytest.mark.parametrize(
     ("name", "secret"),
     [("token", True), ("credential", True), ("s3.secret-access-key", True), ("password", True),
-     ("s3.access-key-id", True), ("adls.sas-token", True), ("warehouse", False), ("uri", False),
-     ("s3.endpoint", False)],
+     ("s3.access-key-id", True), ("adls.sas-token", True), ("adls.account-key", True),
+     ("adls.connection-string", True), ("header.Authorization", True),
+     ("warehouse", False), ("uri", False), ("s3.endpoint", False)],
 )  # fmt: skip
 def test_which_properties_are_credentials(name: str, secret: bool) -> None:
     assert is_secret(name) == secret
+
+
+@pytest.mark.parametrize("spec", ["http://[word", "file://[word", "sqlite://[word?password=word"])
+def test_a_uri_that_is_none(spec: str) -> None:
+    with pytest.raises(CatalogError, match="cannot be read") as raised:
+        open_catalog(spec)
+    assert "word" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [("postgresql://user:word@host/db", True), ("postgresql://host/db?password=word", True),
+     ("postgresql://user:a/word@host/db", True), ("file:///data/a@b", False),
+     ("https://host/x?warehouse=a", False), ("/data/a@b", False), ("lake", False)],
+)  # fmt: skip
+def test_which_names_of_catalogs_have_credentials(spec: str, found: bool) -> None:
+    assert has_credentials(spec) == found
 
 
 class _Server(HTTPServer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -228,6 +229,59 @@ def test_a_commit_that_never_arrives_keeps_its_files(
     assert len(set(world.folder.rglob("*.parquet")) - files) == 1
     assert write(world, log).rows == 30
     check_same(world, log)
+
+
+def test_the_entry_of_a_commit_is_on_the_disk(
+    world: World, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = set()
+    fsync = os.fsync
+
+    def seen(handle: int) -> None:
+        synced.add(os.readlink(f"/proc/self/fd/{handle}"))
+        fsync(handle)
+
+    write(world, log)
+    log.put(30)
+    monkeypatch.setattr(os, "fsync", seen)
+    write(world, log)
+    entries = (world.folder / "lake" / "mq" / "orders" / delta_commit.LOG).glob("*.json")
+    assert str(max(entries)) in synced
+
+
+def test_a_commit_that_cannot_be_synced_keeps_its_files(
+    world: World, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(path: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(delta_commit, "sync_folder", broken)
+        with pytest.raises(OutcomeUnknownError, match="Input/output error"):
+            write(world, log)
+    check_same(world, log)
+    assert write(world, log).rows == 0
+
+
+def test_a_log_that_cannot_be_read_after_a_lost_answer_keeps_the_files(
+    world: World, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt = delta_commit._attempt
+
+    def lost(table: Any, staged: Any) -> None:
+        attempt(table, staged)
+        patch.setattr(delta_commit, "has_commit", denied)
+        raise OSError("no answer")
+
+    def denied(*asked: Any) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(delta_commit, "_attempt", lost)
+        with pytest.raises(OutcomeUnknownError, match="Permission denied"):
+            write(world, log)
+    check_same(world, log)
+    assert write(world, log).rows == 0
 
 
 def test_a_full_disk_leaves_nothing(

@@ -18,6 +18,7 @@ import pytest
 
 import pyrmq
 from pyrmq.errors import DataLossError, SegmentOptionError
+from pyrmq.tables import stored
 from pyrmq.tables.bodies.plan import BodyPlan
 from pyrmq.tables.bodies.spec import spec as body_spec
 from pyrmq.tables.catalog import open_catalog
@@ -309,6 +310,34 @@ def test_a_store_that_was_made_anew(log: Log, catalog: Path, tmp_path: Path) -> 
         for part in ("of the commit log", str(anew.root), "was made anew"):
             assert part in text
         anew.close()
+
+
+def test_a_topic_that_was_made_anew_in_the_same_log(log: Log, catalog: Path) -> None:
+    """The old messages are still in the log, where the table says, and the new ones are more."""
+    log.put(30)
+    commit(catalog, [log.root])
+    log.put(90, body=b"another")
+    log.make_topic_anew(10)
+    with pytest.raises(TableStoreError, match=r"at offset 9 is at .* another one there"):
+        scan(log, catalog)
+
+
+def test_a_snapshot_that_an_expiry_deletes_meanwhile(
+    log: Log, catalog: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.put(30)
+    commit(catalog, [log.root])
+    plan, left = stored.parts, [1]
+
+    def gone(*asked: Any) -> Any:
+        if left:
+            left.pop()
+            raise FileNotFoundError("Cannot open file, does not exist: s3://a/b")  # of pyiceberg
+        return plan(*asked)
+
+    monkeypatch.setattr(stored, "parts", gone)
+    assert bodies(scan(log, catalog).to_arrow()) == log.sent
+    assert not left
 
 
 def test_a_log_that_lost_its_end(log: Log, catalog: Path, tmp_path: Path) -> None:

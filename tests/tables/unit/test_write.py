@@ -11,7 +11,6 @@ import pytest
 from pyrmq.errors import UnknownTopicError
 from pyrmq.tables.ends import LOST, Ends
 from pyrmq.tables.errors import TableLossError, TableSchemaError, TableStoreError
-from pyrmq.tables.source import StoreSource
 from tests.segments.making import put, small
 from tests.tables.making import TABLE, TOPIC, Log, World, check_same, run_of, source_of, write
 
@@ -285,7 +284,7 @@ def test_stored_times_that_step_back_do_not_matter(world: World, log: Log) -> No
     found = run._source.batches
     run._source.batches = lambda *at: map(stepped, found(*at))  # type: ignore[method-assign]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(StoreSource, "_anchors", lambda *args: {})
+        patched.setattr("pyrmq.tables.source.anchors", lambda *args: {})
         for _ in range(4):
             run.catch_up()
             log.put(5)
@@ -377,6 +376,15 @@ def test_an_offset_that_comes_twice_is_an_error(rows: list[tuple[int, int]]) -> 
 
     with pytest.raises(TableStoreError, match="again"):
         Counted(Ends(TOPIC)).add(batch_of(rows))
+
+
+@pytest.mark.parametrize("row", [(-1, 0), (0, -1)])
+def test_a_record_of_no_queue_is_an_error(row: tuple[int, int]) -> None:
+    """Ends with such a queue could not be read again."""
+    from pyrmq.tables.counting import Counted
+
+    with pytest.raises(TableStoreError, match=f"queue {row[0]}, offset {row[1]}: it is damaged"):
+        Counted(Ends(TOPIC)).add(batch_of([(0, 1), row]))
 
 
 def batch_of(rows: list[tuple[int, int]]) -> Any:
