@@ -74,7 +74,7 @@ class Writer:
         self._columns = list(schema.names)
         self._fields = self._partition()
         self._schema = self._inside(schema)
-        self._leaves = len(_leaves(self._schema, self._columns))
+        self._leaves = len(_leaves(self._schema, self._schema.names))
         codec = str(table.properties.get(CODEC, "zstd")).lower()
         self._codec = "none" if codec == "uncompressed" else codec
         if self._codec not in CODECS:
