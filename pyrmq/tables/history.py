@@ -18,6 +18,7 @@ from pyrmq.tables.catalog import Catalog, open_catalog
 from pyrmq.tables.ends import TOPIC, Ends, ends_of
 from pyrmq.tables.errors import TableSchemaError, need
 from pyrmq.tables.rows import Rows
+from pyrmq.tables.schema import check_alive
 from pyrmq.tables.stored import StoredPart
 from pyrmq.tables.tail import Readable, Tail, TailOptions, TailPart, read_columns
 
@@ -55,8 +56,9 @@ class Pinned:
 
 def pin(catalog: Catalog, name: str) -> Pinned:
     """The table as it is now. CatalogError if it does not exist, TableSchemaError if it was not
-    made by pyrmq."""
+    made by pyrmq, or is a dead-letter table: the log behind that is not its tail."""
     table = catalog.load(name)
+    check_alive(table, "read it with pyiceberg; the log and the lag are those of the table itself")
     topic = table.properties.get(TOPIC)
     ends = ends_of(table)
     if ends is not None:
@@ -87,6 +89,13 @@ class TableScan:
     @property
     def topic(self) -> str:
         return self._pinned.topic
+
+    def __repr__(self) -> str:
+        tail = sum(isinstance(part, TailPart) for part in self.parts)
+        return (
+            f"<pyrmq.table {escape(self._pinned.name)}: {len(self.parts) - tail} files of snapshot "
+            f"{self.snapshot_id}, {tail} parts of the log>"
+        )
 
     @property
     def snapshot_id(self) -> int | None:

@@ -71,6 +71,9 @@ class Added:
     """Bodies that do not fit, in the table of these."""
     skipped: int = 0
     """Bodies that do not fit and were left out."""
+    left: int = 0
+    """Messages that were read and are not in this table: the two above, and those that the table of
+    dead bodies had before."""
     cleaned: int = 0
     """Files of killed runs that were deleted."""
     gaps: list[Gap] = field(default_factory=list)
@@ -98,6 +101,7 @@ def create_table(
             sort_order=schema.sort_order(wanted),
             properties={**PROPERTIES, parquet.CODEC: codec, TOPIC: topic, **(properties or {})},
         )
+    schema.check_alive(table, schema.DEAD_WISH)
     schema.check(table, topic, columns)
     return table
 

@@ -24,9 +24,9 @@ from pyrmq.tables.expire import expire
 from spark_ext.jobs import report
 from spark_ext.jobs.command import run_alone
 from spark_ext.jobs.table_service import Stopping, opened
+from spark_ext.jobs.table_summary import Told, left_out
 from spark_ext.jobs.table_watch_file import Settings, Upkeep, Watched, read
 from spark_ext.jobs.table_watch_metrics import Figures, MetricsServer
-from spark_ext.jobs.table_write import Told
 from spark_ext.jobs.table_write import command as write
 
 log = logging.getLogger(__name__)
@@ -135,12 +135,15 @@ class Service:
         figures.messages += added.rows
         figures.bytes += added.bytes
         if added.commits:
+            parts = [
+                f"{_name(state)}: {report.number(added.rows - added.left, 'message')}, "
+                f"{report.size(added.bytes)}, {report.number(added.commits, 'commit')}",
+                *left_out(state.watched.table, added.dead, added.skipped),
+            ]
             missing = sum(gap.end - gap.start for gap in added.gaps)
-            _say(
-                f"{_name(state)}: {report.number(added.rows, 'message')}, "
-                f"{report.size(added.bytes)}, {report.number(added.commits, 'commit')}"
-                + (f"; {report.number(missing, 'message')} were not in the log" if missing else "")
-            )
+            if missing:
+                parts.append(f"{report.number(missing, 'message')} were not in the log")
+            _say("; ".join(parts))
 
     def _maintain(self, state: _State) -> None:
         upkeep = self._settings.upkeep
@@ -204,12 +207,16 @@ def _upkeep(state: _State, upkeep: Upkeep, turns: Turns) -> None:
     age = None if upkeep.age is None else int(upkeep.age * 1000)
     with catalog.errors(f"snapshots of table {one.table} cannot be expired"):
         gone = expire(catalog.load(one.table), age=age, keep=upkeep.keep)
-    if done.removed or gone.snapshots or gone.orphans:
-        _say(
-            f"{_name(state)}: {done.removed} files replaced by {done.added}, "
+    said = []
+    if done.removed:
+        said.append(f"{report.number(done.removed, 'file')} replaced by {done.added}")
+    if gone.snapshots or gone.orphans:
+        said.append(
             f"{report.number(gone.snapshots, 'snapshot')} and "
             f"{report.number(gone.files + gone.orphans, 'file')} removed"
         )
+    if said:
+        _say(f"{_name(state)}: {', '.join(said)}")
 
 
 def _name(state: _State) -> str:

@@ -48,6 +48,44 @@ def test_a_table_is_written_and_continued(world: World, log: Log) -> None:
 @pytest.mark.parametrize(
     ("more", "text"),
     [
+        (["--partition", "queue"], "has the partitions day, not queue (leave out --partition"),
+        (["--partition", "none"], "has the partitions day, not none"),
+        (["--codec", "gzip"], "is zstd, not gzip"),
+    ],
+)
+def test_what_a_table_was_not_created_with(
+    world: World, log: Log, more: list[str], text: str
+) -> None:
+    run(*options(world, log), "--partition", "day", "--codec", "zstd")
+    log.put(5)
+    refused = run(*options(world, log), *more)
+    assert refused.exit_code != 0
+    assert text in refused.output
+    assert len(rows_of(world)) == 60
+    assert "added 5 messages" in run(*options(world, log), "--partition", "day").output
+
+
+def test_a_delta_table_with_other_partitions(log: Log, tmp_path: Path) -> None:
+    pytest.importorskip("deltalake")
+    words = [
+        str(log.root),
+        "-t",
+        "orders",
+        "--format",
+        "delta",
+        "--catalog",
+        str(tmp_path / "lake"),
+    ]
+    assert run(*words, "--table", TABLE, "--partition", "queue").exit_code == 0
+    log.put(5)
+    refused = run(*words, "--table", TABLE, "--partition", "day")
+    assert "has the partitions queue, not day" in refused.output
+    assert "added 5 messages" in run(*words, "--table", TABLE).output
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
         (["--every", "10m", "--follow"], "give one of them"),
         (["--partition", "week"], "is no partition"),
         (["--columns", "body,nope"], "no such columns: nope"),

@@ -77,6 +77,7 @@ _ONE = '[[tables]]\ntopic="a"\ntable="b.a"\ncatalog="c"\nstore="/s"\n'
         (_ONE + "codec=[1]", "tables[1].codec: a text is wanted, not [1]"),
         (_ONE + "broker-name=[[]]", "tables[1].broker-name: a text is wanted, not []"),
         (_ONE + 'every="0"', "tables[1].every: Invalid value: '0' is no duration"),
+        (_ONE + "[upkeep]\nolder-than = 7", "'7' is no duration: expected a number with s, m, h"),
         (
             _ONE + 'catalog-property={token="x"}',
             "tables[1]: Invalid value for '--catalog-property'",
