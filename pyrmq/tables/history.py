@@ -93,8 +93,8 @@ class TableScan:
     def __repr__(self) -> str:
         tail = sum(isinstance(part, TailPart) for part in self.parts)
         return (
-            f"<pyrmq.table {escape(self._pinned.name)}: {len(self.parts) - tail} files of snapshot "
-            f"{self.snapshot_id}, {tail} parts of the log>"
+            f"<pyrmq.table {escape(self._pinned.name)}: files of snapshot {self.snapshot_id}: "
+            f"{len(self.parts) - tail}, parts of the log: {tail}>"
         )
 
     @property
@@ -125,7 +125,7 @@ class TableScan:
     def to_polars(self) -> Any:
         """A polars.LazyFrame, which reads when it is collected, a batch at a time. Columns that its
         query does not name are not read."""
-        polars = need("polars", "a LazyFrame")
+        polars = need("polars", "a LazyFrame", "pip install polars")
         plugins = need("polars.io.plugins", "a LazyFrame")
         schema = polars.from_arrow(self.schema.empty_table()).schema
 

@@ -19,6 +19,7 @@ from spark_ext.jobs import report
 from spark_ext.jobs.command import run_alone, source_options
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.table_service import Duration, catalog_options, opened
+from spark_ext.option_names import option_names
 
 if TYPE_CHECKING:
     from spark_ext.jobs.source import Source
@@ -148,6 +149,7 @@ def summary(said: dict[str, Any], top: int = 20) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with all queues.")
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True)
 @click.pass_context
+@option_names()
 def command(
     ctx: click.Context,
     source: Source,

@@ -39,7 +39,10 @@ def left_out(name: str, dead: int, skipped: int) -> list[str]:
     if dead:
         lines.append(f"{report.number(dead, 'body', 'bodies')} in {escape(name)}_dlq")
     if skipped:
-        lines.append(f"left out {report.number(skipped, 'body', 'bodies')} that do not fit")
+        lines.append(
+            f"left out {report.number(skipped, 'body', 'bodies')} that "
+            f"{'does' if skipped == 1 else 'do'} not fit"
+        )
     return lines
 
 

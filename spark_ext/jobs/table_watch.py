@@ -18,9 +18,12 @@ import click
 
 from pyrmq.errors import ConfigError, PyrmqError
 from pyrmq.escape import escape
+from pyrmq.tables.bodies.dead import SUFFIX
+from pyrmq.tables.catalog import Catalog
 from pyrmq.tables.commit import Waiting
 from pyrmq.tables.compact import compact
 from pyrmq.tables.expire import expire
+from pyrmq.tables.schema import DEAD_OF
 from spark_ext.jobs import report
 from spark_ext.jobs.command import run_alone
 from spark_ext.jobs.table_service import Stopping, opened
@@ -198,15 +201,22 @@ class Service:
 
 
 def _upkeep(state: _State, upkeep: Upkeep, turns: Turns) -> None:
-    """Compacts a table and expires its snapshots."""
+    """Compacts a table and the one of its dead bodies, and expires their snapshots."""
     one = state.watched
     properties = dict(write.make_context("write", list(one.arguments)).params["catalog_property"])
     catalog = opened(one.catalog, properties, Waiting(0.0, turns.wait))
-    with catalog.errors(f"table {one.table} cannot be compacted"):
-        done = compact(catalog.load(one.table), stop=turns.is_asked)
+    _keep_up(catalog, one.table, _name(state), upkeep, turns)
+    dead = catalog.find(one.table + SUFFIX)
+    if dead is not None and dead.properties.get(DEAD_OF) == one.table:
+        _keep_up(catalog, one.table + SUFFIX, _name(state) + SUFFIX, upkeep, turns)
+
+
+def _keep_up(catalog: Catalog, name: str, shown: str, upkeep: Upkeep, turns: Turns) -> None:
+    with catalog.errors(f"table {name} cannot be compacted"):
+        done = compact(catalog.load(name), stop=turns.is_asked)
     age = None if upkeep.age is None else int(upkeep.age * 1000)
-    with catalog.errors(f"snapshots of table {one.table} cannot be expired"):
-        gone = expire(catalog.load(one.table), age=age, keep=upkeep.keep)
+    with catalog.errors(f"snapshots of table {name} cannot be expired"):
+        gone = expire(catalog.load(name), age=age, keep=upkeep.keep)
     said = []
     if done.removed:
         said.append(f"{report.number(done.removed, 'file')} replaced by {done.added}")
@@ -216,7 +226,7 @@ def _upkeep(state: _State, upkeep: Upkeep, turns: Turns) -> None:
             f"{report.number(gone.files + gone.orphans, 'file')} removed"
         )
     if said:
-        _say(f"{_name(state)}: {', '.join(said)}")
+        _say(f"{shown}: {', '.join(said)}")
 
 
 def _name(state: _State) -> str:
@@ -257,7 +267,7 @@ def command(file: str, metrics: str | None, check: bool) -> None:
             server = MetricsServer(metrics, service.figures)
             server.start()
             _say(f"/metrics at {server.address}")
-        _say(f"{count} of {escape(file)} are watched")
+        _say(f"{escape(file)}: {count} watched")
         service.run()
         _say("stopped")
 

@@ -31,6 +31,7 @@ from spark_ext.jobs.table_bodies import body_options
 from spark_ext.jobs.table_choice import chosen
 from spark_ext.jobs.table_service import Duration, Stopping, catalog_options, opened, repeat
 from spark_ext.jobs.table_summary import left_out, tell
+from spark_ext.option_names import option_names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -248,6 +249,7 @@ def _committing(group: str | None, name_server: str | None, source: Source, topi
 @click.option(
     "--add-broker", is_flag=True, help="The stores are of brokers that the table has not yet."
 )
+@option_names()
 def command(
     source: Source,
     topic: str,

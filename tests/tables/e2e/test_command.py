@@ -91,6 +91,7 @@ def test_a_delta_table_with_other_partitions(log: Log, tmp_path: Path) -> None:
         (["--columns", "body,nope"], "no such columns: nope"),
         (["--since", "2026-01-01"], "leave out --since"),
         (["-o", "subExpression=A"], "leave out -o subExpression"),
+        (["-o", "verifyCRC=true"], "verifyCrc: 'true' (expected none, tail or all)"),
         (["-o", "batchRows=5"], "does not take -o batchRows"),
         (["-o", "storageOptions=x"], "no JSON object"),
         (["--every", "soon"], "is no duration"),
