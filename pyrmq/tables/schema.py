@@ -140,32 +140,6 @@ def check_topic(table: Any, topic: str) -> None:
         )
 
 
-def check_asked(table: Any, partition: Sequence[str] | None, codec: str | None) -> None:
-    """TableSchemaError if what was asked of a new table is not what this one has. None: not asked.
-    `codec`: of pyrmq.tables.parquet."""
-    from pyrmq.tables.parquet import CODEC
-
-    name = ".".join(table.name())
-    fields = table.schema()
-    there = {
-        (fields.find_column_name(one.source_id), str(one.transform)) for one in table.spec().fields
-    }
-    if partition is not None and there != {PARTITIONS[word] for word in partition}:
-        words = {pair: word for word, pair in PARTITIONS.items()}
-        shown = ",".join(sorted(words.get(pair, f"{pair[1]} of {pair[0]}") for pair in there))
-        asked = ",".join(partition) or "none"
-        raise TableSchemaError(
-            f"table {name} has the partitions {shown or 'none'}, not {asked}",
-            "leave out --partition, or write another table",
-        )
-    has = str(table.properties.get(CODEC, "zstd")).lower()
-    if codec is not None and codec != has:
-        raise TableSchemaError(
-            f"the codec of table {name} is {has}, not {codec}",
-            f"leave out --codec, or set the table's property {CODEC}",
-        )
-
-
 def check_alive(table: Any, wish: str) -> None:
     """TableSchemaError for a table of bodies that do not fit: it has only some of the messages."""
     of = table.properties.get(DEAD_OF)

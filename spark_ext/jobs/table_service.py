@@ -46,6 +46,14 @@ class Duration(click.ParamType):  # type: ignore[type-arg]
         return seconds
 
 
+def all_messages(command: click.Command) -> click.Command:
+    """Leaves --since and --until out of the help of a command that refuses them."""
+    for one in command.params:
+        if isinstance(one, click.Option) and one.name in ("since", "until"):
+            one.hidden = True
+    return command
+
+
 class CatalogPair(Pair):
     """NAME=VALUE; a credential is refused, as everybody on this machine could read it."""
 

@@ -39,8 +39,9 @@ WAIT = "5s"
 """How long a catalog that is away is waited for: the next table has its turn then."""
 _STORES = "store"
 """Key of the command's argument."""
-_NOT = ("every", "follow", "help", "check")
-"""Options of the command that a table of the file cannot have; `every` is the file's own."""
+_NOT = ("every", "follow", "help", "check", "since", "until")
+"""Options of the command that a table of the file cannot have; `every` is the file's own, and times
+are refused by the command."""
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,20 @@ from pyrmq.tables.commit import Waiting
 from pyrmq.tables.ends import Ends, ends_of
 from pyrmq.tables.parquet import CODECS
 from pyrmq.tables.source import StoreSource
-from pyrmq.tables.write import Added, Run, create_table
+from pyrmq.tables.write import Added, Run, check_asked, create_table
 from spark_ext.jobs import report
 from spark_ext.jobs.command import plain_engine_options, run_alone, source_options
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.table_bodies import body_options
 from spark_ext.jobs.table_choice import chosen
-from spark_ext.jobs.table_service import Duration, Stopping, catalog_options, opened, repeat
+from spark_ext.jobs.table_service import (
+    Duration,
+    Stopping,
+    all_messages,
+    catalog_options,
+    opened,
+    repeat,
+)
 from spark_ext.jobs.table_summary import left_out, tell
 from spark_ext.option_names import option_names
 
@@ -116,7 +123,7 @@ def write(
     else:
         schema.check_topic(there, source.topic)
         schema.check_alive(there, schema.DEAD_WISH)
-        schema.check_asked(there, partition, codec)
+        check_asked(there, partition, codec)
         for changed in body.evolve(catalog, name)[1]:
             if said is not None:
                 said(f"{escape(name)}: {changed}")
@@ -207,6 +214,7 @@ def _committing(group: str | None, name_server: str | None, source: Source, topi
     return Committing(TableGroup(group, brokers, topic), lambda text: click.echo(text, err=True))
 
 
+@all_messages
 @click.command("write")
 @source_options
 @click.option("-t", "--topic", required=True, help="The topic; a table has one.")

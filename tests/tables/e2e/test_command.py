@@ -114,6 +114,14 @@ def test_what_cannot_be_meant(world: World, log: Log, more: list[str], text: str
     assert world.catalog.find(TABLE) is None
 
 
+def test_the_help_has_no_options_that_are_refused() -> None:
+    for name in ("write", "lag"):
+        said = CliRunner().invoke(main, ["pipeline", "table", name, "--help"]).output
+        assert "--broker-name" in said
+        assert "--since" not in said
+        assert "--until" not in said
+
+
 def wait_for_rows(world: World, count: int) -> None:
     eventually(
         lambda: len(rows_of(world)) if world.catalog.find(TABLE) else 0,
