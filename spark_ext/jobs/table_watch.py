@@ -135,7 +135,8 @@ class Service:
             write.invoke(context)
         added, figures = told.added, state.figures
         figures.commits += added.commits
-        figures.messages += added.rows
+        figures.messages += added.rows - added.left
+        figures.unfit += added.dead + added.skipped
         figures.bytes += added.bytes
         if added.commits:
             parts = [

@@ -141,7 +141,8 @@ def test_dead_bodies_are_said_and_their_table_is_kept_up(
         catalog = open_catalog(str(tmp_path / "lake"))
         assert len(list(catalog.load("mq.orders_dlq").scan().plan_files())) == 6
         _turn(service, "orders").upkeep_due = 0.0
-        _turn(service, "orders")
+        figures = _turn(service, "orders").figures
+        assert (figures.messages, figures.unfit) == (0, 44)
         assert len(list(catalog.load("mq.orders_dlq").scan().plan_files())) == 1
         assert _rows(tmp_path, "orders_dlq") == 44
         assert _rows(tmp_path, "orders") == 0
