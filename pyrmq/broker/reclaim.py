@@ -165,7 +165,7 @@ class Reclaim:
         # older than what is looked for in the queues.
         _, since, *_ = log_bounds(native)
         to, by = await self._run(needed_from, native, rows)
-        why = "all of it is done with" if by is None else known.why(*by)
+        why = "by nobody, when the broker last looked" if by is None else known.why(*by)
         found = Reclaimable(to, why)
         begin = log_bounds(native)[0]
         if to < begin + self._config.mapped_file_size_commit_log:

@@ -157,9 +157,10 @@ class Catalog:
 def open_catalog(
     spec: str, properties: Mapping[str, str] | None = None, *, create: bool = False
 ) -> Catalog:
-    """The catalog that `spec` names: a folder (the embedded catalog; `create`: made if missing), a
-    name of `.pyiceberg.yaml` or of PYICEBERG_CATALOG__NAME__… variables, or a URI: `http://` or
-    `https://` (REST), `thrift://` (Hive), `glue`, `sqlite:///` or `postgresql://` (SQL).
+    """The catalog that `spec` names: a folder (the embedded catalog), a name of `.pyiceberg.yaml`
+    or of PYICEBERG_CATALOG__NAME__… variables, or a URI: `http://` or `https://` (REST),
+    `thrift://` (Hive), `glue`, `sqlite:///` or `postgresql://` (SQL). `create`: a folder is made
+    if it is missing; not for a bare word, which may be a mistake in a name.
 
     `properties` are pyiceberg's. MissingPackageError without pyiceberg; CatalogError for what is no
     catalog; CatalogAwayError if it cannot be reached.
@@ -203,7 +204,14 @@ def _embedded(spec: str, given: dict[str, str], create: bool, secrets: frozenset
         if not create:
             raise CatalogError(
                 f"{escape(root)} has no {FILE}, and no catalog of .pyiceberg.yaml has this name",
-                "name the folder that `pyrmq pipeline table write --catalog` made",
+                "name the folder that `pyrmq pipeline table write --catalog` made; a folder of "
+                "Delta tables is no catalog",
+            )
+        if _is_word(spec) and not os.path.isdir(root):
+            raise CatalogError(
+                f"no catalog of .pyiceberg.yaml is called {escape(spec)}, and there is no such "
+                "folder here",
+                f"for a new catalog in a folder, give its path: ./{escape(spec)}",
             )
         try:
             os.makedirs(os.path.join(root, WAREHOUSE), exist_ok=True)
@@ -225,6 +233,11 @@ def _embedded(spec: str, given: dict[str, str], create: bool, secrets: frozenset
     }
     api = need("pyiceberg.catalog", "a table")
     return _opened(lambda: api.load_catalog(NAME, **given), escape(root), secrets)
+
+
+def _is_word(spec: str) -> bool:
+    """Whether it may be the name of a catalog: a mistake in one must not make a folder."""
+    return os.sep not in spec and spec not in (os.curdir, os.pardir)
 
 
 def _opened(load: Callable[[], Any], shown: str, secrets: frozenset[str]) -> Catalog:
@@ -263,6 +276,12 @@ def _error(doing: str, error: Exception, secrets: frozenset[str]) -> CatalogErro
     missing = isinstance(error, ImportError) or type(error).__name__ == "NotInstalledError"
     if missing:
         return CatalogError(whole, "install the extra of pyiceberg for this catalog")
+    if type(error).__name__ == "NoSuchModuleError":  # SQLAlchemy knows no such database
+        return CatalogError(
+            whole,
+            "take a folder, http(s)://, thrift:// or postgresql://; the place of the files is the "
+            "property warehouse",
+        )
     if sqlite_refused(error):
         return CatalogError(whole, "free space on its disk, and let this user write there")
     if is_away(error):

@@ -50,10 +50,10 @@ class TableConflictError(TableError):
     retriable = True
 
 
-def need(module: str, what: str) -> Any:
+def need(module: str, what: str, install: str = EXTRA) -> Any:
     """The module, or a MissingPackageError that says what to install."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         name = module.partition(".")[0]
-        raise MissingPackageError(f"{what} needs {name}: {error}", EXTRA) from error
+        raise MissingPackageError(f"{what} needs {name}: {error}", install) from error

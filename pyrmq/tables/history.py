@@ -17,6 +17,7 @@ from pyrmq.tables.catalog import Catalog, open_catalog
 from pyrmq.tables.ends import TOPIC, Ends, ends_of
 from pyrmq.tables.errors import TableSchemaError, need
 from pyrmq.tables.rows import Rows
+from pyrmq.tables.schema import check_alive
 from pyrmq.tables.stored import StoredPart
 from pyrmq.tables.tail import Tail, TailOptions, TailPart, read_columns
 
@@ -53,8 +54,9 @@ class Pinned:
 
 def pin(catalog: Catalog, name: str) -> Pinned:
     """The table as it is now. CatalogError if it does not exist, TableSchemaError if it was not
-    made by pyrmq."""
+    made by pyrmq, or is a dead-letter table: the log behind that is not its tail."""
     table = catalog.load(name)
+    check_alive(table, "read it with pyiceberg; the log and the lag are those of the table itself")
     topic = table.properties.get(TOPIC)
     ends = ends_of(table)
     if ends is not None:
@@ -86,6 +88,13 @@ class TableScan:
     def topic(self) -> str:
         return self._pinned.topic
 
+    def __repr__(self) -> str:
+        tail = sum(isinstance(part, TailPart) for part in self.parts)
+        return (
+            f"<pyrmq.table {escape(self._pinned.name)}: files of snapshot {self.snapshot_id}: "
+            f"{len(self.parts) - tail}, parts of the log: {tail}>"
+        )
+
     @property
     def snapshot_id(self) -> int | None:
         """The snapshot of the table that is read; None: it has none yet."""
@@ -106,7 +115,7 @@ class TableScan:
     def to_polars(self) -> Any:
         """A polars.LazyFrame, which reads when it is collected, a batch at a time. Columns that its
         query does not name are not read."""
-        polars = need("polars", "a LazyFrame")
+        polars = need("polars", "a LazyFrame", "pip install polars")
         plugins = need("polars.io.plugins", "a LazyFrame")
         schema = polars.from_arrow(self.schema.empty_table()).schema
 

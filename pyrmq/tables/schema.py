@@ -22,6 +22,10 @@ COLUMNS = (
 """Columns of a table that names none."""
 NEEDED = COLUMNS[:6]
 """Columns that every table has."""
+DEAD_OF = "pyrmq.dead-of"
+"""Property of a table of bodies that do not fit: the table whose bodies it has."""
+DEAD_WISH = "the job of that table writes it (--on-error dlq); name another one"
+"""What to do instead of writing into it."""
 ORDER = ("brokerName", "queueId", "queueOffset")
 """How the rows of a file are sorted."""
 PARTITIONS = {"day": ("storeTimestamp", "day"), "queue": ("queueId", "identity"),
@@ -133,6 +137,16 @@ def check_topic(table: Any, topic: str) -> None:
     if said != topic:
         raise TableSchemaError(
             f"table {name} is of topic {said}, not of {topic}", "a table has one topic"
+        )
+
+
+def check_alive(table: Any, wish: str) -> None:
+    """TableSchemaError for a table of bodies that do not fit: it has only some of the messages."""
+    of = table.properties.get(DEAD_OF)
+    if of is not None:
+        raise TableSchemaError(
+            f"table {'.'.join(table.name())} has only the messages whose bodies do not fit {of}",
+            wish,
         )
 
 

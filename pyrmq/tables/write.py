@@ -13,7 +13,12 @@ from pyrmq.tables.catalog import Catalog
 from pyrmq.tables.commit import Staged, Waiting
 from pyrmq.tables.counting import Counted, Gap
 from pyrmq.tables.ends import TOPIC, Ends, ends_of
-from pyrmq.tables.errors import CatalogAwayError, OutcomeUnknownError, TableConflictError
+from pyrmq.tables.errors import (
+    CatalogAwayError,
+    OutcomeUnknownError,
+    TableConflictError,
+    TableSchemaError,
+)
 from pyrmq.tables.source import Source
 
 COMMIT_BYTES = 4 << 30
@@ -67,6 +72,9 @@ class Added:
     """Bodies that do not fit, in the table of these."""
     skipped: int = 0
     """Bodies that do not fit and were left out."""
+    left: int = 0
+    """Messages that were read and are not in this table: the two above, and those that the table of
+    dead bodies had before."""
     cleaned: int = 0
     """Files of killed runs that were deleted."""
     gaps: list[Gap] = field(default_factory=list)
@@ -94,8 +102,33 @@ def create_table(
             sort_order=schema.sort_order(wanted),
             properties={**PROPERTIES, parquet.CODEC: codec, TOPIC: topic, **(properties or {})},
         )
+    schema.check_alive(table, schema.DEAD_WISH)
     schema.check(table, topic, columns)
     return table
+
+
+def check_asked(table: Any, partition: Sequence[str] | None, codec: str | None) -> None:
+    """TableSchemaError if what was asked of a new table is not what this one has. None: not asked.
+    `codec`: of pyrmq.tables.parquet."""
+    name = ".".join(table.name())
+    fields = table.schema()
+    there = {
+        (fields.find_column_name(one.source_id), str(one.transform)) for one in table.spec().fields
+    }
+    if partition is not None and there != {schema.PARTITIONS[word] for word in partition}:
+        words = {pair: word for word, pair in schema.PARTITIONS.items()}
+        shown = ",".join(sorted(words.get(pair, f"{pair[1]} of {pair[0]}") for pair in there))
+        asked = ",".join(partition) or "none"
+        raise TableSchemaError(
+            f"table {name} has the partitions {shown or 'none'}, not {asked}",
+            "leave out --partition, or write another table",
+        )
+    has = str(table.properties.get(parquet.CODEC, "zstd")).lower()
+    if codec is not None and codec != has:
+        raise TableSchemaError(
+            f"the codec of table {name} is {has}, not {codec}",
+            f"leave out --codec, or set the table's property {parquet.CODEC}",
+        )
 
 
 class Run:

@@ -25,7 +25,7 @@ def write_delta(
     name: str,
     source: Source,
     *,
-    partition: Sequence[str],
+    partition: Sequence[str] | None,
     codec: str,
     every: float | None,
     stopping: Stopping,
@@ -34,13 +34,21 @@ def write_delta(
 ) -> tuple[Added, Ends | None]:
     """Adds to the Delta table in the folder `root`/`name` what it has not; returns what was added
     and what the table has. `options`: of delta-rs for this storage."""
-    _need_plain(partition)
+    words = ("day",) if partition is None else tuple(partition)
+    _need_plain(words)
     place = delta.Place(root, name, options)
-    if place.find() is None:
+    there = place.find()
+    if there is None:
         source.start(None)  # a topic that does not exist makes no table
+    elif partition is not None and set(delta.words_of(there)) != set(words):
+        raise JobError(
+            f"Delta table {escape(name)} has the partitions "
+            f"{','.join(delta.words_of(there)) or 'none'}, not {','.join(words) or 'none'}: leave "
+            "out --partition, or write another table"
+        )
     if every is None:
         source.pin()
-    run = DeltaRun(place, source, partition, codec, waiting=waiting, stop=stopping.is_asked)
+    run = DeltaRun(place, source, words, codec, waiting=waiting, stop=stopping.is_asked)
     commits = 0
 
     def once() -> None:

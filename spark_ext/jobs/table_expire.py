@@ -12,6 +12,8 @@ from spark_ext.jobs.command import run_alone
 from spark_ext.jobs.table_service import Duration, catalog_options, opened
 
 YEARS = 10 * 366 * 86400.0
+AGE = Duration(YEARS, with_unit=True)
+"""Of snapshots: `7` would be seven seconds, and they would be gone."""
 
 
 def summary(name: str, done: Expired, dry_run: bool) -> str:
@@ -37,7 +39,7 @@ def summary(name: str, done: Expired, dry_run: bool) -> str:
 @click.option(
     "--older-than",
     "age",
-    type=Duration(YEARS),
+    type=AGE,
     help="Snapshots of this age go: 12h, 7d [default: what the table says, or 5d].",
 )
 @click.option(

@@ -98,6 +98,11 @@ class Committing:
         self._group = group
         self._said = said
         self._failure = ""
+        self._shown = ""
+
+    def begin(self) -> None:
+        """A run begins, or the next look of a service: what fails is said once in it."""
+        self._shown = ""
 
     def commit(self, ends: Callable[[], Ends | None]) -> None:
         """`ends()`: of the table, read from its catalog now."""
@@ -107,15 +112,20 @@ class Committing:
             away = self._group.commit(ends())
         except PyrmqError as error:
             self._failure = str(error)
-            self._said(f"{self._text()}: {escape(error)}")
+            self._say(f"{self._text()}: {escape(error)}")
             return
         self._failure = ""
         if away:
             more = "" if len(away) <= MAX_SHOWN else f" and {len(away) - MAX_SHOWN} more"
-            self._said(
+            self._say(
                 f"{self._text()} at {escape(', '.join(away[:MAX_SHOWN]))}{more}: no master is "
                 "there; the next commit tells them"
             )
+
+    def _say(self, text: str) -> None:
+        if text != self._shown:
+            self._shown = text
+            self._said(text)
 
     def check(self) -> None:
         """JobError if the last one failed."""

@@ -18,7 +18,8 @@ from pyrmq.tables.history import Pinned
 from spark_ext.jobs import report
 from spark_ext.jobs.command import run_alone, source_options
 from spark_ext.jobs.errors import JobError
-from spark_ext.jobs.table_service import Duration, catalog_options, opened
+from spark_ext.jobs.table_service import Duration, all_messages, catalog_options, opened
+from spark_ext.option_names import option_names
 
 if TYPE_CHECKING:
     from spark_ext.jobs.source import Source
@@ -136,6 +137,7 @@ def summary(said: dict[str, Any], top: int = 20) -> str:
     return "\n".join(text)
 
 
+@all_messages
 @click.command("lag")
 @source_options
 @click.option("--table", "name", required=True, help="The table, such as mq.orders.")
@@ -148,6 +150,7 @@ def summary(said: dict[str, Any], top: int = 20) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with all queues.")
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True)
 @click.pass_context
+@option_names()
 def command(
     ctx: click.Context,
     source: Source,

@@ -26,18 +26,32 @@ class Duration(click.ParamType):  # type: ignore[type-arg]
 
     name = "duration"
 
-    def __init__(self, longest: float = LONGEST) -> None:
+    def __init__(self, longest: float = LONGEST, *, with_unit: bool = False) -> None:
+        """`with_unit`: a bare number is refused, where one would be taken for days."""
         self._longest = longest
+        self._unit = "" if with_unit else "?"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
         if isinstance(value, float):
             return value
-        found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smhd]?)", str(value).strip())
+        found = re.fullmatch(rf"([0-9]+(?:\.[0-9]+)?)([smhd]{self._unit})", str(value).strip())
         seconds = float(found[1]) * _UNITS[found[2] or "s"] if found else 0.0
         if not 0 < seconds <= self._longest:
             most = f"{self._longest / 86400:.0f}d"
-            self.fail(f"{value!r} is no duration: expected 90, 10m or 2h, up to {most}", param)
+            self.fail(
+                f"{value!r} is no duration: expected a number with s, m, h or d, such as 90s, 10m "
+                f"or 2h, up to {most}",
+                param,
+            )
         return seconds
+
+
+def all_messages(command: click.Command) -> click.Command:
+    """Leaves --since and --until out of the help of a command that refuses them."""
+    for one in command.params:
+        if isinstance(one, click.Option) and one.name in ("since", "until"):
+            one.hidden = True
+    return command
 
 
 class CatalogPair(Pair):

@@ -19,17 +19,18 @@ import click
 
 from pyrmq.errors import ConfigError, PyrmqError
 from pyrmq.escape import escape
-from pyrmq.tables.bodies.dead import OF, SUFFIX
+from pyrmq.tables.bodies.dead import SUFFIX
 from pyrmq.tables.catalog import Catalog
 from pyrmq.tables.commit import Waiting
 from pyrmq.tables.compact import compact
 from pyrmq.tables.expire import expire
+from pyrmq.tables.schema import DEAD_OF
 from spark_ext.jobs import report
 from spark_ext.jobs.command import run_alone
 from spark_ext.jobs.table_service import Stopping, opened
+from spark_ext.jobs.table_summary import Told, left_out
 from spark_ext.jobs.table_watch_file import Settings, Upkeep, Watched, read
 from spark_ext.jobs.table_watch_metrics import Figures, MetricsServer
-from spark_ext.jobs.table_write import Told
 from spark_ext.jobs.table_write import command as write
 
 log = logging.getLogger(__name__)
@@ -135,15 +136,19 @@ class Service:
             write.invoke(context)
         added, figures = told.added, state.figures
         figures.commits += added.commits
-        figures.messages += added.rows
+        figures.messages += added.rows - added.left
+        figures.unfit += added.dead + added.skipped
         figures.bytes += added.bytes
         if added.commits:
+            parts = [
+                f"{_name(state)}: {report.number(added.rows - added.left, 'message')}, "
+                f"{report.size(added.bytes)}, {report.number(added.commits, 'commit')}",
+                *left_out(state.watched.table, added.dead, added.skipped),
+            ]
             missing = sum(gap.end - gap.start for gap in added.gaps)
-            _say(
-                f"{_name(state)}: {report.number(added.rows, 'message')}, "
-                f"{report.size(added.bytes)}, {report.number(added.commits, 'commit')}"
-                + (f"; {report.number(missing, 'message')} were not in the log" if missing else "")
-            )
+            if missing:
+                parts.append(f"{report.number(missing, 'message')} were not in the log")
+            _say("; ".join(parts))
 
     def _maintain(self, state: _State) -> None:
         upkeep = self._settings.upkeep
@@ -198,30 +203,32 @@ class Service:
 
 
 def _upkeep(state: _State, upkeep: Upkeep, turns: Turns) -> None:
-    """Compacts a table and expires its snapshots, and those of its dead bodies."""
+    """Compacts a table and the one of its dead bodies, and expires their snapshots."""
     one = state.watched
     properties = dict(write.make_context("write", list(one.arguments)).params["catalog_property"])
     catalog = opened(one.catalog, properties, Waiting(0.0, turns.wait))
-    _keep_up(catalog, catalog.load(one.table), state, upkeep, turns)
+    _keep_up(catalog, one.table, _name(state), upkeep, turns)
     dead = catalog.find(one.table + SUFFIX)
-    if dead is not None and dead.properties.get(OF) == one.table:
-        _keep_up(catalog, dead, state, upkeep, turns)
+    if dead is not None and dead.properties.get(DEAD_OF) == one.table:
+        _keep_up(catalog, one.table + SUFFIX, _name(state) + SUFFIX, upkeep, turns)
 
 
-def _keep_up(catalog: Catalog, table: Any, state: _State, upkeep: Upkeep, turns: Turns) -> None:
-    name = ".".join(table.name())
+def _keep_up(catalog: Catalog, name: str, shown: str, upkeep: Upkeep, turns: Turns) -> None:
     with catalog.errors(f"table {name} cannot be compacted"):
-        done = compact(table, stop=turns.is_asked)
+        done = compact(catalog.load(name), stop=turns.is_asked)
     age = None if upkeep.age is None else int(upkeep.age * 1000)
     with catalog.errors(f"snapshots of table {name} cannot be expired"):
         gone = expire(catalog.load(name), age=age, keep=upkeep.keep)
-    if done.removed or gone.snapshots or gone.orphans:
-        _say(
-            f"{escape(f'{state.watched.topic} → {name}')}: "
-            f"{done.removed} files replaced by {done.added}, "
+    said = []
+    if done.removed:
+        said.append(f"{report.number(done.removed, 'file')} replaced by {done.added}")
+    if gone.snapshots or gone.orphans:
+        said.append(
             f"{report.number(gone.snapshots, 'snapshot')} and "
             f"{report.number(gone.files + gone.orphans, 'file')} removed"
         )
+    if said:
+        _say(f"{shown}: {', '.join(said)}")
 
 
 def _name(state: _State) -> str:
@@ -262,7 +269,7 @@ def command(file: str, metrics: str | None, check: bool) -> None:
             server = MetricsServer(metrics, service.figures)
             server.start()
             _say(f"/metrics at {server.address}")
-        _say(f"{count} of {escape(file)} are watched")
+        _say(f"{escape(file)}: {count} watched")
         service.run()
         _say("stopped")
 

@@ -27,7 +27,7 @@ import click
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
 from spark_ext.jobs.early import near
-from spark_ext.jobs.table_expire import YEARS
+from spark_ext.jobs.table_expire import AGE
 from spark_ext.jobs.table_service import Duration
 from spark_ext.jobs.table_write import command as write
 
@@ -39,8 +39,9 @@ WAIT = "5s"
 """How long a catalog that is away is waited for: the next table has its turn then."""
 _STORES = "store"
 """Key of the command's argument."""
-_NOT = ("every", "follow", "help", "check")
-"""Options of the command that a table of the file cannot have; `every` is the file's own."""
+_NOT = ("every", "follow", "help", "check", "since", "until")
+"""Options of the command that a table of the file cannot have; `every` is the file's own, and times
+are refused by the command."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ def _upkeep(found: Any) -> Upkeep | None:
         raise ConfigError(f"upkeep.keep: a number of snapshots is wanted, not {_shown(keep)}")
     return Upkeep(
         _duration(table.get("every"), "upkeep.every") or 86400.0,
-        _duration(table.get("older-than"), "upkeep.older-than", YEARS),
+        _duration(table.get("older-than"), "upkeep.older-than", AGE),
         keep,
     )
 
@@ -196,10 +197,10 @@ def _dict(value: Any, where: str) -> Mapping[str, Any]:
     return value
 
 
-def _duration(value: Any, where: str, longest: float | None = None) -> float | None:
+def _duration(value: Any, where: str, kind: Duration | None = None) -> float | None:
     if value is None:
         return None
-    kind = Duration() if longest is None else Duration(longest)
+    kind = kind or Duration()
     try:
         return kind.convert(_text(value, where), None, None)
     except click.ClickException as e:

@@ -19,7 +19,12 @@ from pyrmq.net.address import format_address, parse_address
 
 _LABELS = ("table", "topic")
 COMMITS = counter("pyrmq_table_commits_total", "Commits since the start.", *_LABELS)
-MESSAGES = counter("pyrmq_table_messages_total", "Messages that were committed.", *_LABELS)
+MESSAGES = counter("pyrmq_table_messages_total", "Messages that the table got.", *_LABELS)
+UNFIT = counter(
+    "pyrmq_table_unfit_total",
+    "Messages whose bodies did not fit: in the table of dead bodies, or left out.",
+    *_LABELS,
+)
 BYTES = counter("pyrmq_table_bytes_total", "Bytes of files that were committed.", *_LABELS)
 FAILURES = counter("pyrmq_table_failures_total", "Attempts that failed.", *_LABELS)
 FAILING = gauge("pyrmq_table_failing", "1 if the last attempt failed.", *_LABELS)
@@ -28,7 +33,7 @@ AGE = gauge(
     "Seconds since the table last had all that its topic had; since the start if never.",
     *_LABELS,
 )
-FAMILIES = (COMMITS, MESSAGES, BYTES, FAILURES, FAILING, AGE)
+FAMILIES = (COMMITS, MESSAGES, UNFIT, BYTES, FAILURES, FAILING, AGE)
 
 
 @dataclass
@@ -39,6 +44,7 @@ class Figures:
     topic: str
     commits: int = 0
     messages: int = 0
+    unfit: int = 0
     bytes: int = 0
     failures: int = 0
     failing: bool = False
@@ -82,6 +88,7 @@ def fill(page: Page, every: Iterable[Figures]) -> None:
     for family, value in (
         (COMMITS, lambda f: f.commits),
         (MESSAGES, lambda f: f.messages),
+        (UNFIT, lambda f: f.unfit),
         (BYTES, lambda f: f.bytes),
         (FAILURES, lambda f: f.failures),
         (FAILING, lambda f: int(f.failing)),

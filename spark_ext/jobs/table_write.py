@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,13 +23,22 @@ from pyrmq.tables.commit import Waiting
 from pyrmq.tables.ends import Ends, ends_of
 from pyrmq.tables.parquet import CODECS
 from pyrmq.tables.source import StoreSource
-from pyrmq.tables.write import Added, Run, create_table
+from pyrmq.tables.write import Added, Run, check_asked, create_table
 from spark_ext.jobs import report
 from spark_ext.jobs.command import plain_engine_options, run_alone, source_options
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.table_bodies import body_options
 from spark_ext.jobs.table_choice import chosen
-from spark_ext.jobs.table_service import Duration, Stopping, catalog_options, opened, repeat
+from spark_ext.jobs.table_service import (
+    Duration,
+    Stopping,
+    all_messages,
+    catalog_options,
+    opened,
+    repeat,
+)
+from spark_ext.jobs.table_summary import left_out, tell
+from spark_ext.option_names import option_names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,20 +48,13 @@ if TYPE_CHECKING:
     from spark_ext.jobs.source import Source
     from spark_ext.jobs.table_group import Committing
 
+PARTITION, CODEC = ("day",), "zstd"
+"""Of a new table, unless it is said."""
 FOLLOW = 60.0
 """Seconds between two commits of --follow."""
 _OPTIONS = frozenset(("verifycrc", "oncorruption", "storageoptions"))
 """Options of the source (-o) that a table takes when it reads files."""
 FORMS = ("iceberg", "delta")
-MAX_LINES = 10
-"""Gaps that a summary lists."""
-
-
-class Told:
-    """The object of a click context that asks for what the command did, instead of its text."""
-
-    def __init__(self) -> None:
-        self.added = Added()
 
 
 def table_source(
@@ -92,42 +95,13 @@ def table_source(
     )
 
 
-def summary(name: str, added: Added, ends: Ends | None) -> str:
-    """What a call added, and what the table has."""
-    lines = [
-        f"added {report.number(added.rows, 'message')}: {report.size(added.bytes)} of Parquet in "
-        f"{report.number(added.files, 'file')}, {report.number(added.commits, 'commit')}"
-    ]
-    queues = list(ends.queues()) if ends is not None else []
-    lines.append(
-        f"{escape(name)} has {report.number(sum(q.end - q.start for _, _, q in queues), 'offset')} "
-        f"of {report.number(len(queues), 'queue')}"
-    )
-    if added.dead:
-        lines.append(f"{report.number(added.dead, 'body', 'bodies')} in {escape(name)}_dlq")
-    if added.skipped:
-        lines.append(f"left out {report.number(added.skipped, 'body', 'bodies')} that do not fit")
-    if added.races:
-        lines.append(f"another writer was first {report.number(added.races, 'time')}")
-    if added.cleaned:
-        lines.append(f"deleted {report.number(added.cleaned, 'file')} of runs that were killed")
-    for gap in added.gaps[:MAX_LINES]:
-        lines.append(
-            f"missing: offsets {gap.start} to {gap.end - 1} of queue {gap.queue} of "
-            f"{escape(gap.broker)} were not in the log"
-        )
-    if len(added.gaps) > MAX_LINES:
-        lines.append(f"... and {report.number(len(added.gaps) - MAX_LINES, 'more gap')}")
-    return "\n".join(lines)
-
-
 def write(
     catalog: Catalog,
     name: str,
     source: TableSource,
     *,
-    partition: tuple[str, ...] = ("day",),
-    codec: str = "zstd",
+    partition: tuple[str, ...] | None = None,
+    codec: str | None = None,
     body: BodyPlan | None = None,
     on_error: str = SUSPEND,
     every: float | None = None,
@@ -148,6 +122,8 @@ def write(
         source.start(None)  # a topic that does not exist makes no table
     else:
         schema.check_topic(there, source.topic)
+        schema.check_alive(there, schema.DEAD_WISH)
+        check_asked(there, partition, codec)
         for changed in body.evolve(catalog, name)[1]:
             if said is not None:
                 said(f"{escape(name)}: {changed}")
@@ -157,8 +133,8 @@ def write(
         name,
         source.topic,
         columns,
-        partition=partition,
-        codec=codec,
+        partition=PARTITION if partition is None else partition,
+        codec=codec or CODEC,
         properties=body.properties(),
     )
     if every is None:
@@ -172,31 +148,40 @@ def write(
     )  # fmt: skip
     seen = Added()
 
-    def tell() -> None:
+    def commit_offsets() -> None:
         if group is not None:
             group.commit(lambda: ends_of(catalog.load(name)))
 
     def once() -> None:
         nonlocal seen
+        if group is not None:
+            group.begin()
         if not seen.commits:
-            tell()  # a run that was killed may not have come to it
+            commit_offsets()  # a run that was killed may not have come to it
         run.catch_up()
-        tell()
+        commit_offsets()
         now = run.added
+        if stage is not None:
+            now.dead, now.skipped, now.left = stage.dead.rows, stage.skipped, stage.left
         if every is not None and said is not None and now.commits > seen.commits:
-            said(
-                f"{report.number(now.rows - seen.rows, 'message')}, "
-                f"{report.size(now.bytes - seen.bytes)} in "
-                f"{report.number(now.files - seen.files, 'file')}"
-            )
-        seen = Added(now.commits, now.rows, now.files, now.bytes)
+            said(_since(name, now, seen))
+        seen = replace(now)
 
     repeat(once, every, stopping)
     if group is not None:
         group.check()
-    if stage is not None:
-        run.added.dead, run.added.skipped = stage.dead.rows, stage.skipped
     return run.added
+
+
+def _since(name: str, now: Added, seen: Added) -> str:
+    """What a service says of its commits since `seen`."""
+    rows = now.rows - now.left - seen.rows + seen.left
+    parts = [
+        f"{report.number(rows, 'message')}, {report.size(now.bytes - seen.bytes)} in "
+        f"{report.number(now.files - seen.files, 'file')}",
+        *left_out(name, now.dead - seen.dead, now.skipped - seen.skipped),
+    ]
+    return "; ".join(parts)
 
 
 def _run(spark: SparkSession | None, *args: Any, **named: Any) -> Run:
@@ -229,6 +214,7 @@ def _committing(group: str | None, name_server: str | None, source: Source, topi
     return Committing(TableGroup(group, brokers, topic), lambda text: click.echo(text, err=True))
 
 
+@all_messages
 @click.command("write")
 @source_options
 @click.option("-t", "--topic", required=True, help="The topic; a table has one.")
@@ -236,14 +222,11 @@ def _committing(group: str | None, name_server: str | None, source: Source, topi
 @catalog_options
 @click.option(
     "--partition",
-    default="day",
-    show_default=True,
-    help="Of a new table: none, or some of day, hour, queue, broker, with commas.",
+    help="Of a new table: none, or some of day, hour, queue, broker, with commas  "
+    f"[default: {','.join(PARTITION)}].",
 )
 @click.option("--columns", help="Columns of a new table, with commas; `all` for all.")
-@click.option(
-    "--codec", type=click.Choice(CODECS), default="zstd", show_default=True, help="Of a new table."
-)
+@click.option("--codec", type=click.Choice(CODECS), help=f"Of a new table  [default: {CODEC}].")
 @body_options
 @click.option(
     "--format",
@@ -274,6 +257,7 @@ def _committing(group: str | None, name_server: str | None, source: Source, topi
 @click.option(
     "--add-broker", is_flag=True, help="The stores are of brokers that the table has not yet."
 )
+@option_names()
 def command(
     source: Source,
     topic: str,
@@ -281,9 +265,9 @@ def command(
     catalog: str,
     catalog_property: tuple[tuple[str, str], ...],
     wait: float,
-    partition: str,
+    partition: str | None,
     columns: str | None,
-    codec: str,
+    codec: str | None,
     body: BodyPlan,
     on_error: str,
     form: str,
@@ -303,7 +287,7 @@ def command(
     in the table once, whatever is killed when."""
     if every is not None and follow:
         raise JobError("--every and --follow: give one of them")
-    words = schema.parse_partition(partition)
+    words = None if partition is None else schema.parse_partition(partition)
     reading = table_source(
         source,
         topic,
@@ -324,7 +308,7 @@ def command(
             _check_delta(body, commit_group, wanted, master, conf)
             from spark_ext.jobs.table_delta import write_delta
 
-            _told(
+            tell(
                 name,
                 *write_delta(
                     catalog,
@@ -332,7 +316,7 @@ def command(
                     name,
                     reading,
                     partition=words,
-                    codec=codec,
+                    codec=codec or CODEC,
                     every=FOLLOW if follow else every,
                     stopping=stopping,
                     waiting=waiting,
@@ -356,7 +340,7 @@ def command(
             group=group,
             spark=spark,
         )
-        _told(name, added, ends_of(there.load(name)))
+        tell(name, added, ends_of(there.load(name)))
 
 
 def _check_delta(
@@ -373,15 +357,6 @@ def _check_delta(
         raise JobError("--format delta tells no broker what it has: leave out --commit-group")
     if wanted == "spark" or master or conf:
         raise JobError("--format delta is written in this process: leave out Spark's options")
-
-
-def _told(name: str, added: Added, ends: Ends | None) -> None:
-    """Says what was done, or leaves it to the caller."""
-    told = click.get_current_context().find_object(Told)
-    if told is not None:
-        told.added = added
-    else:
-        click.echo(summary(name, added, ends))
 
 
 def _columns(text: str | None, body: bool) -> tuple[str, ...]:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 SUFFIX = "_dlq"
-OF = "pyrmq.dead-of"
-"""Property of the dead table: the table whose bodies it has."""
 _PLACE = ("brokerName", "queueId", "queueOffset", "commitLogOffset", "storeTimestamp")
 _MAX_TERMS = 50
 """Queues that the filter of a scan names; with more of them it is coarser."""
@@ -107,7 +105,7 @@ class DeadTable:
         known = Known()
         if self._table is None:
             return known
-        if self._table.properties.get(OF) != self._of:
+        if self._table.properties.get(schema.DEAD_OF) != self._of:
             raise TableSchemaError(
                 f"table {self.name} exists, and is not the one of dead bodies of {self._of}",
                 "rename it",
@@ -177,7 +175,7 @@ class DeadTable:
             self.name,
             wanted,
             sort_order=schema.sort_order(wanted),
-            properties={**PROPERTIES, TOPIC: self._topic, OF: self._of},
+            properties={**PROPERTIES, TOPIC: self._topic, schema.DEAD_OF: self._of},
         )
 
     def _check(self) -> None:

@@ -48,21 +48,26 @@ class Staging:
         self._pending = 0
         self.skipped = 0
         """Bodies that were left out, in what was committed."""
+        self._left = 0
+        self.left = 0
+        """Messages that the table did not get, in what was committed."""
 
     def begin(self, table: Any, ends: Ends | None) -> pyarrow.Schema:
         """The columns of the rows that `change` returns, as the table has them."""
         self._known = self.dead.open(ends, self._on_error == DLQ)
-        self._pending = 0
+        self._pending = self._left = 0
         self.plan.fit(table)
         return self.plan.columns(self._messages)
 
     def change(self, batch: pyarrow.RecordBatch) -> Iterator[pyarrow.RecordBatch]:
         """The rows of the table. BodyError if a body does not fit and the job is to stop."""
+        self._left += len(batch)
         if self._known:
             batch = self._known.without(batch, self.dead.name)
         for found in self.plan.stage(batch):
             if len(found.bad):
                 self._take(found.bad)
+            self._left -= len(found.good)
             yield found.good
 
     def commit(self, ends: Ends, waiting: Waiting) -> None:
@@ -76,7 +81,8 @@ class Staging:
     def committed(self) -> None:
         """The table has the rows."""
         self.skipped += self._pending
-        self._pending = 0
+        self.left += self._left
+        self._pending = self._left = 0
 
     def _take(self, bad: pyarrow.RecordBatch) -> None:
         if self._on_error == DLQ:

@@ -12,8 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+import pyrmq
 from pyrmq.cli import main
 from pyrmq.errors import PyrmqError
+from pyrmq.tables.errors import TableSchemaError
 from tests.tables.dead import DEAD, SCHEMA, bodies, check, fill
 from tests.tables.making import TABLE, World
 from tests.tables.unit.test_body_avro import ALL, VALUE, encoded
@@ -52,7 +54,7 @@ def test_json_with_a_dead_table(world: World) -> None:
     assert "the message at offset 0 of queue 0 of broker-a" in said(stopped)
     done = run(world, "--body", "json", "--body-schema", schema, "--on-error", "dlq")
     assert done.exit_code == 0, said(done)
-    assert "added 20 messages" in done.output
+    assert "added 16 messages" in done.output
     assert "4 bodies in mq.orders_dlq" in done.output
     fill(world, second)
     run(world, "--body", "json", "--body-schema", schema, "--on-error", "dlq")
@@ -62,10 +64,29 @@ def test_json_with_a_dead_table(world: World) -> None:
     assert "body" not in names
 
 
+def test_the_dead_table_is_not_written_or_read_as_a_topic(world: World) -> None:
+    """Messages that fit would count as dead then, and the table itself would never get them."""
+    fill(world, bodies(0, 20))
+    how = ["--body", "json", "--body-schema", file(world, SCHEMA), "--on-error", "dlq"]
+    run(world, *how)
+    fill(world, bodies(20, 10))
+    before = world.catalog.load(DEAD).metadata
+    for more in ([], how):
+        refused = run(world, *more, "--table", DEAD)
+        assert refused.exit_code != 0
+        assert f"only the messages whose bodies do not fit {TABLE}" in said(refused)
+        assert world.catalog.load(DEAD).metadata == before
+    with pytest.raises(TableSchemaError, match="read it with pyiceberg"):
+        pyrmq.table(DEAD, world.log().root, catalog=world.catalog)
+    run(world, *how)
+    check(world, [bodies(0, 20), bodies(20, 10)])
+
+
 def test_skip(world: World) -> None:
     fill(world, bodies(0, 20))
     schema = file(world, SCHEMA)
     done = run(world, "--body", "json", "--body-schema", schema, "--on-error", "skip")
+    assert "added 16 messages" in done.output
     assert "left out 4 bodies that do not fit" in done.output
     assert len(values(world)) == 16
     assert world.catalog.find(DEAD) is None

@@ -48,11 +48,50 @@ def test_a_table_is_written_and_continued(world: World, log: Log) -> None:
 @pytest.mark.parametrize(
     ("more", "text"),
     [
+        (["--partition", "queue"], "has the partitions day, not queue (leave out --partition"),
+        (["--partition", "none"], "has the partitions day, not none"),
+        (["--codec", "gzip"], "is zstd, not gzip"),
+    ],
+)
+def test_what_a_table_was_not_created_with(
+    world: World, log: Log, more: list[str], text: str
+) -> None:
+    run(*options(world, log), "--partition", "day", "--codec", "zstd")
+    log.put(5)
+    refused = run(*options(world, log), *more)
+    assert refused.exit_code != 0
+    assert text in refused.output
+    assert len(rows_of(world)) == 60
+    assert "added 5 messages" in run(*options(world, log), "--partition", "day").output
+
+
+def test_a_delta_table_with_other_partitions(log: Log, tmp_path: Path) -> None:
+    pytest.importorskip("deltalake")
+    words = [
+        str(log.root),
+        "-t",
+        "orders",
+        "--format",
+        "delta",
+        "--catalog",
+        str(tmp_path / "lake"),
+    ]
+    assert run(*words, "--table", TABLE, "--partition", "queue").exit_code == 0
+    log.put(5)
+    refused = run(*words, "--table", TABLE, "--partition", "day")
+    assert "has the partitions queue, not day" in refused.output
+    assert "added 5 messages" in run(*words, "--table", TABLE).output
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
         (["--every", "10m", "--follow"], "give one of them"),
         (["--partition", "week"], "is no partition"),
         (["--columns", "body,nope"], "no such columns: nope"),
         (["--since", "2026-01-01"], "leave out --since"),
         (["-o", "subExpression=A"], "leave out -o subExpression"),
+        (["-o", "verifyCRC=true"], "verifyCrc: 'true' (expected none, tail or all)"),
         (["-o", "batchRows=5"], "does not take -o batchRows"),
         (["-o", "storageOptions=x"], "no JSON object"),
         (["--every", "soon"], "is no duration"),
@@ -73,6 +112,14 @@ def test_what_cannot_be_meant(world: World, log: Log, more: list[str], text: str
     assert "geheim123" not in said
     assert isinstance(result.exception, PyrmqError | SystemExit)
     assert world.catalog.find(TABLE) is None
+
+
+def test_the_help_has_no_options_that_are_refused() -> None:
+    for name in ("write", "lag"):
+        said = CliRunner().invoke(main, ["pipeline", "table", name, "--help"]).output
+        assert "--broker-name" in said
+        assert "--since" not in said
+        assert "--until" not in said
 
 
 def wait_for_rows(world: World, count: int) -> None:

@@ -114,6 +114,8 @@ def test_a_table_of_another_log_deletes_nothing(
         assert result.exit_code != 0
         assert "the table is written, but the offsets of group Tables" in result.output
         assert "another one there" in result.output
+        lines = [one for one in result.output.splitlines() if one.startswith("the offsets of")]
+        assert len(lines) == 1, lines  # it is tried twice: before the run and after it
         assert offsets(other) == [-1] * QUEUES
     assert len(bodies(world)) == COUNT
 

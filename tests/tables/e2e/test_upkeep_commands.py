@@ -71,6 +71,8 @@ def test_a_table_that_is_not_there(world: World, log: Log) -> None:
 def test_ages_of_years(world: World, runs: Log) -> None:
     assert _run(world, "expire", "--older-than", "400d", "--keep", "1").exit_code == 0
     assert len(world.table().snapshots()) == 6
+    seconds = _run(world, "expire", "--older-than", "7")
+    assert "'7' is no duration" in seconds.output
     done = _run(world, "expire", "--orphans-older-than", "10m")
     assert "choose one hour or more" in done.output
 

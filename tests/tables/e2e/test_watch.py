@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import subprocess
 import sys
@@ -121,27 +122,34 @@ def test_upkeep_compacts_and_expires(tmp_path: Path) -> None:
         assert _rows(tmp_path, "orders") == 44
 
 
-def test_upkeep_of_dead_bodies(tmp_path: Path) -> None:
-    """Their table gets a file with each commit as well."""
-    (tmp_path / "schema.json").write_text(
-        '{"type": "object", "properties": {"id": {"type": "integer"}}}'
+def test_dead_bodies_are_said_and_their_table_is_kept_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "object", "properties": {"id": {"type": "integer"}}}')
+    more = (
+        f'body = "json"\nbody-schema = "{schema}"\non-error = "dlq"\n'
+        '[upkeep]\nevery = "1h"\nolder-than = "0.001s"\nkeep = 1\n'
     )
-    path = _file(tmp_path, "orders", more='[upkeep]\nevery = "1h"\n')
-    bodies = f'body = "json"\nbody-schema = "{tmp_path}/schema.json"\non-error = "dlq"\n'
-    path.write_text(path.read_text().replace("[all]\n", f"[all]\n{bodies}"))
     with Turns() as turns:
         assert isinstance(turns, Turns)
-        service = Service(path, turns)
+        _fill(tmp_path, "orders")
+        service = Service(_file(tmp_path, "orders", more=more), turns)
         for _ in range(6):
-            _fill(tmp_path, "orders", count=2)
-            state = _turn(service, "orders")
-        dead = open_catalog(str(tmp_path / "lake")).load("mq.orders_dlq")
-        assert len(list(dead.scan().plan_files())) == 6
-        state.upkeep_due = 0.0
-        assert not _turn(service, "orders").figures.failing
-        dead.refresh()
-        assert len(list(dead.scan().plan_files())) == 1
-        assert len(dead.scan().to_arrow()) == 12
+            _turn(service, "orders").upkeep_due = math.inf
+            _fill(tmp_path, "orders", count=4)
+        catalog = open_catalog(str(tmp_path / "lake"))
+        assert len(list(catalog.load("mq.orders_dlq").scan().plan_files())) == 6
+        _turn(service, "orders").upkeep_due = 0.0
+        figures = _turn(service, "orders").figures
+        assert (figures.messages, figures.unfit) == (0, 44)
+        assert len(list(catalog.load("mq.orders_dlq").scan().plan_files())) == 1
+        assert _rows(tmp_path, "orders_dlq") == 44
+        assert _rows(tmp_path, "orders") == 0
+    said = capsys.readouterr().out
+    assert "mq.orders: 0 messages" in said
+    assert "1 commit; 20 bodies in mq.orders_dlq" in said
+    assert "mq.orders_dlq: 7 files replaced by 1" in said
 
 
 def test_the_file_is_read_again(

@@ -38,6 +38,21 @@ def test_a_folder_is_made_for_a_writer_only(tmp_path: Path) -> None:
     assert open_catalog(str(folder)).find("mq.orders") is None
 
 
+def test_a_word_makes_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be a mistake in the name of a catalog."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CatalogError, match=r"is called prod.*give its path: \./prod"):
+        open_catalog("prod", create=True)
+    assert not list(tmp_path.iterdir())
+    open_catalog("./prod", create=True)
+    assert open_catalog("prod", create=True).shown() == str(tmp_path / "prod")
+
+
+def test_a_uri_that_is_no_catalog() -> None:
+    with pytest.raises(CatalogError, match="the place of the files is the property warehouse"):
+        open_catalog("s3://bucket/lake")
+
+
 def test_a_table_that_is_not_there(world: World) -> None:
     with pytest.raises(CatalogError, match=r"has no table mq\.orders.*table write"):
         world.catalog.load("mq.orders")

@@ -70,6 +70,7 @@ _ONE = '[[tables]]\ntopic="a"\ntable="b.a"\ncatalog="c"\nstore="/s"\n'
         ("evry = 1", "evry: unknown key: is it every?"),
         (_ONE + 'partitoin="day"', "tables[1].partitoin: unknown key: is it partition"),
         (_ONE + "follow=true", "tables[1].follow: unknown key"),
+        (_ONE + 'since="2026-01-01"', "tables[1].since: unknown key"),
         (_ONE.replace('topic="a"', ""), "tables[1]: Missing option '-t' / '--topic'"),
         (_ONE.replace('store="/s"', ""), "tables[1]: name the stores to read (store), or name"),
         (_ONE + 'add-broker="yes"', "tables[1].add-broker: true or false is wanted, not 'yes'"),
@@ -77,6 +78,7 @@ _ONE = '[[tables]]\ntopic="a"\ntable="b.a"\ncatalog="c"\nstore="/s"\n'
         (_ONE + "codec=[1]", "tables[1].codec: a text is wanted, not [1]"),
         (_ONE + "broker-name=[[]]", "tables[1].broker-name: a text is wanted, not []"),
         (_ONE + 'every="0"', "tables[1].every: Invalid value: '0' is no duration"),
+        (_ONE + "[upkeep]\nolder-than = 7", "'7' is no duration: expected a number with s, m, h"),
         (
             _ONE + 'catalog-property={token="x"}',
             "tables[1]: Invalid value for '--catalog-property'",
