@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import Any
 
@@ -143,8 +144,15 @@ class BrokenText(Exception):
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
 async def test_an_exception_is_unknown_with_its_text(
-    broker: StreamBroker, error: Exception, remark: str, clock: MockClock
+    broker: StreamBroker,
+    error: Exception,
+    remark: str,
+    clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Other packages set formatters that cannot take an exception without a text.
+    monkeypatch.setattr(logging.getLogger("pyrmq"), "propagate", False)
+
     def fail() -> TransactionState:
         raise error
 

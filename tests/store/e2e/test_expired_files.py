@@ -149,7 +149,11 @@ def test_expired_files_go_on_command(server: ServerProcess, folders: list[Path])
         make_old(*list(before.values())[:4])
         answer = client.call(DELETE_EXPIRED_COMMITLOG)
         assert (answer.code, answer.body) == (0, b"")
-        lines = [line for line in server.stderr_text().splitlines() if "is deleted" in line]
+        lines = eventually(  # a thread writes the log
+            lambda: [line for line in server.stderr_text().splitlines() if "is deleted" in line],
+            "the log names the files",
+            until=lambda lines: len(lines) >= 4,
+        )
         assert len(lines) == 4
         assert all(re.match(ENGINE_LINE, line) for line in lines), lines
         assert min(log_files(folders)) == 4 * FILE

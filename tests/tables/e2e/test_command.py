@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -130,6 +131,15 @@ def wait_for_rows(world: World, count: int) -> None:
     )
 
 
+def open_files(held: str) -> set[str]:
+    """What a process has open; `held` is its folder fd in /proc."""
+    found = set()
+    for one in os.listdir(held):
+        with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+            found.add(os.readlink(f"{held}/{one}"))
+    return found
+
+
 def service(world: World, log: Log, *more: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "pyrmq", "pipeline", "table", "write", *options(world, log), *more],
@@ -200,7 +210,7 @@ def test_a_service_waits_for_a_catalog_that_is_away(world: World, log: Log) -> N
             assert process.poll() is None
             held = f"/proc/{process.pid}/fd"
             eventually(
-                lambda: [os.readlink(f"{held}/{one}") for one in os.listdir(held)],
+                lambda: open_files(held),
                 "the service has opened the catalog",
                 until=lambda paths: str(database) in paths,
             )
