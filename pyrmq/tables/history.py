@@ -201,6 +201,9 @@ def table(
         raise SegmentOptionError(
             (Parameter("on_error"), f": {on_error!r}"), f"expected {' or '.join(decoded.ON_ERROR)}"
         )
+    for parameter, given in (("columns", columns), ("brokers", brokers)):
+        if isinstance(given, str):
+            raise SegmentOptionError((Parameter(parameter), f": {given!r}"), "expected a list")
     if store is None:
         raise SegmentOptionError(
             (Parameter("store"), ": none is given"),

@@ -35,6 +35,11 @@ class Rows:
     def __post_init__(self) -> None:
         if any(not 0 <= queue < 1 << 31 for queue in self.queues):
             raise SegmentOptionError((Parameter("queues"), f": {self.queues} are no queue ids"))
+        if len(self.offsets) != 2:
+            raise SegmentOptionError(
+                (Parameter("offsets"), f": {self.offsets} are not two"),
+                "expected from and before, such as (0, 1000); None is no bound",
+            )
         for offset in self.offsets:
             if offset is not None and not 0 <= offset < _INT64:
                 raise SegmentOptionError(

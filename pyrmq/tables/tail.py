@@ -23,6 +23,8 @@ from pyrmq.tables.errors import TableStoreError
 from pyrmq.tables.rows import Rows
 
 log = logging.getLogger(__name__)
+_TRIES = 3
+"""Times that the files of a log are listed where retention deletes some of them meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class Tail:
             for queue, end in self._queues(store).items()
             if not rows.queues or queue in rows.queues
         }
-        identity.check(self._table, self._topic, store, known)
+        store = self._checked(store, known)
         starts = self._starts(store, known, rows)
         chosen = Selection(
             topics=(self._topic,),
@@ -122,6 +124,18 @@ class Tail:
                 f"table {self._table} does not reach to what is left in {escape(store.root)}: "
                 f"{error.args[0]}; what is between is lost"
             ) from error
+
+    def _checked(self, store: SegmentStore, known: Mapping[int, QueueEnd]) -> SegmentStore:
+        """The store, with the files that it has now. TableStoreError if it is not the table's."""
+        for left in reversed(range(_TRIES)):
+            try:
+                identity.check(self._table, self._topic, store, known)
+                break
+            except FileNotFoundError:  # retention deletes meanwhile
+                if not left:
+                    raise
+                store = store.relisted()
+        return store
 
     def _queues(self, store: SegmentStore) -> Mapping[int, QueueEnd]:
         """What the table has of a broker."""

@@ -47,7 +47,13 @@ def lag(pinned: Pinned, source: Source) -> list[QueueLag]:
 
 
 def _of_brokers(pinned: Pinned, source: Source) -> list[QueueLag]:
-    from spark_ext.history_brokers import BrokerTail
+    try:
+        from spark_ext.history_brokers import BrokerTail
+    except ImportError as error:
+        raise JobError(
+            f"reads through brokers are those of Spark's source, and PySpark is not installed "
+            f"({error}): pip install 'pyrmq-broker[spark]', or name stores"
+        ) from None
 
     assert source.name_server is not None
     tail = BrokerTail(pinned, {**source.options, "nameServer": source.name_server})

@@ -21,7 +21,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "spark": (
         "tests/spark/e2e/jobs/",
         "tests/spark/e2e/jvm/",
-        *_spark("bad_input", "batch", "body", "kafka_habits", "setup", "sink"),
+        *_spark("bad_input", "batch", "body", "history", "kafka_habits", "setup", "sink"),
     ),
     "faults": ("tests/system/faults/",),
 }

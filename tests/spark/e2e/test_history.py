@@ -90,6 +90,24 @@ def test_columns_and_rows(spark: SparkSession, log: Log, catalog: Path) -> None:
             wrong.load(str(log.root)).collect()
 
 
+def test_a_table_of_the_session_catalog(spark: SparkSession, log: Log, catalog: Path) -> None:
+    log.put(30)
+    commit(catalog, [log.root])
+    log.put(12)
+    spark.sql(
+        f"CREATE TABLE orders_now USING rocketmq OPTIONS (path '{log.root}', brokerName 'b', "
+        f"history '{TABLE}', historyCatalog '{catalog}')"
+    )
+    try:
+        for _ in range(2):
+            query = "SELECT count(*), count(DISTINCT queueOffset) FROM orders_now"
+            assert tuple(spark.sql(query).collect()[0]) == (len(log.sent), len(log.sent) // 3)
+            commit(catalog, [log.root])
+            log.put(3)
+    finally:
+        spark.sql("DROP TABLE orders_now")
+
+
 def test_decoded_bodies(spark: SparkSession, log: Log, catalog: Path, tmp_path: Path) -> None:
     schema = tmp_path / "order.json"
     schema.write_text('{"type": "object", "properties": {"n": {"type": "integer"}}}')

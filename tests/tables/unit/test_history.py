@@ -21,6 +21,7 @@ from pyrmq.errors import DataLossError, SegmentOptionError
 from pyrmq.tables.bodies.plan import BodyPlan
 from pyrmq.tables.bodies.spec import spec as body_spec
 from pyrmq.tables.catalog import open_catalog
+from pyrmq.tables.compact import compact
 from pyrmq.tables.errors import CatalogError, TableError, TableSchemaError, TableStoreError
 from pyrmq.tables.history import TableScan, table
 from tests.tables.tailing import TABLE, Log, commit, keys
@@ -105,6 +106,7 @@ def test_rows_are_left_out_in_both_halves(log: Log, catalog: Path, partition: st
             at["queueId"].isin([0, 2]) & at["tags"].isin(["A", "C"]),
         ),
         ({"tags": ["B"]}, at["tags"] == "B"),
+        ({"start_time": middle, "end_time": middle}, at["queueId"] < 0),
         ({"offsets": (100, 200)}, (at["queueOffset"] >= 100) & (at["queueOffset"] < 200)),
         ({"offsets": (None, 10)}, at["queueOffset"] < 10),
         ({"offsets": (10**12, None)}, at["queueOffset"] < 0),
@@ -191,6 +193,29 @@ def test_retention_behind_the_ends(log: Log, catalog: Path) -> None:
     commit(catalog, [log.root])
     assert log.delete_first_files(2) == 2
     assert bodies(scan(log, catalog).to_arrow()) == log.sent
+
+
+def test_retention_while_the_log_is_looked_at(
+    log: Log, catalog: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files were listed, and then those are deleted that have the table's last messages."""
+    log.put(300)
+    commit(catalog, [log.root])
+    log.put(1500)
+    import pyrmq.tables.tail as module
+
+    real, calls = module.identity.check, []
+
+    def meanwhile(*given: Any) -> None:
+        if not calls:
+            log.delete_first_files(3)
+        calls.append(1)
+        real(*given)
+
+    monkeypatch.setattr(module.identity, "check", meanwhile)
+    with pytest.raises(DataLossError, match="offset 100 of topic orders"):
+        scan(log, catalog)
+    assert len(calls) == 2
 
 
 def test_what_retention_deleted_first_is_an_error(log: Log, catalog: Path) -> None:
@@ -488,6 +513,9 @@ def test_bad_input(log: Log, catalog: Path) -> None:
         ({"tags": "A"}, TableError, "has no column tags"),
         ({"queues": [-1]}, SegmentOptionError, "queues"),
         ({"offsets": (-5, None)}, SegmentOptionError, "offsets"),
+        ({"offsets": (5,)}, SegmentOptionError, "are not two"),
+        ({"columns": "body"}, SegmentOptionError, "expected a list"),
+        ({"tags": []}, SegmentOptionError, "tags"),
         ({"start_time": datetime(2026, 1, 1)}, SegmentOptionError, "start_time"),
         ({"name_server": "127.0.0.1:9876"}, SegmentOptionError, "nameServer"),
     ):
@@ -512,7 +540,8 @@ def test_a_file_that_is_gone(log: Log, catalog: Path) -> None:
 
 
 def test_queries_while_commits_happen(log: Log, catalog: Path) -> None:
-    """Each query has all that was sent before it, each message once, whatever is committed."""
+    """Each query has all that was sent before it, each message once, whatever is committed and
+    compacted meanwhile."""
     log.put(100)
     commit(catalog, [log.root])
     done = threading.Event()
@@ -520,9 +549,11 @@ def test_queries_while_commits_happen(log: Log, catalog: Path) -> None:
 
     def writes() -> None:
         try:
-            for _ in range(8):
-                log.put(150)
+            for number in range(5):
+                log.put(100)
                 commit(catalog, [log.root], most=40)
+                if number % 3 == 2:
+                    compact(open_catalog(str(catalog)).load(TABLE), files=2)
         except BaseException as error:
             failed.append(error)
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,15 @@ def test_lost_messages_are_beyond_any_limit(log: Log, catalog: Path) -> None:
     done = run(log, catalog, "--max-age", "30d")
     assert done.exit_code == table_lag.LATE
     assert "they are lost" in done.output
+
+
+def test_brokers_without_pyspark(log: Log, catalog: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.put(3)
+    commit(catalog, [log.root])
+    monkeypatch.setitem(sys.modules, "spark_ext.history_brokers", None)
+    words = ["-n", "127.0.0.1:9876", "--table", TABLE, "--catalog", str(catalog)]
+    done = CliRunner().invoke(table_lag.command, words)
+    assert "PySpark is not installed" in str(done.exception)
 
 
 def test_bad_input(log: Log, catalog: Path) -> None:

@@ -148,6 +148,10 @@ def test_what_a_table_must_not_keep(spark: SparkSession, store: Path, sent: list
         ("nameServer 'a:1', secretKey 'k'", "secretKey would be kept in the catalog"),
         ("path 's3://me:secret@host/x'", "credentials in the location would be kept"),
         ('paths \'["/a", "s3://me:secret@host/x"]\'', "credentials in the location would be kept"),
+        (
+            "path '/x', history 'mq.a', historyCatalog 'postgresql://me:secret@h/x'",
+            "credentials in historyCatalog would be kept",
+        ),
         (f"path '{store}', subcribe 'a'", "did you mean subscribe"),
     ):
         with pytest.raises(AnalysisException, match=text):

@@ -160,6 +160,12 @@ final class Options {
                 + " = '...')");
       }
     }
+    String catalog = get("historyCatalog");
+    if (catalog != null && WITH_SECRET.matcher(catalog).find()) {
+      throw refused(
+          "credentials in historyCatalog " + where + "them out of CREATE TABLE",
+          "write them into .pyiceberg.yaml, and give the name that the catalog has there");
+    }
     for (String name : List.of("path", "paths", "location")) {
       String place = get(name);
       if (place != null && WITH_SECRET.matcher(place).find()) {
