@@ -13,15 +13,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 from pyrmq.tables import names
 from pyrmq.tables.errors import TableError, TableSchemaError
-from pyrmq.tables.schema import file_schema
+from pyrmq.tables.schema import file_schema, sort_order
 
-HELD_BYTES = 192 << 20
-"""Bytes of rows (as Arrow) that are held; sorting them takes as much again for a moment."""
+FRESH_BYTES = 16 << 20
+"""Bytes of rows (as Arrow) that are sorted at a time, while they are in a cache."""
+HELD_BYTES = 448 << 20
+"""Bytes of rows (as Arrow) that are held, sorted."""
 GROUP_BYTES = 32 << 20
 """Bytes of rows (as Arrow) of a row group."""
 GROUP_ROWS = 1 << 20
@@ -40,6 +42,8 @@ _SPAN = 1 << 62
 
 Part = tuple[Any, ...]
 """Values of the partition's fields."""
+Key = tuple[Part, str, int]
+"""Partition, broker and queue."""
 
 
 @dataclass
@@ -48,6 +52,8 @@ class _Open:
     file: Any
     writer: Any
     collected: list[Any]
+    last: tuple[str, int] = ("", -1)
+    """Broker and queue of its last row."""
 
 
 class Writer:
@@ -70,8 +76,10 @@ class Writer:
                 f"{CODEC}={codec} of the table is not supported", f"set it to one of {CODECS}"
             )
         self._open: dict[Part, _Open] = {}
-        self._batches: list[Any] = []
-        self._held = 0
+        self._fresh: list[Any] = []
+        self._fresh_bytes = 0
+        self._groups: dict[Key, list[Any]] = {}
+        self._held = self._rows = 0
         self._number = 0
         self._statistics: Any = None
         self.files: list[Any] = []
@@ -96,13 +104,14 @@ class Writer:
         """Takes the rows of a pyarrow.RecordBatch. Those of one queue come in order."""
         if not batch.num_rows:
             return
-        self._batches.append(batch)
-        self._held += batch.nbytes
-        if self._held >= HELD_BYTES:
-            self._flush()
+        self._fresh.append(batch)
+        self._fresh_bytes += batch.nbytes
+        if self._fresh_bytes >= FRESH_BYTES:
+            self._split()
 
     def close(self) -> list[Any]:
         """Completes all files."""
+        self._split()
         self._flush()
         for part in list(self._open):
             self._finish(part)
@@ -110,34 +119,61 @@ class Writer:
 
     def discard(self) -> None:
         """Deletes what was written. It must not be in a table."""
-        self._batches, self._held = [], 0
+        self._fresh, self._groups = [], {}
         for one in self._open.values():
             _abandon(one.writer.close, one.file.close)
         self._open = {}
         delete(self._table.io, self._paths)
         self._paths, self.files = [], []
 
-    def _flush(self) -> None:
+    def _split(self) -> None:
+        """Puts rows to those of their partition, broker and queue."""
         import pyarrow
 
-        if not self._batches:
+        if not self._fresh:
             return
-        whole = pyarrow.Table.from_batches(self._batches).select(self._columns)
-        self._batches, self._held = [], 0
-        size = max(1, whole.nbytes // max(1, whole.num_rows))
-        most = max(1, min(GROUP_ROWS, GROUP_BYTES // size))
+        whole = pyarrow.Table.from_batches(self._fresh).select(self._columns).combine_chunks()
+        self._fresh, self._fresh_bytes = [], 0
         order, cuts = _order(whole, self._fields)
-        # One buffer a column: `take` of rows out of many small ones copies the column each time.
-        whole = whole.combine_chunks()
-        for part, rows in cuts:
-            for start in range(rows[0], rows[1], most):
-                stop = min(start + most, rows[1])
-                group = (
-                    whole.slice(start, stop - start)
-                    if order is None
-                    else _taken(whole, order[start:stop])
-                )
-                self._write_group(part, group)
+        if order is not None:
+            whole = whole.take(pyarrow.array(order))
+        for key, start, stop in cuts:
+            self._groups.setdefault(key, []).append(whole.slice(start, stop - start))
+        self._held += whole.nbytes
+        self._rows += whole.num_rows
+        if self._held >= HELD_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Writes what is held, in order, as row groups."""
+        import pyarrow
+
+        if not self._rows:
+            return
+        most = max(1, min(GROUP_ROWS, GROUP_BYTES * self._rows // max(1, self._held)))
+        groups, self._groups, self._held, self._rows = self._groups, {}, 0, 0
+        for part, each in groupby(sorted(groups), key=lambda key: key[0]):
+            keys = list(each)
+            if part in self._open and self._open[part].last > keys[0][1:]:
+                self._finish(part)  # its rows would not be sorted any more
+            pieces: list[Any] = []
+            room = most
+            for piece in (piece for key in keys for piece in groups.pop(key)):
+                at = 0
+                while at < piece.num_rows:
+                    pieces.append(piece.slice(at, room))
+                    at += pieces[-1].num_rows
+                    room -= pieces[-1].num_rows
+                    if not room:
+                        self._write_group(part, pyarrow.concat_tables(pieces))
+                        pieces, room = [], most
+            if pieces:
+                self._write_group(part, pyarrow.concat_tables(pieces))
+            self._ends_with(part, keys[-1])
+
+    def _ends_with(self, part: Part, key: Key) -> None:
+        if part in self._open:
+            self._open[part].last = key[1:]
 
     def _write_group(self, part: Part, group: Any) -> None:
         one = self._open.pop(part, None) or self._begin(part)
@@ -190,11 +226,13 @@ class Writer:
         del self._open[part]
         schema = self._table.schema()
         if self._statistics is None:
+            order = self._table.sort_order()
             self._statistics = (
                 iceberg.compute_statistics_plan(schema, self._table.properties),
                 iceberg.parquet_path_to_id_mapping(schema),
+                order.order_id if order.fields == sort_order(schema).fields else None,
             )
-        plan, paths = self._statistics
+        plan, paths, sorted_by = self._statistics
         with _without_statistics_warnings():
             statistics = iceberg.data_file_statistics_from_parquet_metadata(
                 one.collected[0], stats_columns=plan, parquet_column_mapping=paths
@@ -206,7 +244,7 @@ class Writer:
                 file_format=FileFormat.PARQUET,
                 partition=Record(*part),
                 file_size_in_bytes=size,
-                sort_order_id=None,
+                sort_order_id=sorted_by,
                 spec_id=self._table.spec().spec_id,
                 equality_ids=None,
                 key_metadata=None,
@@ -297,9 +335,9 @@ def _partition_fields(table: Any) -> list[_Field]:
     return fields
 
 
-def _order(table: Any, fields: Sequence[_Field]) -> tuple[Any, list[tuple[Part, tuple[int, int]]]]:
-    """The order of the rows by partition, broker, queue and offset (None: as they are), and of each
-    partition its values and its places in that order."""
+def _order(table: Any, fields: Sequence[_Field]) -> tuple[Any, list[tuple[Key, int, int]]]:
+    """The order of the rows by partition, broker, queue and offset (None: as they are), and the
+    places of each key in that order."""
     import numpy as np
 
     columns = [field.values(table) for field in fields]
@@ -325,24 +363,17 @@ def _order(table: Any, fields: Sequence[_Field]) -> tuple[Any, list[tuple[Part, 
     if ((np.diff(there) < 0) & (np.diff(sorted_keys) == 0)).any():
         order = np.lexsort((offsets, keys))
         sorted_keys = keys[order]
-    inner = len(dictionaries[-1]) * len(dictionaries[-2])
-    parts = sorted_keys // inner
-    starts = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), table.num_rows]
+    starts = [0, *(np.flatnonzero(np.diff(sorted_keys)) + 1).tolist(), table.num_rows]
     cuts = []
     for start, stop in pairwise(starts):
-        number, values = int(parts[start]), []
-        for words in reversed(dictionaries[:-2]):
+        number, values = int(sorted_keys[start]), []
+        for words in reversed(dictionaries):
             number, at = divmod(number, len(words))
             values.append(words[at])
-        cuts.append((tuple(reversed(values)), (start, stop)))
+        queue, broker, *part = values
+        cuts.append(((tuple(reversed(part)), broker, queue), start, stop))
     same = bool((order == np.arange(len(order))).all())
     return (None if same else order), cuts
-
-
-def _taken(table: Any, rows: Any) -> Any:
-    import pyarrow
-
-    return table.take(pyarrow.array(rows))
 
 
 def _dictionaries(schema: Any) -> list[str]:

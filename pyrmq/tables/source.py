@@ -25,6 +25,8 @@ from pyrmq.tables.errors import TableLossError, TableStoreError
 
 STEP_BYTES = 256 << 20
 """Bytes of the logs between two positions, about. A signal is looked for after each."""
+BATCH_ROWS, BATCH_BYTES = 200_000, 16 << 20
+"""Of a batch, about: what is sorted at a time need not be put together first."""
 MAX_SHOWN = 5
 """Queues that an error lists."""
 PLACE = ("queueId", "queueOffset", "commitLogOffset", "storeTimestamp", "brokerName")
@@ -79,7 +81,11 @@ class StoreSource:
         self._fail = fail_on_data_loss
         self._add = add_broker
         self._how = ReadOptions(
-            columns=tuple(columns), verify_crc=verify_crc, on_corruption=on_corruption
+            columns=tuple(columns),
+            verify_crc=verify_crc,
+            on_corruption=on_corruption,
+            batch_rows=BATCH_ROWS,
+            batch_bytes=BATCH_BYTES,
         )
         self._step = step_bytes
         self._planner: StreamPlanner | None = None

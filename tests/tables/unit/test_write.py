@@ -109,6 +109,40 @@ def test_rows_of_a_file_are_sorted(world: World, log: Log) -> None:
     assert rows == sorted(rows)
 
 
+@pytest.mark.parametrize("partition", [(), ("queue",), ("day", "broker", "queue")])
+def test_each_file_is_sorted_however_little_is_held(
+    world: World, log: Log, partition: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files continue where that keeps their order, and say to readers that they are sorted."""
+    from pyarrow.parquet import ParquetFile
+
+    from pyrmq.tables import parquet
+
+    monkeypatch.setattr(parquet, "FRESH_BYTES", 3_000)
+    monkeypatch.setattr(parquet, "HELD_BYTES", 10_000)
+    monkeypatch.setattr(parquet, "GROUP_BYTES", 2_000)
+    other = world.log("broker-b")
+    for _ in range(4):
+        other.put(40)
+        log.put(40)
+    write(world, log, other, partition=partition, step_bytes=5_000)
+    check_same(world, log, other)
+    several = 0
+    for path in (world.folder / "catalog").rglob("*.parquet"):
+        file = ParquetFile(path)
+        several += file.num_row_groups > 1
+        columns = file.read(columns=["brokerName", "queueId", "queueOffset"])
+        rows = list(zip(*(column.to_pylist() for column in columns.columns), strict=True))
+        assert rows == sorted(rows)
+    assert several
+    table = world.table()
+    assert {t.file.sort_order_id for t in table.scan().plan_files()} == {
+        table.sort_order().order_id
+    }
+    if len(partition) == 3:
+        assert len(world.files()) == 6
+
+
 def test_all_columns_have_the_values_of_a_scan(world: World, log: Log) -> None:
     import pyarrow
 
