@@ -2,7 +2,7 @@
 
 Rows are held up to HELD_BYTES, sorted by partition, broker, queue and offset, and written as row
 groups. So memory is bounded for any number of rows, and the statistics of a row group cover few
-queues. A file is closed when it has TARGET_BYTES.
+queues. A file is closed when it has TARGET_BYTES, or MAX_CHUNKS.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ GROUP_ROWS = 1 << 20
 TARGET_BYTES = 256 << 20
 """Bytes of a file after which it is closed. Files have from half of it to one row group more, but
 for the last of a commit and those of small partitions."""
+MAX_CHUNKS = 50_000
+"""Leaf columns of all row groups after which a file is closed, too: the footer is held until then.
+Wide structs in lists may be large in memory and small in the file."""
 OPEN_FILES = 32
 """Files that are open at the same time, one a partition. A file of another partition closes the one
 that was written to longest ago."""
@@ -54,6 +57,8 @@ class _Open:
     collected: list[Any]
     last: tuple[str, int] = ("", -1)
     """Broker and queue of its last row."""
+    chunks: int = 0
+    """Leaf columns of all row groups."""
 
 
 class Writer:
@@ -69,6 +74,7 @@ class Writer:
         self._columns = list(schema.names)
         self._fields = self._partition()
         self._schema = self._inside(schema)
+        self._leaves = len(_leaves(self._schema, self._columns))
         codec = str(table.properties.get(CODEC, "zstd")).lower()
         self._codec = "none" if codec == "uncompressed" else codec
         if self._codec not in CODECS:
@@ -179,7 +185,8 @@ class Writer:
         one = self._open.pop(part, None) or self._begin(part)
         self._open[part] = one
         one.writer.write_table(group.cast(self._schema), row_group_size=max(1, group.num_rows))
-        if one.file.tell() >= TARGET_BYTES:
+        one.chunks += self._leaves
+        if one.file.tell() >= TARGET_BYTES or one.chunks >= MAX_CHUNKS:
             self._finish(part)
 
     def _begin(self, part: Part) -> _Open:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pyrmq.tables import commit
+from pyrmq.tables import commit, parquet
 from pyrmq.tables.bodies.staging import SKIP, SUSPEND, BodyError
 from pyrmq.tables.errors import TableConflictError, TableSchemaError, TableStoreError
 from tests.support.thorough import size
@@ -55,6 +55,20 @@ def test_a_run_of_dead_bodies_only(world: World) -> None:
     check(world, [found])
     assert write(world).added.commits == 0
     assert sum(end.end - end.start for _, _, end in world.ends().queues()) == 5
+
+
+def test_a_file_of_many_columns_is_closed_early(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its footer is held in memory until then."""
+    wide = {f"f{n}": {"type": "integer"} for n in range(50)}
+    found = bodies(0, 30)
+    fill(world, found)
+    monkeypatch.setattr(parquet, "GROUP_ROWS", 5)
+    monkeypatch.setattr(parquet, "MAX_CHUNKS", 100)
+    run = write(world, {**SCHEMA, "properties": {**SCHEMA["properties"], **wide}})  # type: ignore[dict-item]
+    assert run.added.files == 3
+    check(world, [found])
 
 
 def test_suspend_stops_at_the_body_and_names_it(world: World) -> None:
