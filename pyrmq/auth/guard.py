@@ -201,14 +201,22 @@ class Guard:
         self.check(connection, command, of_topic(topic, NEEDS[command.code].of_message))
 
     def check_deletes(self, connection: Connection, command: Command, topic: str) -> None:
-        """For a request that has messages of a topic deleted. As `check`."""
-        self.check(connection, command, of_topic(topic, DELETE))
+        """For a request that has messages of a topic deleted, whatever is said of its own code. As
+        `check`."""
+        deletes = RequestCode.DELETE_TOPIC_IN_BROKER
+        if not command.ext.get(ACCESS_KEY) and deletes not in self._rules.unsigned:
+            self._refused(connection, command, None, UNSIGNED)
+            raise NoPermissionError(UNSIGNED)
+        if self._rules.authorization and deletes not in self._rules.unchecked:
+            self._check(connection, command, of_topic(topic, DELETE))
 
     def check(self, connection: Connection, command: Command, need: Need) -> None:
         """For a need that is known only when a request is under way: NoPermissionError if the user
         that `authorize` let through does not have it (any more)."""
-        if not self._rules.authorization or command.code in self._rules.unchecked:
-            return
+        if self._rules.authorization and command.code not in self._rules.unchecked:
+            self._check(connection, command, need)
+
+    def _check(self, connection: Connection, command: Command, need: Need) -> None:
         name = command.ext.get(ACCESS_KEY, "")
         user = self._access.users.signer(name)
         if user is not None and user.is_enabled:

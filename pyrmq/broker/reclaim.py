@@ -138,6 +138,8 @@ class Reclaim:
                 if str(e) != self._failure:
                     self._failure = str(e)
                     log.error("no file of the log is deleted early: %s", escape(e))
+            except Exception:  # the broker goes on, and deletes nothing early
+                log.exception("no file of the log is deleted early")
 
     async def look(self) -> Reclaimable:
         """One look. PyrmqError, OSError: nothing is deleted early then."""

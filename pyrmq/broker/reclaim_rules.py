@@ -113,11 +113,13 @@ class Known:
         if not readers:
             return [(topic, OTHERS, ALL)]
         queues = {queue_id for reader in readers for queue_id in reader.offsets}
-        return [
+        rows: list[Row] = [
             (topic, queue_id, min(reader.at(queue_id) for reader in readers))
             for queue_id in sorted(queues)
             if queue_id >= 0
-        ] + [(topic, OTHERS, min(reader.otherwise for reader in readers))]
+        ]
+        rows.append((topic, OTHERS, min(reader.otherwise for reader in readers)))
+        return rows
 
     def why(self, topic: str, queue_id: int) -> str:
         """Who keeps the first message of a queue that is needed."""

@@ -250,10 +250,8 @@ def _reclaim_notes(broker: str, usage: DiskUsage) -> list[str]:
         return []
     early = sum(file.in_tables for file in usage.files)
     files = "1 file is" if early == 1 else f"{early or 'no'} files are"
-    why = usage.reclaim.why
-    return [
-        f"{broker}: {files} done with before fileReservedTime (reclaimAfter=table); then: {why}"
-    ]
+    text = f"{broker}: {files} done with before fileReservedTime (reclaimAfter=table)"
+    return [f"{text}; what follows is needed: {usage.reclaim.why}"]
 
 
 def _retention_notes(broker: str, usage: DiskUsage) -> list[str]:

@@ -359,3 +359,23 @@ async def test_who_has_messages_of_a_topic_deleted_needs_delete(alice: Stage) ->
         alice.guard.check_deletes(peer.connection, commit, "Other")
     by_root = command(Code.UPDATE_CONSUMER_OFFSET, {}, by=ROOT)
     alice.guard.check_deletes(peer.connection, by_root, "Other")
+
+
+async def test_lists_that_free_commits_free_no_deletion(staged: Staged) -> None:
+    code = int(Code.UPDATE_CONSUMER_OFFSET)
+    fields = {"topic": "T", "consumerGroup": "g"}
+    for authorization in (True, False):
+        stage = staged(unsigned={code}, unchecked={code}, authorization=authorization)
+        peer, unsigned = stage.peer(), command(code, fields)
+        assert stage.ask(unsigned, peer) == DONE
+        with pytest.raises(NoPermissionError):
+            stage.guard.check_deletes(peer.connection, unsigned, "T")
+    stage = staged(unsigned={code}, unchecked={code})
+    stage.user(*ALICE)
+    peer, signed = stage.peer(), command(code, fields, by=ALICE)
+    assert stage.ask(signed, peer) == DONE
+    with pytest.raises(NoPermissionError, match="Delete"):
+        stage.guard.check_deletes(peer.connection, signed, "T")
+    deletes = int(Code.DELETE_TOPIC_IN_BROKER)
+    stage = staged(unsigned={code, deletes}, unchecked={code, deletes})
+    stage.guard.check_deletes(stage.peer().connection, command(code, fields), "T")

@@ -16,7 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from pyrmq.cli import main
+from pyrmq.net.address import format_address
 from tests.store.e2e.test_expired_files import FILE, QUEUES, Sent, log_files
 from tests.support.client import PULL_COMMIT, PULL_SUBSCRIPTION, Client, Closed, pull_command
 from tests.support.operators import DELETE_EXPIRED_COMMITLOG, create_topic
@@ -297,6 +300,11 @@ def test_the_report_says_what_goes_and_what_keeps_the_rest(tmp_path: Path) -> No
         assert all(at is not None and at - body["now"] < DAY_MS for at in due)
         assert body["reclaim"]["why"].startswith("topic T, queue 0: no table")
         assert log.begins() == 0
+        shown = CliRunner().invoke(
+            main, ["admin", "broker", "disk", "-n", format_address(server.namesrv)]
+        )
+        assert f"{sum(early)} files are done with before fileReservedTime" in shown.output
+        assert "what follows is needed: topic T, queue 0: no table" in shown.output
 
 
 ROUNDS = size("PYRMQ_RECLAIM_ROUNDS", 3, 60)

@@ -23,12 +23,36 @@ PATIENCE = 60.0
 MEMBERS = 3
 
 
+RECLAIM = SMALL_FILES.replace("=1048576", "=65536") + "".join(
+    f"{key}={value}\n"
+    for key, value in {
+        "reclaimAfter": "table",
+        "reclaimGroup": "Tables",
+        "reclaimTopicsWithoutTable": "*",
+        "deleteWhen": ";".join(f"{hour:02d}" for hour in range(24)),
+        "cleanResourceInterval": 50,
+        "deleteCommitLogFilesInterval": 0,
+        "timerFlushIntervalMs": 100,
+    }.items()
+)
+"""Each file of the log goes as soon as nobody needs it."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds("killed-pops"))
-@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
-def test_each_message_is_acknowledged_or_comes_again(flush: str, seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("flush", "conf"),
+    [
+        pytest.param("ASYNC_FLUSH", SMALL_FILES, id="ASYNC_FLUSH"),
+        pytest.param("SYNC_FLUSH", SMALL_FILES, id="SYNC_FLUSH"),
+        pytest.param("ASYNC_FLUSH", RECLAIM, id="reclaim"),
+    ],
+)
+def test_each_message_is_acknowledged_or_comes_again(
+    flush: str, conf: str, seed: int, tmp_path: Path
+) -> None:
     verifier = PopVerifier()
-    server = ServerProcess(tmp_path / "store", flush=flush, conf=SMALL_FILES)
+    server = ServerProcess(tmp_path / "store", flush=flush, conf=conf)
     loop = KillLoop(server, seed, ROUNDS)
     chance = loop.chance
 
@@ -67,11 +91,18 @@ def test_each_message_is_acknowledged_or_comes_again(flush: str, seed: int, tmp_
                 member.join(30)
             verifier.note(name, [member.outcome for member in last])
 
+    def finish() -> None:
+        consume_all("the end")
+        if conf == RECLAIM:
+            log = tmp_path / "store" / "commitlog"
+            what = "all is settled: the last files stay, and the one that is made ahead"
+            eventually(lambda: list(log.iterdir()), what, PATIENCE, until=lambda f: len(f) <= 4)
+
     loop.run(
         load_and_kill,
         lambda client, number: None,
         lambda client: consume_all("after the last start"),
-        finish=lambda: consume_all("the end"),
+        finish=finish,
     )
     verifier.check_all()
     print(f"killed pops: {loop.summary()}, {verifier.summary()}")
