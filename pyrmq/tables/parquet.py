@@ -8,6 +8,7 @@ queues. A file is closed when it has TARGET_BYTES, or MAX_CHUNKS.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ for the last of a commit and those of small partitions."""
 MAX_CHUNKS = 50_000
 """Leaf columns of all row groups after which a file is closed, too: the footer is held until then.
 Wide structs in lists may be large in memory and small in the file."""
+MAX_FOLDER = 200
+"""Characters of a partition's value in the name of a folder: file systems take 255 bytes."""
 OPEN_FILES = 32
 """Files that are open at the same time, one a partition. A file of another partition closes the one
 that was written to longest ago."""
@@ -74,7 +77,7 @@ class Writer:
         self._columns = list(schema.names)
         self._fields = self._partition()
         self._schema = self._inside(schema)
-        self._leaves = len(_leaves(self._schema, self._columns))
+        self._leaves = len(_leaves(self._schema, self._schema.names))
         codec = str(table.properties.get(CODEC, "zstd")).lower()
         self._codec = "none" if codec == "uncompressed" else codec
         if self._codec not in CODECS:
@@ -316,7 +319,7 @@ class _Field:
         return pyarrow.chunked_array([pyarrow.array(np.floor_divide(micros, unit))])
 
     def shown(self, value: Any) -> str:
-        """As the name of a folder."""
+        """As the name of a folder. Two values may have one: files have names of their own."""
         from urllib.parse import quote
 
         if self.transform == "day":
@@ -324,7 +327,8 @@ class _Field:
                 return date.fromordinal(value + date(1970, 1, 1).toordinal()).isoformat()
             except (ValueError, OverflowError):
                 return str(value)
-        return quote(str(value), safe="")
+        text = quote(str(value), safe="")
+        return text if len(text) <= MAX_FOLDER else re.sub("%.?$", "", text[:MAX_FOLDER])
 
 
 def _partition_fields(table: Any) -> list[_Field]:

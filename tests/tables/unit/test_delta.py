@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,46 @@ def test_ends_are_found_behind_commits_of_others(world: World, log: Log) -> None
     log.put(30)
     assert write(world, log).rows == 30
     place(world).find().vacuum(0, dry_run=False, enforce_retention_duration=False)
+    check_same(world, log)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_table_that_was_restored_gets_the_later_messages_again(
+    world: World, log: Log, version: int
+) -> None:
+    write(world, log)
+    log.put(30)
+    write(world, log)
+    place(world).find().restore(version)
+    log.put(30)
+    assert write(world, log).rows == (60 if version else 120)
+    check_same(world, log)
+    place(world).find().restore(3)  # the table as it was restored before
+    write(world, log)
+    check_same(world, log)
+
+
+def test_a_table_that_was_restored_to_a_time_says_what_to_do(world: World, log: Log) -> None:
+    write(world, log)
+    table = place(world).find()
+    table.alter.set_table_description("later")
+    at = datetime.fromtimestamp(table.history()[-2]["timestamp"] / 1000, UTC)
+    table.restore(at)
+    log.put(30)
+    with pytest.raises(TableSchemaError, match="restored to a time"):
+        write(world, log)
+    place(world).find().restore(1)
+    assert write(world, log).rows == 30
+    check_same(world, log)
+
+
+@pytest.mark.parametrize("name", ["a b", "a%2Fb", "ä=+:?#", "\u5b57" * 80])
+def test_brokers_with_odd_names_as_partitions(world: World, name: str) -> None:
+    log = world.log(name)
+    log.put(30)
+    write(world, log, partition=("day", "broker"))
+    log.put(30)
+    write(world, log)
     check_same(world, log)
 
 
