@@ -187,7 +187,7 @@ def ends_of(table: Any) -> Ends | None:
             return Ends.from_json(str(one[ENDS]))
         if one.get("operation") == RESTORE:
             newest = _restored(table, one)
-        if version == 0 and TOPIC in one:
+        if newest is not None and version == 0:
             return None
     topic = topic_of(table)
     if topic is None or table.transaction_version(app_id(topic)) is not None:
