@@ -20,6 +20,7 @@ from pyrmq.tables.ends import Ends
 from pyrmq.tables.errors import OutcomeUnknownError, TableConflictError
 from pyrmq.tables.parquet import Part, Writer
 from pyrmq.tables.source import Source
+from pyrmq.tables.statistics import bounds
 from pyrmq.tables.write import Run
 
 STATISTICS = (
@@ -205,7 +206,10 @@ def _statistics(meta: Any) -> str:
         found = [meta.row_group(n).column(number).statistics for n in range(meta.num_row_groups)]
         if any(one is None or not one.has_min_max for one in found):
             continue
-        low, high = min(one.min for one in found), max(one.max for one in found)
+        ranges = [one for one in map(bounds, found) if one is not None]
+        if len(ranges) < len(found):
+            continue
+        low, high = min(one[0] for one in ranges), max(one[1] for one in ranges)
         nulls[name] = sum(one.null_count for one in found)
         if isinstance(low, str) and max(len(low), len(high)) > MAX_TEXT:
             continue

@@ -7,10 +7,9 @@ queues. A file is closed when it has TARGET_BYTES, or MAX_CHUNKS.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -20,6 +19,7 @@ from typing import Any
 from pyrmq.tables import names
 from pyrmq.tables.errors import TableError, TableSchemaError
 from pyrmq.tables.schema import file_schema, sort_order
+from pyrmq.tables.statistics import statistics
 
 FRESH_BYTES = 16 << 20
 """Bytes of rows (as Arrow) that are sorted at a time, while they are in a cache."""
@@ -45,6 +45,8 @@ CODEC = "write.parquet.compression-codec"
 _UNIQUE = ("body", "msgId", "keys", "queueOffset", "commitLogOffset", "storeTimestamp")
 """Columns whose values repeat so rarely that a dictionary costs time and saves nothing."""
 _SPAN = 1 << 62
+_CALENDAR = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+"""Microseconds of the years 1 to 9999."""
 
 Part = tuple[Any, ...]
 """Values of the partition's fields."""
@@ -243,10 +245,7 @@ class Writer:
                 order.order_id if order.fields == sort_order(schema).fields else None,
             )
         plan, paths, sorted_by = self._statistics
-        with _without_statistics_warnings():
-            statistics = iceberg.data_file_statistics_from_parquet_metadata(
-                one.collected[0], stats_columns=plan, parquet_column_mapping=paths
-            )
+        found = statistics(one.collected[0], plan, paths)
         self.files.append(
             DataFile.from_args(
                 content=DataFileContent.DATA,
@@ -258,7 +257,7 @@ class Writer:
                 spec_id=self._table.spec().spec_id,
                 equality_ids=None,
                 key_metadata=None,
-                **statistics.to_serialized_dict(),
+                **found.to_serialized_dict(),
             )
         )
 
@@ -283,21 +282,6 @@ def _abandon(*closes: Callable[[], Any]) -> None:
             close()
 
 
-@contextmanager
-def _without_statistics_warnings() -> Iterator[None]:
-    """pyiceberg warns of each column without statistics; bodies and properties have none."""
-
-    def other(record: logging.LogRecord) -> bool:
-        return "statistics missing" not in str(record.msg)
-
-    logger = logging.getLogger("pyiceberg.io.pyarrow")
-    logger.addFilter(other)
-    try:
-        yield
-    finally:
-        logger.removeFilter(other)
-
-
 @dataclass(frozen=True)
 class _Field:
     """A field of a partition."""
@@ -316,7 +300,9 @@ class _Field:
             return column
         micros = column.cast(pyarrow.int64()).to_numpy()
         unit = 86_400_000_000 if self.transform == "day" else 3_600_000_000
-        return pyarrow.chunked_array([pyarrow.array(np.floor_divide(micros, unit))])
+        # A store may have any time. Engines, and pyiceberg at a commit, take years 1 to 9999.
+        values = np.floor_divide(np.clip(micros, *_CALENDAR), unit)
+        return pyarrow.chunked_array([pyarrow.array(values)])
 
     def shown(self, value: Any) -> str:
         """As the name of a folder. Two values may have one: files have names of their own."""

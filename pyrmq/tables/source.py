@@ -179,19 +179,23 @@ class StoreSource:
             how,
             fail_on_data_loss=False,
         )
-        found = {}
+        found: dict[tuple[str, int], Anchor] = {}
         for batch in Scan(splits, how).to_reader():
-            for row in batch.to_pylist():
-                anchor = Anchor(
-                    row["queueOffset"], row["commitLogOffset"], milliseconds(row["storeTimestamp"])
-                )
-                found[row["brokerName"], row["queueId"]] = anchor
+            found |= anchors_in(batch)
         return found
 
 
-def milliseconds(time: datetime) -> int:
-    """Since 1970; 0 for a time before, as `counting` has it."""
-    return max(0, round((time - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000))
+def anchors_in(batch: Any) -> dict[tuple[str, int], Anchor]:
+    """The messages of a batch with the columns PLACE, by broker and queue: the last one of each.
+    Times as `counting` has them, also those that no calendar has."""
+    import pyarrow
+
+    columns = [batch.column(name).to_pylist() for name in ("brokerName", *PLACE[:3])]
+    times = batch.column("storeTimestamp").cast(pyarrow.int64()).to_pylist()
+    return {
+        (broker, queue): Anchor(offset, place, max(0, time // 1000))
+        for broker, queue, offset, place, time in zip(*columns, times, strict=True)
+    }
 
 
 def check_brokers(ends: Ends | None, there: Sequence[str], add: bool) -> Ends | None:

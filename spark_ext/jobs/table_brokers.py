@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyrmq.errors import TopicNotExistError
 from pyrmq.model.message import MessageQueue
 from pyrmq.tables.ends import Anchor, Ends
-from pyrmq.tables.source import PLACE, check_anchors, check_brokers, milliseconds, readable
+from pyrmq.tables.source import PLACE, anchors_in, check_anchors, check_brokers, readable
 from spark_ext import selecting
 from spark_ext.broker.cluster import Access, Cluster
 from spark_ext.broker.partition import BrokerSplit
@@ -122,13 +122,10 @@ class BrokerSource:
         )
         how = selecting.build(given, PLACE, "map")
         split = BrokerSplit(where, ranges, how, None, None, None, 1, False)
-        return {
-            (row["brokerName"], row["queueId"]): Anchor(
-                row["queueOffset"], row["commitLogOffset"], milliseconds(row["storeTimestamp"])
-            )
-            for batch in split.read()
-            for row in batch.to_pylist()
-        }
+        found: dict[tuple[str, int], Anchor] = {}
+        for batch in split.read():
+            found |= anchors_in(batch)
+        return found
 
 
 def _with_absent(position: Position, ends: Ends | None) -> Position:
