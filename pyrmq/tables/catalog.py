@@ -62,6 +62,13 @@ def sqlite_refused(error: BaseException) -> bool:
     return str(name).startswith(("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CANTOPEN"))
 
 
+def sqlite_busy(error: BaseException) -> bool:
+    """Whether SQLite says that another one holds the lock. The change is not made, and can be tried
+    again."""
+    name = getattr(getattr(error, "orig", None), "sqlite_errorname", "")
+    return str(name).startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+
+
 def identifier(name: str) -> tuple[str, ...]:
     """The parts of `namespace.table`. CatalogError for a name that a catalog may refuse."""
     parts = tuple(name.split("."))
@@ -88,6 +95,11 @@ class Catalog:
     def shown(self) -> str:
         """What it is, for messages, without credentials."""
         return self._shown
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether it is a SQLite file: of a process that has ended no change can arrive later."""
+        return str(self.iceberg.properties.get("uri", "")).startswith("sqlite:")
 
     def load(self, name: str) -> Any:
         """A table, as it is now. CatalogError if it does not exist."""

@@ -12,11 +12,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pyrmq.tables import delta, parquet
-from pyrmq.tables.counting import Counted
 from pyrmq.tables.delta import Place
 from pyrmq.tables.delta_commit import Staged, commit
 from pyrmq.tables.durable import DurableFileIO
-from pyrmq.tables.ends import Ends
 from pyrmq.tables.errors import OutcomeUnknownError, TableConflictError
 from pyrmq.tables.parquet import Part, Writer
 from pyrmq.tables.source import Source
@@ -100,7 +98,7 @@ class DeltaRun(Run):
         start = self._start(ends)
         if start is None:
             return False
-        counted = Counted(ends or Ends(self._source.topic))
+        counted = self._counted(ends)
         name = str(uuid.uuid4())
         writer = DeltaWriter(self._place, self._columns, name, delta.words_of(table), self._codec)
         try:
