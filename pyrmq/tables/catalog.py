@@ -25,7 +25,11 @@ MAX_ERROR = 400
 """Characters of another program's error that are shown."""
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _TYPES = {"http": "rest", "https": "rest", "thrift": "hive"}
-_SECRET = re.compile(r"secret|password|passwd|token|credential|access-key|sas|session|oauth2", re.I)
+_SECRET = re.compile(
+    r"secret|password|passwd|token|credential|sas|session|oauth2|cookie|authorization(?!-url)|"
+    r"(access|account|api|private|service)[-_]?(account[-_]?)?key|connection[-_]?string",
+    re.I,
+)
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _AWAY = (
     "OperationalError", "ConnectionError", "ConnectTimeout", "ReadTimeout", "Timeout",

@@ -121,7 +121,10 @@ def test_credentials_are_in_no_error(
 
 @pytest.mark.parametrize(
     ("name", "secret"),
-    [("token", True), ("credential", True), ("s3.secret-access-key", True), ("password", True),
+    [("adls.account-key", True), ("adls.connection-string", True), ("header.Authorization", True),
+     ("header.X-Api-Key", True), ("azure_storage_account_key", True),
+     ("aws_access_key_id", True), ("rest.authorization-url", False), ("adls.account-name", False),
+     ("token", True), ("credential", True), ("s3.secret-access-key", True), ("password", True),
      ("s3.access-key-id", True), ("adls.sas-token", True), ("warehouse", False), ("uri", False),
      ("s3.endpoint", False)],
 )  # fmt: skip
