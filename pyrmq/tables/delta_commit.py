@@ -89,7 +89,15 @@ def commit(place: Place, staged: Staged, waiting: Waiting) -> Any:
                 ) from None
         else:
             waiting.done()
-            _sync(place, table)
+            try:
+                _sync(place, staged.version)
+            except OSError as error:
+                # The files are in the table: whoever deletes them makes it unreadable.
+                raise OutcomeUnknownError(
+                    f"Delta table {place.shown} has the commit, and its log may not be on the "
+                    f"disk: {escape(error)}",
+                    _KEPT,
+                ) from None
             return table
 
 
@@ -128,13 +136,15 @@ def _reloaded(place: Place, waiting: Waiting, unknown: bool) -> Any:
         return found
 
 
-def _sync(place: Place, table: Any) -> None:
-    """delta-rs does not sync what it writes."""
+def _sync(place: Place, after: int) -> None:
+    """delta-rs does not sync what it writes: the entries of the log behind a version. OSError."""
     local = place.local()
     if local is None:
         return
     folder = os.path.join(local, LOG)
-    path = os.path.join(folder, f"{table.version():020}.json")
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
+    for name in os.listdir(folder):
+        version, _, kind = name.partition(".")
+        if kind == "json" and version.isdigit() and int(version) > after:
+            with open(os.path.join(folder, name), "rb") as file:
+                os.fsync(file.fileno())
     sync_folder(folder)

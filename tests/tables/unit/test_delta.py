@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -191,6 +192,43 @@ def test_brokers_with_odd_names_as_partitions(world: World, name: str) -> None:
     log.put(30)
     write(world, log)
     check_same(world, log)
+
+
+def test_a_log_that_cannot_be_synced_takes_no_files_away(
+    world: World, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(world, log)
+    log.put(30)
+
+    def fail(path: str) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(delta_commit, "sync_folder", fail)
+        with pytest.raises(OutcomeUnknownError, match="may not be on the disk"):
+            write(world, log)
+    check_same(world, log)
+    assert write(world, log).rows == 0
+
+
+def test_the_entry_of_the_commit_is_on_the_disk(
+    world: World, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(handle: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{handle}"))
+        real(handle)
+
+    write(world, log)
+    log.put(30)
+    monkeypatch.setattr(os, "fsync", fsync)
+    write(world, log)
+    assert place(world).find().version() == 2
+    folder = world.folder / "lake" / "mq" / "orders" / "_delta_log"
+    at = synced.index(str(folder / f"{2:020}.json"))
+    assert str(folder) in synced[at:]
 
 
 class _Killed(BaseException):
