@@ -90,7 +90,7 @@ def commit(place: Place, staged: Staged, waiting: Waiting) -> Any:
         else:
             waiting.done()
             try:
-                _sync(place, staged.version)
+                _sync(place, table)
             except OSError as error:
                 # The files are in the table: whoever deletes them makes it unreadable.
                 raise OutcomeUnknownError(
@@ -136,15 +136,13 @@ def _reloaded(place: Place, waiting: Waiting, unknown: bool) -> Any:
         return found
 
 
-def _sync(place: Place, after: int) -> None:
-    """delta-rs does not sync what it writes: the entries of the log behind a version. OSError."""
+def _sync(place: Place, table: Any) -> None:
+    """delta-rs does not sync what it writes. `table`: as it was loaded before the commit, which is
+    the next version. OSError."""
     local = place.local()
     if local is None:
         return
     folder = os.path.join(local, LOG)
-    for name in os.listdir(folder):
-        version, _, kind = name.partition(".")
-        if kind == "json" and version.isdigit() and int(version) > after:
-            with open(os.path.join(folder, name), "rb") as file:
-                os.fsync(file.fileno())
+    with open(os.path.join(folder, f"{table.version() + 1:020}.json"), "rb") as file:
+        os.fsync(file.fileno())
     sync_folder(folder)
