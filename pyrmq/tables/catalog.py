@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from pyrmq.escape import escape
+from pyrmq.tables import order
 from pyrmq.tables.errors import CatalogAwayError, CatalogError, TableError, need
 
 NAME = "pyrmq"
@@ -230,7 +231,7 @@ def _embedded(spec: str, given: dict[str, str], create: bool, secrets: frozenset
 
 def _opened(load: Callable[[], Any], shown: str, secrets: frozenset[str]) -> Catalog:
     try:
-        found = load()
+        found = order.keep(load())
         _check_warehouse(found.properties.get("warehouse"))
         return Catalog(found, shown, secrets)
     except TableError:
