@@ -301,7 +301,7 @@ class _Field:
         micros = column.cast(pyarrow.int64()).to_numpy()
         unit = 86_400_000_000 if self.transform == "day" else 3_600_000_000
         # A store may have any time. Engines, and pyiceberg at a commit, take years 1 to 9999.
-        values = np.floor_divide(np.clip(micros, *_CALENDAR), unit)
+        values = np.floor_divide(np.clip(micros, _CALENDAR[0], _CALENDAR[1]), unit)
         return pyarrow.chunked_array([pyarrow.array(values)])
 
     def shown(self, value: Any) -> str:
