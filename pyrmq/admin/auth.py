@@ -258,9 +258,11 @@ class Acls(AccessPart):
     ) -> Outcomes[None]:
         """Deletes the entries of a subject, of one resource or of all. `policy`: Custom or Default,
         of one resource; None: Custom. [AUTH_DELETE_ACL]"""
-        ext: Ext = {"subject": subject, **({"resource": resource} if resource else {})}
-        if policy:
-            ext = {**ext, "policyType": policy}
+        ext: Ext = {
+            "subject": subject,
+            **({"resource": resource} if resource else {}),
+            **({"policyType": policy} if policy else {}),
+        }
         return await self._on_all(RequestCode.AUTH_DELETE_ACL, ext, b"", broker, cluster)
 
     async def get(

@@ -34,7 +34,7 @@ from pyrmq.admin.cluster_plan import (
     topic_of,
 )
 from pyrmq.admin.desired import Desired
-from pyrmq.admin.desired_access import has_password
+from pyrmq.admin.desired_access import TYPE, has_password
 from pyrmq.admin.export_diff import same
 from pyrmq.admin.groups import Groups
 from pyrmq.admin.link import AT_ONCE, AdminLink, Part, Replica
@@ -102,8 +102,8 @@ class ClusterFiles(Part):
             for name in sorted(there - set(desired.brokers))
             if desired.brokers
         ]
-        steps, kept = self._without_own(steps)
-        notes += kept
+        steps, spared = self._sparing(steps)
+        notes += spared
         notes += [
             f"user {name} is new, and the file does not say where its password is: create it "
             "first, or give it passwordFile or passwordEnv"
@@ -146,19 +146,28 @@ class ClusterFiles(Part):
         found = await self._verified(found)
         return found + await self._forgotten(plan, found)
 
-    def _without_own(self, steps: list[Step]) -> tuple[list[Step], list[str]]:
-        """The user that signs these requests is not deleted: it could not even finish."""
+    def _sparing(self, steps: list[Step]) -> tuple[list[Step], list[str]]:
+        """The same steps, but for users that are not deleted by the way: super users, as brokers
+        sign with one, and who signs these requests, as nobody could finish."""
         own = self._link.credentials.access_key if self._link.credentials else ""
-        mine = ((USER, own), (ACL, f"User:{own}"))
-        found = [
-            dataclasses.replace(s, change=KEEP)
-            if s.change == DELETE and (s.kind, s.name) in mine
-            else s
-            for s in steps
-        ]
-        if found == steps:
-            return steps, []
-        return found, [f"user {own} signs these requests: it is not deleted"]
+        spared: dict[str, str] = {}
+
+        def spare(step: Step) -> Step:
+            if step.change != DELETE or step.kind not in (USER, ACL):
+                return step
+            name = step.name.removeprefix("User:") if step.kind == ACL else step.name
+            if name == own and own:
+                spared[name] = f"user {name} signs these requests: it is not deleted"
+            elif step.kind == USER and step.members.get(TYPE) == "Super":
+                spared[name] = (
+                    f"super user {name} is not deleted, as brokers may sign with it: pyrmq admin "
+                    f"user delete {name}"
+                )
+            else:
+                return step
+            return dataclasses.replace(step, change=KEEP)
+
+        return [spare(step) for step in steps], [spared[name] for name in sorted(spared)]
 
     async def _states(
         self, masters: Sequence[Replica], desired: Desired | None = None

@@ -149,8 +149,9 @@ def log_bytes(paths: Iterable[str]) -> int:
     """Bytes of the commit logs, or of an archive's Parquet, below some paths of this machine; 0
     where nothing can be read, as the job itself says what is wrong there."""
     total = 0
+    paths = list(paths)
     with suppress(PyrmqError):
-        paths = store_roots(list(paths))
+        paths = store_roots(paths)
     for path in paths:
         place = Path(local_path(path))
         if place.is_file():

@@ -136,20 +136,24 @@ async def test_apply_makes_it_so(
         assert [user.name for user in users.value or []] == ["alice", "bob", "carol", "root"]
 
 
-async def test_who_applies_is_not_deleted(serve: Serve, tmp_path: Path) -> None:
+async def test_prune_spares_who_applies_and_super_users(serve: Serve, tmp_path: Path) -> None:
+    """A broker signs what it asks other servers with a super user."""
     file = tmp_path / "wanted.yaml"
     file.write_text("format: pyrmq-cluster/1\ncluster: DefaultCluster\nusers: {}\nacls: {}\n")
     async with serve(**ON) as running, admin_of(running, "root", SECRET) as tools:
         at = format_address(running.broker_address)
-        await tools.users.create(User("boss", "x", "Super"), broker=at)
-        await tools.acls.create(Acl("User:root", (ORDERS,)), broker=at)
+        await tools.users.create(User("inner", "x", "Super"), broker=at)
+        await tools.users.create(User("alice", "x"), broker=at)
+        for name in ("root", "inner", "alice"):
+            await tools.acls.create(Acl(f"User:{name}", (ORDERS,)), broker=at)
         ran = await _apply(running, file, "--prune")
         assert ran.code == 0, ran.err
         assert "user root signs these requests: it is not deleted" in ran.out
+        assert "super user inner is not deleted" in ran.out
         (users,) = await tools.users.list(broker=at)
-        assert [user.name for user in users.value or []] == ["root"]
-        (found,) = await tools.acls.get("User:root", broker=at)
-        assert found.value is not None
+        assert [user.name for user in users.value or []] == ["inner", "root"]
+        (acls,) = await tools.acls.list(broker=at)
+        assert [acl.subject for acl in acls.value or []] == ["User:root"]
 
 
 async def test_a_broker_that_keeps_no_users(embedded: Running, tmp_path: Path) -> None:

@@ -322,7 +322,7 @@ mod tests {
     fn folders_in_front() {
         let (folder, rest) = parts(r"/data//a\*b/s-*/x").unwrap();
         assert_eq!((&*folder, rest.len()), ("/data/a*b", 2));
-        assert_eq!(rest[1], Part::Name("x".to_owned()));
+        assert!(matches!(&rest[1], Part::Name(name) if name == "x"));
         assert_eq!(parts("a/b").unwrap(), ("a/b".to_owned(), Vec::new()));
         assert_eq!(parts("*").unwrap().0, "");
         assert_eq!(at_first_sign("s3://b/a/x*y/z"), ("s3://b/a/", "x*y/z"));

@@ -36,7 +36,9 @@ pub(crate) fn all_named(paths: &[String], places: &dyn Places) -> Result<Vec<Nam
         match itself(path, places) {
             Ok(one) if one.shape != Shape::Nothing || !has_signs => out.push(one),
             // Signs of a pattern may be wrong in a URI.
-            Err(error) if !has_signs || !is_uri(path) => return Err(error),
+            Err(error) if !has_signs || !is_uri(path) || front_of(path).is_none() => {
+                return Err(error);
+            }
             _ => {
                 let matched = Matching::new(path, places)?.all(&mut names)?;
                 if out.len() + matched.len() > MAX_MATCHES {
@@ -73,6 +75,12 @@ fn without_query(given: &str) -> (&str, &str) {
         Some(at) => given.split_at(at),
         None => (given, ""),
     }
+}
+
+/// Of a URI with a pattern what is before that; None if the pattern is in the host or bucket.
+fn front_of(given: &str) -> Option<(&str, &str)> {
+    let parts = glob::at_first_sign(without_query(given).0);
+    (!parts.0.ends_with("://")).then_some(parts)
 }
 
 fn itself(given: &str, places: &dyn Places) -> Result<Named> {
@@ -123,13 +131,12 @@ impl<'a> Matching<'a> {
                 pattern,
             });
         }
-        let (path, query) = without_query(given);
-        let (uri, pattern) = glob::at_first_sign(path);
-        if uri.ends_with("://") {
+        let Some((uri, pattern)) = front_of(given) else {
             let text = format!("{given}: a pattern cannot say which file system it is on");
             return Err(SegmentError::new(Kind::Path, text)
                 .hint("name the host or bucket as it is, and what is behind it by a pattern"));
-        }
+        };
+        let query = without_query(given).1;
         let (place, at, folder) = places.place(&format!("{uri}{query}"))?;
         Ok(Matching {
             given,

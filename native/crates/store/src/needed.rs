@@ -59,8 +59,8 @@ impl Store {
 
 /// Physical offset of the first record of a queue from a queue offset on; None: there is none.
 fn first_from(queue: &ConsumeQueue, offset: i64) -> Result<Option<u64>> {
-    let mut at = offset.max(queue.min_offset());
-    for _ in 0..MOST_GAPS {
+    let first = offset.max(queue.min_offset());
+    for at in first..first.saturating_add(MOST_GAPS) {
         if at >= queue.max_offset() {
             return Ok(None);
         }
@@ -70,7 +70,6 @@ fn first_from(queue: &ConsumeQueue, offset: i64) -> Result<Option<u64>> {
         {
             return Ok(Some(phys));
         }
-        at += 1;
     }
     Ok(Some(0))
 }

@@ -126,6 +126,19 @@ def test_filters_that_spark_checks(
     assert is_left_to_spark(found)
 
 
+def test_many_values(frame: DataFrame, sent: list[Sent]) -> None:
+    """Up to 10,000 go to the engine with each task; of more it gets bounds at most."""
+    for count, left in ((10_000, False), (10_001, True)):
+        numbers = ",".join(map(str, range(2, 2 + count)))
+        found = chosen(frame, f"queueId in ({numbers})")
+        assert places(found) == [one.physical for one in sent if one.queue >= 2]
+        assert is_left_to_spark(found) is left
+        keys = ",".join(f"'key-{number}'" for number in range(count))
+        found = chosen(frame, f"keys in ({keys})")
+        assert places(found) == [one.physical for one in sent]
+        assert is_left_to_spark(found) is left
+
+
 def test_places_and_times(frame: DataFrame, sent: list[Sent]) -> None:
     low, high = sent[200].physical, sent[900].physical
     found = chosen(frame, f"commitLogOffset >= {low} and commitLogOffset < {high}")

@@ -125,7 +125,6 @@ fn first_at(queue: &ConsumeQueue, phys: u64) -> Result<i64> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{NOW, PopRig, ask, group};
-    use super::*;
     use crate::testing::TOPIC;
 
     /// Where the message at an offset of the popped queue stands.

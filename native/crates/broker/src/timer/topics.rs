@@ -103,13 +103,14 @@ impl Topics {
     }
 
     pub fn totals(&self) -> Vec<Totals> {
-        let totals = |(topic, row): (&Box<[u8]>, &Known)| Totals {
+        let rows = self.0.iter();
+        rows.map(|(topic, row)| Totals {
             topic: topic.clone(),
             enqueued: row.enqueued,
             dequeued: row.dequeued,
             delays: row.delays.as_ref().map_or(Row::default(), |d| d.row()),
-        };
-        self.0.iter().map(totals).collect()
+        })
+        .collect()
     }
 }
 
