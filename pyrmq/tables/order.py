@@ -35,8 +35,8 @@ def keep(catalog: Any) -> Any:
 
 
 def _latest(metadata: Any) -> int:
-    log = [one.timestamp_ms for one in metadata.snapshot_log[-1:]]
-    return max(metadata.last_updated_ms, *log, 0)
+    log = [int(one.timestamp_ms) for one in metadata.snapshot_log[-1:]]
+    return max(int(metadata.last_updated_ms), *log)
 
 
 def _raised(updates: Any, before: Any) -> Any:
