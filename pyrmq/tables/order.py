@@ -36,7 +36,7 @@ def keep(catalog: Any) -> Any:
 
 def _latest(metadata: Any) -> int:
     log = [int(one.timestamp_ms) for one in metadata.snapshot_log[-1:]]
-    return max(int(metadata.last_updated_ms), *log)
+    return max([int(metadata.last_updated_ms), *log])
 
 
 def _raised(updates: Any, before: Any) -> Any:
