@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from pyrmq.escape import escape
+from pyrmq.tables import order
 from pyrmq.tables.errors import CatalogAwayError, CatalogError, TableError, need
 
 NAME = "pyrmq"
@@ -26,8 +27,8 @@ MAX_ERROR = 400
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _TYPES = {"http": "rest", "https": "rest", "thrift": "hive"}
 _SECRET = re.compile(
-    r"secret|password|passwd|token|credential|access-key|account-key|connection-string|"
-    r"authorization|sas|session|oauth2",
+    r"secret|password|passwd|token|credential|sas|session|oauth2|cookie|authorization(?!-url)|"
+    r"(access|account|api|private|service)[-_]?(account[-_]?)?key|connection[-_]?string",
     re.I,
 )
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
@@ -74,6 +75,13 @@ def has_credentials(spec: str) -> bool:
     return bool(_user(spec)[0]) or any(map(is_secret, names))
 
 
+def sqlite_busy(error: BaseException) -> bool:
+    """Whether SQLite says that another one holds the lock. The change is not made, and can be tried
+    again."""
+    name = getattr(getattr(error, "orig", None), "sqlite_errorname", "")
+    return str(name).startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+
+
 def identifier(name: str) -> tuple[str, ...]:
     """The parts of `namespace.table`. CatalogError for a name that a catalog may refuse."""
     parts = tuple(name.split("."))
@@ -100,6 +108,11 @@ class Catalog:
     def shown(self) -> str:
         """What it is, for messages, without credentials."""
         return self._shown
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether it is a SQLite file: of a process that has ended no change can arrive later."""
+        return str(self.iceberg.properties.get("uri", "")).startswith("sqlite:")
 
     def load(self, name: str) -> Any:
         """A table, as it is now. CatalogError if it does not exist."""
@@ -242,7 +255,7 @@ def _is_word(spec: str) -> bool:
 
 def _opened(load: Callable[[], Any], shown: str, secrets: frozenset[str]) -> Catalog:
     try:
-        found = load()
+        found = order.keep(load())
         _check_warehouse(found.properties.get("warehouse"))
         return Catalog(found, shown, secrets)
     except TableError:

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pyrmq.tables import leftovers
-from pyrmq.tables.catalog import Catalog, is_away, sqlite_refused
+from pyrmq.tables.catalog import Catalog, is_away, sqlite_busy, sqlite_refused
 from pyrmq.tables.counting import Gap
 from pyrmq.tables.ends import COMMIT, ENDS, LOST, TOPIC, Ends, ancestors, ends_of
 from pyrmq.tables.errors import (
@@ -113,7 +113,7 @@ def commit(catalog: Catalog, name: str, table: Any, staged: Staged, waiting: Wai
             failure = error
         refused = type(failure).__name__ in _REFUSED
         sure = refused or _is_sure(failure)
-        unknown = unknown or not sure
+        unknown = unknown or not (sure or sqlite_busy(failure))
         if sure and not refused and not unknown:
             raise _shown(catalog, name, failure) from None
         races += refused

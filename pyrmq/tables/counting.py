@@ -33,9 +33,11 @@ class Gap:
 class Counted:
     """Batches of one commit, each queue in the order of its offsets."""
 
-    def __init__(self, ends: Ends) -> None:
+    def __init__(self, ends: Ends, is_first: bool = False) -> None:
+        """`is_first`: the table is being begun. What was deleted before is not missing in it."""
         self.before = ends
         """What the table has already."""
+        self._is_first = is_first
         self.rows = 0
         self.gaps: list[Gap] = []
         """Between messages, and between the end of the table and the first message."""
@@ -85,8 +87,7 @@ class Counted:
                 known = mine.get(queue) or self.before.queue(broker, queue)
                 if known is not None and new.start < known.end:
                     raise _again(broker, queue, new.start)
-                if known is not None and new.start > known.end:
-                    self._gap(broker, queue, known.end, new.start)
+                self._gap_before(broker, queue, known, new.start)
                 old = mine.get(queue)
                 mine[queue] = QueueEnd(new.start if old is None else old.start, new.end, new.last)
         self.gaps += other.gaps[: MAX_GAPS - len(self.gaps)]
@@ -97,8 +98,7 @@ class Counted:
         mine = self._found.setdefault(broker, {})
         known = mine.get(queue) or self.before.queue(broker, queue)
         first = int(offsets[0])
-        if known is not None and first > known.end:
-            self._gap(broker, queue, known.end, first)
+        self._gap_before(broker, queue, known, first)
         steps = np.diff(offsets)
         if (known is not None and first < known.end) or (steps < 1).any():
             again = first if known is not None and first < known.end else int(offsets[1:].min())
@@ -107,6 +107,15 @@ class Counted:
             self._gap(broker, queue, int(offsets[at]) + 1, int(offsets[at + 1]))
         old = mine.get(queue)
         mine[queue] = QueueEnd(first if old is None else old.start, last.offset + 1, last)
+
+    def _gap_before(self, broker: str, queue: int, known: QueueEnd | None, first: int) -> None:
+        """Before the first message of a queue. Of a queue that the table has nothing of, all from
+        0 on, as far as the broker is not new as well: nobody knows when that was deleted."""
+        if known is None and (self._is_first or broker not in self.before.brokers):
+            return
+        end = 0 if known is None else known.end
+        if first > end:
+            self._gap(broker, queue, end, first)
 
     def _gap(self, broker: str, queue: int, start: int, end: int) -> None:
         if len(self.gaps) < MAX_GAPS:

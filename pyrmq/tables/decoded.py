@@ -97,7 +97,8 @@ class Decode:
         its place."""
         for found in self._plan.stage(batch):
             if found.bad.num_rows and self.on_error == "fail":
-                raise self._misfit(found.bad.slice(0, 1).to_pylist()[0])
+                names = [name for name in (*PLACE, "error") if name in found.bad.schema.names]
+                raise self._misfit(found.bad.select(names).slice(0, 1).to_pylist()[0])
             yield found.good
 
     def _misfit(self, row: Mapping[str, Any]) -> TableError:

@@ -24,6 +24,8 @@ KEPT_LOG = "interval 3650 days"
 """For how long Delta keeps the entries of its log. Ours say how far the table goes."""
 PARTITIONS = {"day": "day", "queue": "queueId", "broker": "brokerName"}
 """Word of `--partition`: the column. `day` is a column that only Delta tables have."""
+RESTORE = "RESTORE"
+"""An operation in Delta's log: the files of an earlier version, as a new one."""
 _STEPS = (1, 16, 256, None)
 """Entries of the log that are read, the newest first, until one has the ends."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -173,11 +175,20 @@ def topic_of(table: Any) -> str | None:
 
 
 def ends_of(table: Any) -> Ends | None:
-    """What a table has; None if it was never written to. TableSchemaError if its log no longer has
-    the entry that says it."""
+    """What a table has; None if it was never written to. A table that was restored has the ends of
+    the version that it was restored to. TableSchemaError if its log no longer has the entry that
+    says it."""
+    newest: int | None = None
     for one in history(table):
+        version = int(one["version"])
+        if newest is not None and version > newest:
+            continue  # a RESTORE has taken it back
         if ENDS in one:
             return Ends.from_json(str(one[ENDS]))
+        if one.get("operation") == RESTORE:
+            newest = _restored(table, one)
+        if newest is not None and version == 0:
+            return None
     topic = topic_of(table)
     if topic is None or table.transaction_version(app_id(topic)) is not None:
         raise TableSchemaError(
@@ -186,6 +197,19 @@ def ends_of(table: Any) -> Ends | None:
             "delta.logRetentionDuration of it",
         )
     return None
+
+
+def _restored(table: Any, entry: Mapping[str, Any]) -> int:
+    """The version to which a RESTORE went. TableSchemaError if its entry names a time instead."""
+    said = entry.get("operationParameters")
+    text = str(said.get("version")) if isinstance(said, Mapping) else ""
+    if text.isascii() and text.isdigit() and int(text) < int(entry["version"]):
+        return int(text)
+    raise TableSchemaError(
+        f"Delta table {escape(table.table_uri)} was restored to a time, and the log does not say "
+        "to which version",
+        "restore it once more, to that version (RESTORE TABLE … TO VERSION AS OF)",
+    )
 
 
 def app_id(topic: str) -> str:

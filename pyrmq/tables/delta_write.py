@@ -12,15 +12,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pyrmq.tables import delta, parquet
-from pyrmq.tables.counting import Counted
 from pyrmq.tables.delta import Place
 from pyrmq.tables.delta_commit import Staged, commit
 from pyrmq.tables.durable import DurableFileIO
-from pyrmq.tables.ends import Ends
 from pyrmq.tables.errors import OutcomeUnknownError, TableConflictError
 from pyrmq.tables.parquet import Writer
 from pyrmq.tables.partitions import Field, Part
 from pyrmq.tables.source import Source
+from pyrmq.tables.statistics import bounds
 from pyrmq.tables.write import Run
 
 STATISTICS = (
@@ -100,7 +99,7 @@ class DeltaRun(Run):
         start = self._start(ends)
         if start is None:
             return False
-        counted = Counted(ends or Ends(self._source.topic))
+        counted = self._counted(ends)
         name = str(uuid.uuid4())
         writer = DeltaWriter(self._place, self._columns, name, delta.words_of(table), self._codec)
         try:
@@ -206,7 +205,10 @@ def _statistics(meta: Any) -> str:
         found = [meta.row_group(n).column(number).statistics for n in range(meta.num_row_groups)]
         if any(one is None or not one.has_min_max for one in found):
             continue
-        low, high = min(one.min for one in found), max(one.max for one in found)
+        ranges = [one for one in map(bounds, found) if one is not None]
+        if len(ranges) < len(found):
+            continue
+        low, high = min(one[0] for one in ranges), max(one[1] for one in ranges)
         nulls[name] = sum(one.null_count for one in found)
         if isinstance(low, str) and max(len(low), len(high)) > MAX_TEXT:
             continue

@@ -164,14 +164,16 @@ def _unknown(what: str) -> TableError:
 def ends_of(table: Any) -> Ends | None:
     """What a pyiceberg Table has, at its current snapshot; None if it was never written by pyrmq.
 
-    Of the newest ancestor of the current snapshot whose summary says it; without one (they are
-    expired) of the table's property, which the same commit set. A table that was rolled back has
-    the ends of the snapshot that it was rolled back to."""
-    found = summary_of(table)
-    text = table.properties.get(ENDS) if found is None else found[ENDS]
-    if table.current_snapshot() is None or text is None:
+    Of the newest ancestor of the current snapshot whose summary says it. If the ancestors are
+    expired: of those that earlier metadata files have, and without these of the table's property,
+    which the last commit set. A table that was rolled back has the ends of the snapshot that it was
+    rolled back to, and the property may be of a later one."""
+    if table.current_snapshot() is None:
         return None
-    return Ends.from_json(text)
+    found = summary_of(table)
+    if found is None and ENDS in table.properties:
+        found = _expired(table) or table.properties
+    return None if found is None else Ends.from_json(found[ENDS])
 
 
 def summary_of(table: Any) -> Mapping[str, str] | None:
@@ -181,6 +183,27 @@ def summary_of(table: Any) -> Mapping[str, str] | None:
         if ENDS in said:
             summary: Mapping[str, str] = said
             return summary
+    return None
+
+
+def _expired(table: Any) -> Mapping[str, str] | None:
+    """The same of the ancestors that were expired, as earlier metadata files have them."""
+    from pyiceberg.serializers import FromInputFile
+
+    # An expiry may have removed the id of the parent, too: the last one known is looked up first.
+    at = list(ancestors(table))[-1].snapshot_id
+    for entry in reversed(table.metadata.metadata_log):
+        try:
+            earlier = FromInputFile.table_metadata(table.io.new_input(entry.metadata_file))
+        except FileNotFoundError:
+            continue
+        by_id = {one.snapshot_id: one for one in earlier.snapshots}
+        while (one := by_id.pop(at, None)) is not None:
+            if one.summary is not None and ENDS in one.summary.additional_properties:
+                said: Mapping[str, str] = one.summary.additional_properties
+                return said
+            if one.parent_snapshot_id is not None:
+                at = one.parent_snapshot_id
     return None
 
 

@@ -72,7 +72,7 @@ def expire(
         kept = retained(table.metadata, now, age, keep)
         gone = [one for one in table.metadata.snapshots if one.snapshot_id not in kept]
     # Listed before it is looked what snapshots need: a commit in between is seen.
-    old = list(_old_files(table, now - orphan_age))
+    old = _old_files(table, orphan_age, now)
     table.refresh()
     left_out = {one.snapshot_id for one in gone} if dry_run else set()
     stay = [one for one in table.metadata.snapshots if one.snapshot_id not in left_out]
@@ -182,15 +182,21 @@ def _delete_snapshot(table: Any, snapshot: Any, needed: Reached, dry_run: bool) 
     return count
 
 
-def _old_files(table: Any, before: int) -> Iterator[tuple[str, int]]:
-    """Data files of ours, by their names, from before a time; not those of a process of this
-    machine that still runs."""
+def _old_files(table: Any, age: int, now: int) -> list[tuple[str, int]]:
+    """Data files of ours, by their names, that have this age (ms) before the newest file of the
+    table; not those of a process of this machine that still runs. So a clock here that is wrong
+    does not make files old that are just being written."""
     mine = f"pyrmq-{names.owner()}-"
+    newest = 0.0
+    found = []
     for location, size, when in listed(table):
         name = location.rpartition("/")[2]
         runs = name.startswith(mine) and not names.is_abandoned(name)
-        if when * 1000 < before and names.commit_of(name) is not None and not runs:
-            yield location, size
+        newest = max(newest, when if when < float("inf") else 0.0)
+        if names.commit_of(name) is not None and not runs:
+            found.append((location, size, when))
+    before = min(now, newest * 1000) - age
+    return [(location, size) for location, size, when in found if when * 1000 < before]
 
 
 def _delete(table: Any, location: str) -> bool:

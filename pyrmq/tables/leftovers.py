@@ -2,7 +2,9 @@
 
 A run deletes a file only if it is of this machine, of a process that has ended, and in no snapshot
 of the table, and only after a commit of its own. A commit of the dead process that is still on its
-way requires the snapshot before that commit: it cannot arrive any more.
+way requires the snapshot before that commit: it cannot arrive any more. With the embedded catalog
+no commit is on its way when its process has ended: then files go before a run writes, too, so runs
+that are killed again and again do not fill the disk.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ def try_clean(catalog: Catalog, table: Any) -> int:
 
 
 def clean(table: Any) -> int:
-    """Deletes such files of a table that was just committed to; returns how many."""
+    """Deletes such files of a table that was just committed to, or is in the embedded catalog;
+    returns how many."""
     found = [path for path in _files(table) if names.is_abandoned(_last(path))]
     if not found:
         return 0

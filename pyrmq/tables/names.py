@@ -17,6 +17,9 @@ _NAME = re.compile(
     r"pyrmq-([0-9a-f]{12})-([0-9]{1,10})\.([0-9]+)-([0-9a-f-]{36})-[0-9]{5,}\.parquet"
 )
 
+IDS = ("/proc/sys/kernel/random/boot_id", "/etc/machine-id")
+"""Files that say which machine this is."""
+
 
 def data_file(commit: str, number: int, process: str | None = None) -> str:
     """The name of a data file of this process, or of another one that writes the commit."""
@@ -48,15 +51,16 @@ def is_abandoned(name: str) -> bool:
 
 @lru_cache
 def owner() -> str:
-    """This machine and its namespace of process ids: two containers have two owners."""
+    """This machine, as long as it runs, and its namespace of process ids: two containers have two
+    owners. Host names and machine ids are copied with images, so the id of the boot counts as well:
+    a machine must not take the files of another one's live process for abandoned."""
     parts = [socket.gethostname()]
-    for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
+    for path in IDS:
         try:
             with open(path, encoding="ascii") as file:
                 parts.append(file.read(64).strip())
-            break
         except (OSError, UnicodeDecodeError):
-            continue
+            parts.append("")
     try:
         parts.append(os.readlink("/proc/self/ns/pid"))
     except OSError:

@@ -7,9 +7,8 @@ queues. A file is closed when it has TARGET_BYTES, or MAX_CHUNKS.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -19,6 +18,7 @@ from pyrmq.tables import names
 from pyrmq.tables.errors import TableError
 from pyrmq.tables.partitions import Field, Key, Part, fields_of, in_order
 from pyrmq.tables.schema import file_schema, sort_order
+from pyrmq.tables.statistics import statistics
 
 FRESH_BYTES = 16 << 20
 """Bytes of rows (as Arrow) that are sorted at a time, while they are in a cache."""
@@ -234,10 +234,7 @@ class Writer:
                 order.order_id if order.fields == sort_order(schema).fields else None,
             )
         plan, paths, sorted_by = self._statistics
-        with _without_statistics_warnings():
-            statistics = iceberg.data_file_statistics_from_parquet_metadata(
-                one.collected[0], stats_columns=plan, parquet_column_mapping=paths
-            )
+        found = statistics(one.collected[0], plan, paths)
         self.files.append(
             DataFile.from_args(
                 content=DataFileContent.DATA,
@@ -249,7 +246,7 @@ class Writer:
                 spec_id=self._table.spec().spec_id,
                 equality_ids=None,
                 key_metadata=None,
-                **statistics.to_serialized_dict(),
+                **found.to_serialized_dict(),
             )
         )
 
@@ -272,21 +269,6 @@ def _abandon(*closes: Callable[[], Any]) -> None:
     for close in closes:
         with suppress(Exception):
             close()
-
-
-@contextmanager
-def _without_statistics_warnings() -> Iterator[None]:
-    """pyiceberg warns of each column without statistics; bodies and properties have none."""
-
-    def other(record: logging.LogRecord) -> bool:
-        return "statistics missing" not in str(record.msg)
-
-    logger = logging.getLogger("pyiceberg.io.pyarrow")
-    logger.addFilter(other)
-    try:
-        yield
-    finally:
-        logger.removeFilter(other)
 
 
 def _dictionaries(schema: Any) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -14,7 +15,11 @@ Part = tuple[Any, ...]
 """Values of the partition's fields."""
 Key = tuple[Part, str, int]
 """Partition, broker and queue."""
+MAX_FOLDER = 200
+"""Characters of a partition's value in the name of a folder: file systems take 255 bytes."""
 _SPAN = 1 << 62
+_CALENDAR = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+"""Microseconds of the years 1 to 9999."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +40,12 @@ class Field:
             return column
         micros = column.cast(pyarrow.int64()).to_numpy()
         unit = 86_400_000_000 if self.transform == "day" else 3_600_000_000
-        return pyarrow.chunked_array([pyarrow.array(np.floor_divide(micros, unit))])
+        # A store may have any time. Engines, and pyiceberg at a commit, take years 1 to 9999.
+        values = np.floor_divide(np.clip(micros, _CALENDAR[0], _CALENDAR[1]), unit)
+        return pyarrow.chunked_array([pyarrow.array(values)])
 
     def shown(self, value: Any) -> str:
-        """As the name of a folder."""
+        """As the name of a folder. Two values may have one: files have names of their own."""
         from urllib.parse import quote
 
         if self.transform == "day":
@@ -46,7 +53,8 @@ class Field:
                 return date.fromordinal(value + date(1970, 1, 1).toordinal()).isoformat()
             except (ValueError, OverflowError):
                 return str(value)
-        return quote(str(value), safe="")
+        text = quote(str(value), safe="")
+        return text if len(text) <= MAX_FOLDER else re.sub("%.?$", "", text[:MAX_FOLDER])
 
 
 def fields_of(table: Any) -> list[Field]:

@@ -159,7 +159,9 @@ class Run:
         self._at: tuple[Ends | None, Any] | None = None
         """Ends of the table, and the source's position behind them."""
         self._checked = False
-        self._cleaned = False
+        self._is_first = False
+        """Whether this call has begun the table."""
+        self._cleaned = self._swept = False
         self.added = Added()
 
     def catch_up(self) -> None:
@@ -167,7 +169,7 @@ class Run:
         to the next call: else each look would find a few messages, and commit them.
         CatalogAwayError if the catalog could not be reached for the time of `waiting`."""
         self._source.pin()
-        self._checked = False
+        self._checked = self._is_first = False
         while not self._stop():
             try:
                 more = self._one()
@@ -193,7 +195,11 @@ class Run:
         if self._stage is not None:
             self._columns = self._stage.begin(table, ends)
             schema.check(table, self._source.topic, self._columns)
-        counted = Counted(ends or Ends(self._source.topic))
+        if not self._swept and self._catalog.is_embedded:
+            # Another object: `table` must stay as its ends were read.
+            self._swept = True
+            self._clean(self._catalog.load(self._name))
+        counted = self._counted(ends)
         commit = str(uuid.uuid4())
         writer = self._writer(table, commit)
         try:
@@ -230,8 +236,16 @@ class Run:
         self._count(counted, staged, writer)
         if not self._cleaned:
             self._cleaned = True
-            self.added.cleaned += leftovers.try_clean(self._catalog, table)
+            self._clean(table)
         return True
+
+    def _clean(self, table: Any) -> None:
+        """Deletes the files of killed runs."""
+        self.added.cleaned += leftovers.try_clean(self._catalog, table)
+
+    def _counted(self, ends: Ends | None) -> Counted:
+        self._is_first = self._is_first or ends is None
+        return Counted(ends or Ends(self._source.topic), self._is_first)
 
     def _before(self, stage: Stage, staged: Staged, writer: parquet.Writer) -> None:
         try:

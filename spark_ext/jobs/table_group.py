@@ -17,7 +17,8 @@ from pyrmq.escape import escape
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.tables.ends import Ends
-from pyrmq.tables.source import check_anchors
+from pyrmq.tables.errors import TableStoreError
+from pyrmq.tables.source import MADE_ANEW, check_anchors
 from spark_ext.broker.cluster import Cluster
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.table_brokers import BrokerSource
@@ -62,6 +63,8 @@ class TableGroup:
                 self._told, self._since = {}, time.monotonic()
             new = {queue: end for queue, end in wanted.items() if self._told.get(queue) != end}
             if new:
+                # First: messages that come meanwhile must not make up for those that are missing.
+                check_ends(cluster.bounds(list(new)), new)
                 check_anchors(known, lambda: self._brokers.anchors(known))
                 self._tell(cluster, new)
         return tuple(sorted(ends.brokers.keys() - there))
@@ -88,6 +91,19 @@ class TableGroup:
                 self._told |= {queue: offsets[queue] for queue in queues}
         if failed is not None:
             raise failed
+
+
+def check_ends(
+    bounds: Mapping[MessageQueue, tuple[int, int]], ends: Mapping[MessageQueue, int]
+) -> None:
+    """TableStoreError if a queue of a broker ends before the table's."""
+    for queue, end in ends.items():
+        if end > bounds[queue][1]:
+            raise TableStoreError(
+                f"queue {queue.queue_id} of {escape(queue.broker_name)}: the table has offsets "
+                f"before {end}, and the broker only those before {bounds[queue][1]}",
+                MADE_ANEW,
+            )
 
 
 class Committing:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 STEPS = (
-    "first file", "files written", "manifest written", "before the commit", "metadata written",
-    "after the commit", "files deleted",
+    "files of others deleted", "first file", "files written", "manifest written",
+    "before the commit", "metadata written", "after the commit", "files deleted",
 )  # fmt: skip
 
 
@@ -24,13 +24,18 @@ def before(owner: Any, name: str) -> None:
     setattr(owner, name, kill)
 
 
-def after(owner: Any, name: str) -> None:
+def after(owner: Any, name: str, calls: int = 1) -> None:
+    """Kills behind so many calls."""
+    left = [calls]
     real: Callable[..., Any] = getattr(owner, name)
     static = isinstance(inspect.getattr_static(owner, name), staticmethod)
 
-    def wrapped(*args: Any, **named: Any) -> None:
-        real(*args, **named)
-        kill()
+    def wrapped(*args: Any, **named: Any) -> Any:
+        found = real(*args, **named)
+        left[0] -= 1
+        if left[0]:
+            return found
+        return kill()
 
     setattr(owner, name, staticmethod(wrapped) if static else wrapped)
 
@@ -43,13 +48,14 @@ def main(folder: str, step: str) -> None:
     from tests.tables.making import World, write
 
     arm = {
+        "files of others deleted": lambda: after(leftovers, "clean"),
         "first file": lambda: after(parquet.Writer, "_write_group"),
         "files written": lambda: after(parquet.Writer, "close"),
         "manifest written": lambda: before(snapshot, "write_manifest_list"),
         "before the commit": lambda: before(SqlCatalog, "commit_table"),
         "metadata written": lambda: after(SqlCatalog, "_write_metadata"),
         "after the commit": lambda: after(commit, "_attempt"),
-        "files deleted": lambda: after(leftovers, "clean"),
+        "files deleted": lambda: after(leftovers, "clean", 2),
     }
     assert set(arm) == set(STEPS)
     arm[step]()

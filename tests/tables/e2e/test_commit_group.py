@@ -148,3 +148,19 @@ def test_options(world: World, options: list[str], text: str) -> None:
 def test_a_group_that_is_none(world: World) -> None:
     result = write(world, "/nowhere", "--commit-namesrv", "127.0.0.1:1", group="a b")
     assert "--commit-group" in result.output + str(result.exception)
+
+
+def test_a_broker_that_has_less_than_the_table_hears_nothing(
+    world: World, server: ServerProcess, tmp_path: Path
+) -> None:
+    """It lost its last messages. While the places are compared it may get as many new ones, which
+    no table has."""
+    with ServerProcess(tmp_path / "another", flush="SYNC_FLUSH", conf=conf()) as other:
+        with Client(other.broker) as client:
+            create_topic(client, "orders", QUEUES)
+            client.send("orders", b"one", queue_id=0)
+        store = [str(server.store), "--broker-name", "broker-a"]
+        result = write(world, *store, "--commit-namesrv", format_address(other.namesrv))
+        assert result.exit_code != 0
+        assert "the broker only those before" in result.output
+        assert offsets(other) == [-1] * QUEUES

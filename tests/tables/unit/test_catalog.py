@@ -138,10 +138,12 @@ def test_credentials_are_in_no_error(
 
 @pytest.mark.parametrize(
     ("name", "secret"),
-    [("token", True), ("credential", True), ("s3.secret-access-key", True), ("password", True),
-     ("s3.access-key-id", True), ("adls.sas-token", True), ("adls.account-key", True),
-     ("adls.connection-string", True), ("header.Authorization", True),
-     ("warehouse", False), ("uri", False), ("s3.endpoint", False)],
+    [("adls.account-key", True), ("adls.connection-string", True), ("header.Authorization", True),
+     ("header.X-Api-Key", True), ("azure_storage_account_key", True),
+     ("aws_access_key_id", True), ("rest.authorization-url", False), ("adls.account-name", False),
+     ("token", True), ("credential", True), ("s3.secret-access-key", True), ("password", True),
+     ("s3.access-key-id", True), ("adls.sas-token", True), ("warehouse", False), ("uri", False),
+     ("s3.endpoint", False)],
 )  # fmt: skip
 def test_which_properties_are_credentials(name: str, secret: bool) -> None:
     assert is_secret(name) == secret

@@ -321,3 +321,27 @@ def test_manifests_are_merged_without_a_loss(world: World, log: Log) -> None:
         write(world, log)
     assert len(world.table().current_snapshot().manifests(world.table().io)) < 7
     check_same(world, log)
+
+
+def test_a_catalog_that_another_process_keeps_locked(
+    world: World, log: Log, scripted: Scripted
+) -> None:
+    """SQLite says that nothing was done: runs that are tried again do not fill the disk."""
+    import sqlite3
+
+    from sqlalchemy.exc import OperationalError
+
+    def locked(real: Callable[[], Any]) -> Any:
+        cause = sqlite3.OperationalError("database is locked")
+        cause.sqlite_errorname = "SQLITE_BUSY"
+        raise OperationalError("UPDATE", {}, cause)
+
+    before = world.files()
+    scripted.answers = [locked] * 20
+    with pytest.raises(CatalogAwayError) as raised:
+        write(world, log, catalog=scripted.catalog)
+    assert not isinstance(raised.value, OutcomeUnknownError)
+    assert world.files() == before
+    scripted.answers = [locked]
+    assert write(world, log, catalog=scripted.catalog).commits == 1
+    check_same(world, log)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,83 @@ def test_ends_are_found_behind_commits_of_others(world: World, log: Log) -> None
     assert write(world, log).rows == 30
     place(world).find().vacuum(0, dry_run=False, enforce_retention_duration=False)
     check_same(world, log)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_table_that_was_restored_gets_the_later_messages_again(
+    world: World, log: Log, version: int
+) -> None:
+    write(world, log)
+    log.put(30)
+    write(world, log)
+    place(world).find().restore(version)
+    log.put(30)
+    assert write(world, log).rows == (60 if version else 120)
+    check_same(world, log)
+    place(world).find().restore(3)  # the table as it was restored before
+    write(world, log)
+    check_same(world, log)
+
+
+def test_a_table_that_was_restored_to_a_time_says_what_to_do(world: World, log: Log) -> None:
+    write(world, log)
+    table = place(world).find()
+    table.alter.set_table_description("later")
+    at = datetime.fromtimestamp(table.history()[-2]["timestamp"] / 1000, UTC)
+    table.restore(at)
+    log.put(30)
+    with pytest.raises(TableSchemaError, match="restored to a time"):
+        write(world, log)
+    place(world).find().restore(1)
+    assert write(world, log).rows == 30
+    check_same(world, log)
+
+
+@pytest.mark.parametrize("name", ["a b", "a%2Fb", "ä=+:?#", "\u5b57" * 80])
+def test_brokers_with_odd_names_as_partitions(world: World, name: str) -> None:
+    log = world.log(name)
+    log.put(30)
+    write(world, log, partition=("day", "broker"))
+    log.put(30)
+    write(world, log)
+    check_same(world, log)
+
+
+def test_a_log_that_cannot_be_synced_takes_no_files_away(
+    world: World, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(world, log)
+    log.put(30)
+
+    def fail(path: str) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(delta_commit, "sync_folder", fail)
+        with pytest.raises(OutcomeUnknownError, match="Input/output error"):
+            write(world, log)
+    check_same(world, log)
+    assert write(world, log).rows == 0
+
+
+def test_the_entry_of_the_commit_is_on_the_disk(
+    world: World, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(handle: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{handle}"))
+        real(handle)
+
+    write(world, log)
+    log.put(30)
+    monkeypatch.setattr(os, "fsync", fsync)
+    write(world, log)
+    assert place(world).find().version() == 2
+    folder = world.folder / "lake" / "mq" / "orders" / "_delta_log"
+    at = synced.index(str(folder / f"{2:020}.json"))
+    assert str(folder) in synced[at:]
 
 
 class _Killed(BaseException):

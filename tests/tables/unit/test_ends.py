@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -114,4 +115,33 @@ def test_without_ancestors_the_property_has_the_ends(world: World, log: Log) -> 
     world.table().delete("queueId = 1")
     world.table().maintenance.expire_snapshots().by_id(old).commit()
     assert len(world.table().metadata.snapshots) == 1
+    assert world.ends() == ends
+
+
+def test_a_table_that_was_rolled_back_before_its_ancestors_were_expired(
+    world: World, log: Log
+) -> None:
+    """The property is of the commit that was rolled back: its messages are not in the table."""
+    write(world, log, partition=())
+    first = world.ends(), world.table().current_snapshot().snapshot_id
+    log.put(6)
+    write(world, log, partition=())
+    world.table().manage_snapshots().rollback_to_snapshot(first[1]).commit()
+    world.table().delete("queueId = 1")
+    table = world.table()
+    for snapshot in table.metadata.snapshots:
+        if snapshot.snapshot_id != table.metadata.current_snapshot_id:
+            world.table().maintenance.expire_snapshots().by_id(snapshot.snapshot_id).commit()
+    assert len(world.table().metadata.snapshots) == 1
+    assert world.ends() == first[0]
+
+
+def test_without_earlier_metadata_files_the_property_has_the_ends(world: World, log: Log) -> None:
+    write(world, log, partition=())
+    ends = world.ends()
+    old = world.table().current_snapshot().snapshot_id
+    world.table().delete("queueId = 1")
+    world.table().maintenance.expire_snapshots().by_id(old).commit()
+    for entry in world.table().metadata.metadata_log:
+        Path(entry.metadata_file.removeprefix("file://")).unlink()
     assert world.ends() == ends

@@ -325,3 +325,16 @@ def test_a_compaction_that_has_just_ended_keeps_its_files(
     monkeypatch.setattr(names, "is_abandoned", lambda name: True)
     assert leftovers.clean(before) == 0
     assert len(content(_again(tmp_path))) == 60
+
+
+def test_a_clock_that_is_set_forward_makes_no_file_old(
+    table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that a run of another machine is writing are in no snapshot yet."""
+    folder = Path(next(iter(files_in(tmp_path)))).parent
+    writing = folder / _killed(1, "0" * 12)
+    writing.write_bytes(b"being written")
+    ahead = time.time() + 30 * 24 * 3600
+    monkeypatch.setattr(module.time, "time", lambda: ahead)
+    assert expire(table).orphans == 0
+    assert writing.exists()

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from pyrmq.tables import names
+from pyrmq.tables.write import Run
 from tests.tables.killer import STEPS
 from tests.tables.making import Log, World, check_same, write
 
@@ -34,7 +36,7 @@ def test_killed(world: World, log: Log, step: str) -> None:
     )
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
     left = world.files() - world.referenced()
-    assert bool(left) == (step not in COMMITTED)
+    assert bool(left) == (step not in (*COMMITTED, STEPS[0]))
     added = write(world, log)
     assert added.rows == (0 if step in COMMITTED else 30)
     check_same(world, log)
@@ -124,3 +126,41 @@ def test_a_disk_that_is_full_at_each_write(
         pytest.fail("more writes than expected")
     assert after > 11
     check_same(world, log)
+
+
+def test_runs_that_are_killed_again_and_again_do_not_fill_the_disk(
+    world: World, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them comes to its commit."""
+    write(world, log)
+    mine = next(iter((world.folder / "catalog").rglob("*.parquet")))
+    owner, _, rest = mine.name.removeprefix("pyrmq-").partition("-")
+    killed = mine.with_name(f"pyrmq-{owner}-1.1-{rest.partition('-')[2]}")
+    killed.write_bytes(b"of a process that has ended")
+    log.put(3)
+
+    def kill(*args: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Run, "_read", kill)
+        with pytest.raises(KeyboardInterrupt):
+            write(world, log)
+    assert not killed.exists()
+    write(world, log)
+    check_same(world, log)
+
+
+def test_machines_of_one_image_are_not_taken_for_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Host name, machine id and process ids are the same: the other one's process still writes."""
+    boot, machine = tmp_path / "boot_id", tmp_path / "machine-id"
+    machine.write_text("of the image")
+    boot.write_text("one")
+    monkeypatch.setattr(names, "IDS", (str(boot), str(machine)))
+    owner = names.owner.__wrapped__
+    first = owner()
+    assert owner() == first
+    boot.write_text("other")
+    assert owner() != first

@@ -255,6 +255,41 @@ def test_retention_that_overtakes_is_an_error_with_the_range(world: World, log: 
     check_same(world, log)
 
 
+def new_queue(log: Log, count: int) -> None:
+    """Messages in a queue that had none."""
+    with small(log.root) as store:
+        for number in range(count):
+            put(store, TOPIC, 7, b"new" * 70)
+            log.rows.append((log.broker, 7, number, b"new" * 70))
+
+
+def test_retention_that_overtakes_a_queue_that_is_new_is_recorded(world: World, log: Log) -> None:
+    """The other queues have lost nothing. Whether the new one had these messages before the table
+    was begun, nobody knows: no error, but a range."""
+    write(world, log)
+    before = list(log.rows)
+    new_queue(log, 600)
+    lose_first_segment(log)
+    first = min(row[2] for row in log.rows if row[1] == 7)
+    added = write(world, log)
+    assert [(gap.queue, gap.start, gap.end) for gap in added.gaps] == [(7, 0, first)]
+    assert json.loads(world.table().current_snapshot().summary[LOST]) == [
+        {"broker": log.broker, "queue": 7, "start": 0, "end": first}
+    ]
+    log.rows = before + [row for row in log.rows if row[1] == 7]
+    check_same(world, log)
+    assert not write(world, log).gaps
+
+
+def test_what_was_deleted_before_the_table_was_begun_is_not_missing(world: World, log: Log) -> None:
+    new_queue(log, 600)
+    lose_first_segment(log)
+    with small(log.root) as store:
+        put(store, "others", 0, b"x")
+    assert not write(world, log, commit_bytes=1, step_bytes=20_000).gaps
+    check_same(world, log)
+
+
 def test_retention_of_what_the_table_has_is_no_loss(world: World, log: Log) -> None:
     log.put(600, size=200)
     write(world, log)
