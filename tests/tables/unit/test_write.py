@@ -286,7 +286,7 @@ def test_what_was_deleted_before_the_table_was_begun_is_not_missing(world: World
     lose_first_segment(log)
     with small(log.root) as store:
         put(store, "others", 0, b"x")
-    assert not write(world, log, commit_bytes=1, step_bytes=20_000).gaps
+    assert not write(world, log, commit_bytes=1, step_bytes=5_000).gaps
     check_same(world, log)
 
 
