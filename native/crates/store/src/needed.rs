@@ -60,10 +60,9 @@ impl Store {
 /// Physical offset of the first record of a queue from a queue offset on; None: there is none.
 fn first_from(queue: &ConsumeQueue, offset: i64) -> Result<Option<u64>> {
     let first = offset.max(queue.min_offset());
-    for at in first..first.saturating_add(MOST_GAPS) {
-        if at >= queue.max_offset() {
-            return Ok(None);
-        }
+    let max = queue.max_offset();
+    let end = max.min(first.saturating_add(MOST_GAPS));
+    for at in first..end {
         let entry = queue.entry(at)?.map(|e| e.cq);
         if let Some(cq) = entry.filter(|cq| cq.is_valid() && !cq.is_blank())
             && let Ok(phys) = u64::try_from(cq.phys)
@@ -71,7 +70,7 @@ fn first_from(queue: &ConsumeQueue, offset: i64) -> Result<Option<u64>> {
             return Ok(Some(phys));
         }
     }
-    Ok(Some(0))
+    Ok((end < max).then_some(0))
 }
 
 #[cfg(test)]
