@@ -22,8 +22,9 @@ from pyrmq.tables.bodies.staging import SUSPEND, Staging
 from pyrmq.tables.commit import Waiting
 from pyrmq.tables.ends import Ends, ends_of
 from pyrmq.tables.parquet import CODECS
+from pyrmq.tables.runs import Added
 from pyrmq.tables.source import StoreSource
-from pyrmq.tables.write import Added, Run, check_asked, create_table
+from pyrmq.tables.write import Run, check_asked, create_table
 from spark_ext.jobs import report
 from spark_ext.jobs.command import plain_engine_options, run_alone, source_options
 from spark_ext.jobs.errors import JobError

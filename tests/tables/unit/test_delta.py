@@ -22,9 +22,9 @@ from pyrmq.tables.errors import (
     TableSchemaError,
     TableStoreError,
 )
+from pyrmq.tables.runs import Added
 from pyrmq.tables.schema import columns_of
 from pyrmq.tables.source import StoreSource
-from pyrmq.tables.write import Added
 from tests.tables.making import Log, World, impatient
 
 PLACE_OF = "mq.orders"
