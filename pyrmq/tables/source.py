@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from pyrmq.errors import DataLossError, OffsetOutOfRangeError, SegmentError
+from pyrmq.errors import DataLossError, OffsetOutOfRangeError
 from pyrmq.escape import escape
 from pyrmq.segments.plan import plan
 from pyrmq.segments.read_options import ReadOptions
@@ -258,8 +258,6 @@ def readable(ends: Ends | None) -> Iterator[None]:
             f"retention overtook the table: {error.args[0]}",
             "--on-data-loss continue writes what is left, and the snapshot says what is missing",
         ) from None
-    except SegmentError:
-        raise
 
 
 def shown_time(ms: int) -> str:
