@@ -51,6 +51,8 @@ class Watched:
     table: str
     topic: str
     catalog: str
+    properties: tuple[tuple[str, str], ...]
+    """Of the catalog."""
     arguments: tuple[str, ...]
     """Of `pyrmq pipeline table write`."""
     every: float
@@ -138,6 +140,7 @@ def _table(entry: Mapping[str, Any], where: str, every: float) -> Watched:
         params["name"],
         params["topic"],
         params["catalog"],
+        params["catalog_property"],
         tuple(arguments),
         own or every,
         params["form"],
