@@ -11,6 +11,7 @@ The app makes one `History` and runs it in its nursery:
     history.of_cluster()                           # -> Hour: all brokers together
     history.of_broker("broker-a", 0)               # -> Hour: one broker
     history.of_group("orders")                     # -> [(ms, lag), ...]; watches it from now on
+    history.found()                                # -> Found: what monitoring finds
 
 `run` samples while somebody looks, and pauses 15 minutes after the last look. A broker costs one
 request in 10 s: GET_BROKER_HISTORY, which a pyrmq broker answers with all that it kept since the
@@ -29,7 +30,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import trio
@@ -38,6 +39,7 @@ from pyrmq.admin.api import Admin
 from pyrmq.admin.link import Replica
 from pyrmq.admin.usage import NotKeptError
 from pyrmq.console.samples import POINTS, STEP_MS, Hour, Rows, together
+from pyrmq.console.watch import Found, Watch
 from pyrmq.errors import PyrmqError
 from pyrmq.net.clock import now_ms
 
@@ -93,7 +95,8 @@ class History:
         self._brokers: dict[Place, _Broker] = {}
         self._groups: dict[str, _Group] = {}
         self._looked: float | None = None
-        self._wake = trio.Event()
+        self._watch = Watch(now)
+        self._paused = trio.lowlevel.ParkingLot()
         self.problem = ""
         """Why the last sample has not all; empty if it has."""
 
@@ -102,7 +105,7 @@ class History:
         self._looked = self._clock()
         if self._own is None and admin is not None:
             self._admin = admin
-        self._wake.set()
+        self._paused.unpark_all()
 
     @property
     def is_wanted(self) -> bool:
@@ -139,22 +142,34 @@ class History:
         begin = self._now() - POINTS * STEP_MS
         return [point for point in group.points if point[0] > begin]
 
+    def found(self) -> Found:
+        """What monitoring finds, and found in the last hour."""
+        return self._watch.found()
+
     async def run(self) -> None:
-        """Samples until cancelled."""
+        """Samples, and makes the rounds of monitoring, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._every, PERIOD, self.sample)
+            nursery.start_soon(self._every, PERIOD, self._look_for_alarms)
+
+    async def _every(self, period: float, work: Callable[[], Awaitable[None]]) -> None:
+        """Does a work at its times while somebody looks. What fails is logged, and tried again."""
         while True:
-            if not self.is_wanted or self._admin is None:
-                self._wake = trio.Event()
-                await self._wake.wait()
-                continue
+            while not self.is_wanted or self._admin is None:
+                await self._paused.park()
             begun = trio.current_time()
             try:
-                await self.sample()
+                await work()
             except Exception:
                 log.exception("the console's history is not sampled, next try follows")
                 self.problem = "sampling failed: see the console's log"
                 if self._own is None:
                     self._admin = None  # whoever looks next gives another
-            await trio.sleep_until(begun + PERIOD)
+            await trio.sleep_until(begun + period)
+
+    async def _look_for_alarms(self) -> None:
+        if self._admin is not None:
+            await self._watch.round(self._admin)
 
     async def sample(self) -> None:
         """One sample of all brokers, and of some groups."""
@@ -172,11 +187,11 @@ class History:
 
     async def _sample_brokers(self, admin: Admin) -> None:
         found = await admin.link.replicas(default_all=True)
-        there = [replica for replica in found if not replica.was]
+        there = [replica for replica in found if replica.address not in admin.link.missed]
         self._follow(there[:MAX_BROKERS])
         by_address = {broker.replica.address: broker for broker in self._brokers.values()}
         asked = await admin.link.on_each(
-            [replica for replica in there[:MAX_BROKERS]],
+            there[:MAX_BROKERS],
             lambda address: self._ask(admin, by_address[address]),
         )
         problems = [outcome.problem for outcome in asked.failed]
