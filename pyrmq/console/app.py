@@ -16,6 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyrmq.console.headers import BodyBound, SafeHeaders
+from pyrmq.console.history import History
 from pyrmq.console.link import Links
 from pyrmq.console.pages import Rooms, all_rooms
 from pyrmq.console.rendering import STATIC, fragment, is_htmx, page
@@ -36,6 +37,8 @@ def console_app(settings: Settings, rooms: Rooms | None = None) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with trio.open_nursery() as nursery:
             app.state.links = Links(settings, nursery)
+            app.state.history = History()
+            nursery.start_soon(app.state.history.run)
             yield
             nursery.cancel_scope.cancel()
 

@@ -1,13 +1,12 @@
 """Samples the cluster for the console's charts: brokers every 10 s, groups that are looked at.
 
-The app makes one `History` and runs it in its nursery:
+The app makes one `History`, keeps it as `app.state.history` and runs it in its nursery:
 
-    history = History(admin)                       # or History(): see `look`
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(history.run)            # no `async with`: `await history.run()`
-        ...
+    nursery.start_soon(history.run)                # no `async with`: `await history.run()`
 
-    history.look(admin_of(request))                # each request for a page: somebody looks
+A page takes it from its request, which says that somebody looks:
+
+    history = await history_of(request)
     history.of_cluster()                           # -> Hour: all brokers together
     history.of_broker("broker-a", 0)               # -> Hour: one broker
     history.of_group("orders")                     # -> [(ms, lag), ...]; watches it from now on
@@ -34,10 +33,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import trio
+from starlette.requests import Request
 
 from pyrmq.admin.api import Admin
 from pyrmq.admin.link import Replica
 from pyrmq.admin.usage import NotKeptError
+from pyrmq.console.link import admin_of
 from pyrmq.console.samples import POINTS, STEP_MS, Hour, Rows, together
 from pyrmq.console.watch import Found, Watch
 from pyrmq.errors import PyrmqError
@@ -138,6 +139,7 @@ class History:
                 del self._groups[next(iter(self._groups))]
             group = _Group(now)
         group.looked = now
+        self.look()
         self._groups[name] = group  # the one looked at longest ago is the first
         begin = self._now() - POINTS * STEP_MS
         return [point for point in group.points if point[0] > begin]
@@ -249,3 +251,10 @@ class History:
         async with trio.open_nursery() as nursery:
             for name, group in oldest[:GROUPS_AT_ONCE]:
                 nursery.start_soon(one, name, group)
+
+
+async def history_of(request: Request) -> History:
+    """The console's history, for a page: somebody looks."""
+    history: History = request.app.state.history
+    history.look(await admin_of(request))
+    return history
