@@ -2,7 +2,7 @@
 
 The drawing stretches with the page (`preserveAspectRatio="none"`); the labels stand beside it and
 keep their size. No script and no inline style: `static/charts.css` has the classes. A screen reader
-gets a sentence and a table with a row for each ten minutes.
+gets a sentence and a table with six rows.
 """
 
 from __future__ import annotations
@@ -18,16 +18,20 @@ from pyrmq.console.rendering import BLANK, human_bytes, number
 from pyrmq.console.samples import STEP_MS, Hour
 
 WIDTH, HEIGHT = 360, 100
-"""Of the drawing, in its own units: ten seconds are one unit wide."""
-HOUR_MS = 3_600_000
+"""Of the drawing, in its own units."""
+SPANS_MS = (600_000, 1_800_000, 3_600_000)
+"""A chart is as long as the shortest of them that holds all points: of a young cluster one does not
+see an empty hour."""
 GAP_MS = 4 * STEP_MS
 """Points that are farther apart are not joined."""
 MOST_LINES = 6
 """Lines of one chart; there are so many colours."""
 COLUMNS = 60
-"""Places that show their numbers under the pointer: one a minute."""
+"""Places that show their numbers under the pointer: one a minute, in an hour."""
 TABLE_ROWS = 6
 Point = tuple[int, float]
+Span = tuple[int, int]
+"""Begin and end of a chart, ms."""
 
 
 def _rate(value: float) -> str:
@@ -89,11 +93,13 @@ def chart(
     limit: float | None = None,
     most: float | None = None,
 ) -> Markup:
-    """A chart of the hour before `now` (ms). unit: of UNITS. limit: a value that is marked. most:
-    the end of the scale; by default the next round number above all points."""
+    """A chart of the time before `now` (ms), an hour at most. unit: of UNITS. limit: a value that is
+    marked. most: the end of the scale; by default the next round number above all points."""
     text = UNITS[unit]
-    begin = now - HOUR_MS
-    drawn = [_within(line, begin, now) for line in lines][:MOST_LINES]
+    drawn = [_within(line, now - SPANS_MS[-1], now) for line in lines][:MOST_LINES]
+    first = min((line.points[0][0] for line in drawn if line.points), default=now)
+    span = next(s for s in SPANS_MS if now - first <= s)
+    begin = now - span
     values = [value for line in drawn for _, value in line.points if not math.isnan(value)]
     top = (
         most if most is not None else round_up(max([*values, limit or 0.0]), binary="bytes" in unit)
@@ -112,10 +118,10 @@ def chart(
     times = Markup(
         '<div class="chart-times" aria-hidden="true"><span>{}</span><span>{}</span><span>{}</span>'
         "</div>"
-    ).format(*(_clock(at) for at in (begin, begin + HOUR_MS // 2, now)))
-    drawing = _drawing(title, drawn, text, begin, top, limit)
+    ).format(*(_clock(at) for at in (begin, begin + span // 2, now)))
+    drawing = _drawing(title, drawn, text, (begin, now), top, limit)
     body = Markup('<div class="chart-body">{}{}</div>{}').format(scale, drawing, times)
-    return head + body + _table(title, drawn, text, begin) + Markup("</figure>")
+    return head + body + _table(title, drawn, text, (begin, now)) + Markup("</figure>")
 
 
 def round_up(value: float, *, binary: bool = False) -> float:
@@ -146,7 +152,7 @@ def _drawing(
     title: str,
     lines: Sequence[Line],
     text: Callable[[float], str],
-    begin: int,
+    span: Span,
     top: float,
     limit: float | None,
 ) -> Markup:
@@ -161,18 +167,19 @@ def _drawing(
         parts.append(Markup('<path class="chart-limit" d="M0 {}H{}"/>').format(y, WIDTH))
     if len(lines) == 1:
         parts.append(
-            Markup('<path class="chart-area line-1" d="{}"/>').format(_area(lines[0], begin, top))
+            Markup('<path class="chart-area line-1" d="{}"/>').format(_area(lines[0], span, top))
         )
     for i, line in enumerate(lines, 1):
         parts.append(
-            Markup('<path class="chart-line line-{}" d="{}"/>').format(i, _path(line, begin, top))
+            Markup('<path class="chart-line line-{}" d="{}"/>').format(i, _path(line, span, top))
         )
-    parts.append(_under_pointer(lines, text, begin))
+    parts.append(_under_pointer(lines, text, span))
     return Markup("").join([*parts, Markup("</svg>")])
 
 
-def _x(at: int, begin: int) -> str:
-    return f"{(at - begin) * WIDTH / HOUR_MS:.1f}".removesuffix(".0")
+def _x(at: int, span: Span) -> str:
+    begin, end = span
+    return f"{(at - begin) * WIDTH / (end - begin):.1f}".removesuffix(".0")
 
 
 def _y(value: float, top: float) -> str:
@@ -195,20 +202,20 @@ def _runs(line: Line) -> list[list[Point]]:
     return runs
 
 
-def _path(line: Line, begin: int, top: float) -> str:
+def _path(line: Line, span: Span, top: float) -> str:
     parts = []
     for run in _runs(line):
-        places = [f"{_x(at, begin)} {_y(value, top)}" for at, value in run]
+        places = [f"{_x(at, span)} {_y(value, top)}" for at, value in run]
         # One point alone is a line of no length, which round ends make a dot.
         parts.append("M" + "L".join(places if len(places) > 1 else places * 2))
     return "".join(parts)
 
 
-def _area(line: Line, begin: int, top: float) -> str:
+def _area(line: Line, span: Span, top: float) -> str:
     parts = []
     for run in _runs(line):
-        places = "L".join(f"{_x(at, begin)} {_y(value, top)}" for at, value in run)
-        first, last = _x(run[0][0], begin), _x(run[-1][0], begin)
+        places = "L".join(f"{_x(at, span)} {_y(value, top)}" for at, value in run)
+        first, last = _x(run[0][0], span), _x(run[-1][0], span)
         parts.append(f"M{first} {HEIGHT}L{places}L{last} {HEIGHT}Z")
     return "".join(parts)
 
@@ -223,9 +230,10 @@ def _newest(line: Line, begin: int, end: int) -> float | None:
     return None
 
 
-def _under_pointer(lines: Sequence[Line], text: Callable[[float], str], begin: int) -> Markup:
+def _under_pointer(lines: Sequence[Line], text: Callable[[float], str], span: Span) -> Markup:
     """Invisible columns whose titles browsers show under the pointer."""
-    step = HOUR_MS // COLUMNS
+    begin, end = span
+    step = (end - begin) // COLUMNS
     parts = []
     for n in range(COLUMNS):
         found = [(line.name, _newest(line, begin + n * step, begin + (n + 1) * step))
@@ -248,12 +256,13 @@ def _sentence(lines: Sequence[Line], text: Callable[[float], str]) -> str:
         if values:
             name = f"{line.name} " if line.name else ""
             found.append(f"{name}now {text(values[-1])}, at most {text(max(values))}")
-    return "; ".join(found) + ", in the last hour"
+    return "; ".join(found)
 
 
-def _table(title: str, lines: Sequence[Line], text: Callable[[float], str], begin: int) -> Markup:
-    """For screen readers: the newest number of each ten minutes."""
-    step = HOUR_MS // TABLE_ROWS
+def _table(title: str, lines: Sequence[Line], text: Callable[[float], str], span: Span) -> Markup:
+    """For screen readers: the newest number of each sixth of the time."""
+    begin, now = span
+    step = (now - begin) // TABLE_ROWS
     heads = Markup("").join(
         Markup('<th scope="col">{}</th>').format(line.name or title) for line in lines
     )
