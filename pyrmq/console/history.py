@@ -38,8 +38,9 @@ from starlette.requests import Request
 from pyrmq.admin.api import Admin
 from pyrmq.admin.link import Replica
 from pyrmq.admin.usage import NotKeptError
-from pyrmq.console.link import admin_of
+from pyrmq.console.link import Links, admin_of
 from pyrmq.console.samples import POINTS, STEP_MS, Hour, Rows, together
+from pyrmq.console.settings import Settings
 from pyrmq.console.watch import Found, Watch
 from pyrmq.errors import PyrmqError
 from pyrmq.net.clock import now_ms
@@ -254,7 +255,11 @@ class History:
 
 
 async def history_of(request: Request) -> History:
-    """The console's history, for a page: somebody looks."""
+    """The console's history, for a page: somebody looks. It is sampled with the console's own
+    credentials, or without any with those of who looked last."""
     history: History = request.app.state.history
-    history.look(await admin_of(request))
+    settings: Settings = request.app.state.settings
+    links: Links = request.app.state.links
+    own = settings.credentials
+    history.look(await admin_of(request) if own is None else await links.get(own))
     return history
