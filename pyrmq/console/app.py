@@ -15,14 +15,10 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-<<<<<<< HEAD
-from pyrmq.console.headers import BodyBound, SafeHeaders
-from pyrmq.console.history import History
-=======
 from pyrmq.console.broker_login import BrokerLogin
 from pyrmq.console.gate import Gate
 from pyrmq.console.headers import BodyBound, HostCheck, SafeHeaders, allowed_hosts
->>>>>>> w-conc
+from pyrmq.console.history import History
 from pyrmq.console.link import Links
 from pyrmq.console.login import Login, by_broker, by_file, still_in
 from pyrmq.console.pages import Rooms, all_rooms
