@@ -93,8 +93,8 @@ def chart(
     limit: float | None = None,
     most: float | None = None,
 ) -> Markup:
-    """A chart of the time before `now` (ms), an hour at most. unit: of UNITS. limit: a value that is
-    marked. most: the end of the scale; by default the next round number above all points."""
+    """A chart of the time before `now` (ms), an hour at most. unit: of UNITS. limit: a value to
+    mark. most: the end of the scale; by default the next round number above all points."""
     text = UNITS[unit]
     drawn = [_within(line, now - SPANS_MS[-1], now) for line in lines][:MOST_LINES]
     first = min((line.points[0][0] for line in drawn if line.points), default=now)
