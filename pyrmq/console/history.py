@@ -131,6 +131,11 @@ class History:
         broker = self._brokers.get((name, broker_id))
         return Hour() if broker is None else broker.rows.hour(self._now())
 
+    def newest_of(self, name: str, broker_id: int = 0) -> Hour:
+        """The last row of one broker alone."""
+        broker = self._brokers.get((name, broker_id))
+        return Hour() if broker is None else broker.rows.newest(self._now())
+
     def of_group(self, name: str) -> list[tuple[int, int]]:
         """Times (ms) and the group's lag in messages, oldest first. It is sampled from now on."""
         now = self._clock()

@@ -161,6 +161,7 @@ async def test_who_may_not_see_figures_sees_none_of_others(servers: Replicas) ->
 def nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers of servers are asked for by each page."""
     monkeypatch.setattr(module, "FRESH", -1.0)
+    monkeypatch.setattr(module, "FRESH_LONGEST", -1.0)
 
 
 def test_the_parser_finds_what_must_not_be_there() -> None:

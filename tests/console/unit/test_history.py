@@ -34,6 +34,8 @@ class Cluster:
     broken: set[str] = field(default_factory=set)
     asked: list[tuple[str, str]] = field(default_factory=list)
     lags: dict[str, int] = field(default_factory=dict)
+    keeps: int = 3600
+    """Seconds that brokers keep of their history."""
 
     def now(self) -> int:
         return START + round(trio.current_time() * 1000)
@@ -76,7 +78,8 @@ class Cluster:
         if address in self.apache:
             raise NotKeptError(address)
         now = self.now()
-        ends = range(now - seconds * 1000 + STEP_MS, now + 1, STEP_MS)
+        begin = now - min(seconds, self.keeps) * 1000 + STEP_MS
+        ends = range(begin, now + 1, STEP_MS)
         return OwnHistory(now, [Point(end, 10.0, {"messagesIn": 50}) for end in ends])
 
     async def _runtime(self, address: str) -> dict[str, str]:
@@ -173,6 +176,7 @@ async def test_what_fails_is_told_and_the_others_are_sampled(autojump_clock: Moc
 
 async def test_no_more_brokers_than_there_is_room_for(autojump_clock: MockClock) -> None:
     cluster = cluster_of(MAX_BROKERS + 5)
+    cluster.keeps = 10
     history = history_of(cluster)
     await history.sample()
     assert len(cluster.asked) == MAX_BROKERS
