@@ -5,12 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
+import trio
 
+from pyrmq.admin.monitoring.rounds import Report
+from pyrmq.broker.stats import disk_use
 from pyrmq.console import servers as module
 from pyrmq.console.app import console_app
 from pyrmq.console.settings import Settings
+from pyrmq.console.watch import Watch
+from pyrmq.server import Running
 from tests.console import data
 from tests.console.asgi import Answer, client
 from tests.support.scripted.replicas import DEAD, Replicas, replicas
@@ -168,3 +174,30 @@ def test_the_parser_finds_what_must_not_be_there() -> None:
     page = Markup()
     page.feed('<script>x</script><a href="javascript:x" onclick="y">z</a><p style="a">')
     assert page.bad == ["a script", "onclick", "a link that is a script", "style"]
+
+
+async def test_a_disk_that_is_almost_full(
+    embedded: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path) -> disk_use.Disk:
+        return disk_use.Disk(str(path), 100 << 30, 5 << 30, 95)
+
+    monkeypatch.setattr(disk_use, "read_disk", full)
+    looked, take = trio.Event(), Watch.take
+
+    def taken(self: Watch, report: Report) -> None:
+        take(self, report)
+        looked.set()
+
+    monkeypatch.setattr(Watch, "take", taken)
+    async with client(console_app(Settings(embedded.namesrv))) as browser:
+        text = read(await browser.get("/cluster"))
+        assert "the disk is 95 % full" in text
+        assert "Fullest disk 95 %" in text
+
+        await looked.wait()
+        alarms = read(await browser.get("/alarms"))
+        assert "Firing" in alarms
+        assert re.search(r"disk \S+ 127\.0\.0\.1:\d+ 95 percent", alarms), alarms
+        assert "began disk" in alarms
+        assert "1 alarm" in read(await browser.get("/cluster"))
