@@ -213,6 +213,13 @@ async def test_a_page_that_is_left_open_goes_to_the_login(
     assert "password" not in answer.text
 
 
+@pytest.mark.parametrize("url", ["", "http://[", "https://elsewhere.example//x", "/\\x"])
+async def test_a_page_of_nowhere_goes_to_the_login(browser: Client, url: str) -> None:
+    browser.htmx = True
+    answer = await browser.get("/room", {"hx-current-url": url})
+    assert (answer.status, answer.headers["hx-redirect"]) == (401, "/login")
+
+
 async def test_another_tab_gets_the_new_token(browser: Client) -> None:
     await log_in(browser)
     await browser.get("/room")
