@@ -15,6 +15,7 @@ from pyrmq.tables import schema as schemas
 from pyrmq.tables.bodies.plan import BodyPlan
 from pyrmq.tables.catalog import open_catalog
 from pyrmq.tables.ends import ENDS, TOPIC, Anchor, Ends, QueueEnd, ends_of
+from tests.segments.making import as_rows
 from tests.support.records import decode_record, encode_properties
 
 SEGMENT = 64 << 10
@@ -170,4 +171,4 @@ def commit(
 
 def keys(table: Any) -> list[Key]:
     """Of a pyarrow.Table."""
-    return list(zip(*(table.column(n).to_pylist() for n in KEY), strict=True))
+    return as_rows(table, KEY)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,8 @@ from pyrmq.tables.errors import (
 from pyrmq.tables.schema import columns_of
 from pyrmq.tables.source import StoreSource
 from pyrmq.tables.write import Added
-from tests.tables.making import Log, World, impatient
+from tests.segments.making import as_rows
+from tests.tables.making import COLUMNS, Log, Row, World, check_rows, impatient
 
 PLACE_OF = "mq.orders"
 
@@ -47,14 +47,12 @@ def write(world: World, *logs: Log, **how: Any) -> Added:
     return run.added
 
 
-def rows_of(world: World) -> list[tuple[Any, ...]]:
-    columns = ["brokerName", "queueId", "queueOffset", "body"]
-    found = place(world).find().to_pyarrow_table(columns=columns)
-    return list(zip(*(found.column(name).to_pylist() for name in columns), strict=True))
+def rows_of(world: World) -> list[Row]:
+    return as_rows(place(world).find().to_pyarrow_table(columns=list(COLUMNS)), COLUMNS)
 
 
 def check_same(world: World, *logs: Log) -> None:
-    assert Counter(rows_of(world)) == Counter(row for log in logs for row in log.rows)
+    check_rows(rows_of(world), *logs)
 
 
 @pytest.mark.parametrize(
