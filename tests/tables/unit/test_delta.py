@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from pyrmq.tables.source import StoreSource
 from pyrmq.tables.write import Added
 from tests.segments.making import as_rows
 from tests.tables.making import COLUMNS, Log, Row, World, check_rows, impatient
+from tests.tables.syncs import record_syncs
 
 PLACE_OF = "mq.orders"
 
@@ -192,17 +192,18 @@ def test_brokers_with_odd_names_as_partitions(world: World, name: str) -> None:
     check_same(world, log)
 
 
-def test_a_log_that_cannot_be_synced_takes_no_files_away(
-    world: World, log: Log, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("new", [False, True])
+def test_a_commit_that_cannot_be_synced_keeps_its_files(
+    world: World, log: Log, monkeypatch: pytest.MonkeyPatch, new: bool
 ) -> None:
-    write(world, log)
-    log.put(30)
-
-    def fail(path: str) -> None:
+    def broken(path: Path) -> None:
         raise OSError(5, "Input/output error")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(delta_commit, "sync_folder", fail)
+    if not new:
+        write(world, log)
+        log.put(30)
+    with monkeypatch.context() as patch:
+        patch.setattr(delta_commit, "sync_folder", broken)
         with pytest.raises(OutcomeUnknownError, match="Input/output error"):
             write(world, log)
     check_same(world, log)
@@ -212,16 +213,9 @@ def test_a_log_that_cannot_be_synced_takes_no_files_away(
 def test_the_entry_of_the_commit_is_on_the_disk(
     world: World, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    synced: list[str] = []
-    real = os.fsync
-
-    def fsync(handle: int) -> None:
-        synced.append(os.readlink(f"/proc/self/fd/{handle}"))
-        real(handle)
-
     write(world, log)
     log.put(30)
-    monkeypatch.setattr(os, "fsync", fsync)
+    synced = record_syncs(monkeypatch)
     write(world, log)
     assert place(world).find().version() == 2
     folder = world.folder / "lake" / "mq" / "orders" / "_delta_log"
@@ -310,33 +304,12 @@ def test_a_commit_that_never_arrives_keeps_its_files(
 def test_the_entry_of_a_commit_is_on_the_disk(
     world: World, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    synced = set()
-    fsync = os.fsync
-
-    def seen(handle: int) -> None:
-        synced.add(os.readlink(f"/proc/self/fd/{handle}"))
-        fsync(handle)
-
     write(world, log)
     log.put(30)
-    monkeypatch.setattr(os, "fsync", seen)
+    synced = record_syncs(monkeypatch)
     write(world, log)
     entries = (world.folder / "lake" / "mq" / "orders" / delta_commit.LOG).glob("*.json")
     assert str(max(entries)) in synced
-
-
-def test_a_commit_that_cannot_be_synced_keeps_its_files(
-    world: World, log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(path: Path) -> None:
-        raise OSError(5, "Input/output error")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(delta_commit, "sync_folder", broken)
-        with pytest.raises(OutcomeUnknownError, match="Input/output error"):
-            write(world, log)
-    check_same(world, log)
-    assert write(world, log).rows == 0
 
 
 def test_a_log_that_cannot_be_read_after_a_lost_answer_keeps_the_files(
