@@ -15,24 +15,19 @@ from pyrmq.tables.errors import TableStoreError
 from pyrmq.tables.write import Run, create_table
 from spark_ext.jobs.source import Source
 from spark_ext.jobs.table_brokers import BrokerSource
-from tests.support.client import Client, send_command
-from tests.support.records import encode_batch
+from tests.support.client import Client, batch_command
 from tests.support.server import ServerProcess
 from tests.tables.making import TABLE, World, impatient, rows_of
 
 pytest.importorskip("pyspark")
 pytestmark = pytest.mark.slow
-SEND_BATCH = 320
 
 
 def fill(server: ServerProcess, topic: str, start: int, count: int) -> None:
     with Client(server.broker) as client:
         for queue in range(4):
             batch = [(b"%d" % n, {"KEYS": f"k{n}"}) for n in range(start, start + count)]
-            command = send_command(
-                topic, encode_batch(batch), queue_id=queue, batch=True, code=SEND_BATCH
-            )
-            assert client.request(command).code == 0
+            assert client.request(batch_command(topic, batch, queue_id=queue)).code == 0
 
 
 def write(world: World, server: ServerProcess, topic: str, **how: int) -> Run:

@@ -19,14 +19,12 @@ from pyrmq.tables.catalog import open_catalog
 from pyrmq.tables.ends import Ends, QueueEnd
 from pyrmq.tables.errors import TableStoreError
 from pyrmq.tables.rows import Rows
-from tests.support.client import Client, send_command
-from tests.support.records import encode_batch
+from tests.support.client import Client, batch_command
 from tests.support.server import ServerProcess
 from tests.tables.tailing import TABLE, commit, keys
 
 pytest.importorskip("pyspark")
 pytestmark = pytest.mark.slow
-SEND_BATCH = 320
 COLUMNS = ("brokerName", "queueId", "queueOffset", "tags")
 
 
@@ -34,10 +32,7 @@ def fill(server: ServerProcess, start: int, count: int, queues: int = 4) -> None
     with Client(server.broker) as client:
         for queue in range(queues):
             batch = [(b"%d" % n, {"TAGS": "AB"[n % 2]}) for n in range(start, start + count)]
-            command = send_command(
-                "orders", encode_batch(batch), queue_id=queue, batch=True, code=SEND_BATCH
-            )
-            assert client.request(command).code == 0
+            assert client.request(batch_command("orders", batch, queue_id=queue)).code == 0
 
 
 @pytest.fixture
