@@ -3,11 +3,12 @@ tests of queries with the tail are made of."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import pyrmq
 from pyrmq.engine import Store
@@ -105,6 +106,20 @@ class Log:
 
     def close(self) -> None:
         self.store.close()
+
+
+@pytest.fixture(name="log")
+def open_log(tmp_path: Path) -> Iterator[Log]:
+    """A log without messages. A test file imports this function to have `log`."""
+    made = Log(tmp_path / "store")
+    yield made
+    made.close()
+
+
+@pytest.fixture(name="catalog")
+def catalog_folder(tmp_path: Path) -> Path:
+    """Where `commit` makes a catalog. A test file imports this function to have `catalog`."""
+    return tmp_path / "catalog"
 
 
 def commit(
