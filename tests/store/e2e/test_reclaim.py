@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from pyrmq.cli import main
 from pyrmq.net.address import format_address
 from tests.store.e2e.test_expired_files import FILE, QUEUES, Sent, log_files
 from tests.support.client import PULL_COMMIT, PULL_SUBSCRIPTION, Client, Closed, pull_command
+from tests.support.disk_room import needs_room
 from tests.support.operators import DELETE_EXPIRED_COMMITLOG, create_topic
 from tests.support.popping import ack, pop
 from tests.support.records import parse_message_id
@@ -38,8 +38,7 @@ TABLES = "Tables"
 DAY_MS = 86_400_000
 HOURS = ";".join(f"{hour:02d}" for hour in range(24))
 
-used = shutil.disk_usage(Path(__file__).parent)
-pytestmark = pytest.mark.skipif(used.used > used.total * 0.8, reason="the disk is too full")
+pytestmark = needs_room
 
 
 def conf(**more: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,16 +12,16 @@ from pyrmq.cli import main
 from pyrmq.net.address import format_address
 from tests.store.e2e.test_reclaim import TABLES, conf, log_files
 from tests.support.client import Client
+from tests.support.disk_room import needs_room
 from tests.support.operators import create_topic
 from tests.support.server import ServerProcess
 from tests.support.waiting import eventually
 from tests.tables.making import TABLE, World
 
 pytest.importorskip("pyspark")
-used = shutil.disk_usage(Path(__file__).parent)
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(used.used > used.total * 0.8, reason="the disk is too full"),
+    needs_room,
 ]
 COUNT, QUEUES, UPDATE, QUERY, NOT_FOUND = 40, 2, 15, 14, 22
 
