@@ -6,9 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from pyrmq.cli import main
 from pyrmq.net.address import format_address
 from pyrmq.tables.ends import Ends
 from pyrmq.tables.errors import TableStoreError
@@ -17,6 +15,7 @@ from spark_ext.jobs.source import Source
 from spark_ext.jobs.table_brokers import BrokerSource
 from tests.support.client import Client, batch_command
 from tests.support.server import ServerProcess
+from tests.tables.commands import command, into
 from tests.tables.making import TABLE, World, impatient, rows_of
 
 pytest.importorskip("pyspark")
@@ -58,11 +57,8 @@ def test_each_message_once(world: World, process: ServerProcess) -> None:
 
 def test_the_command(world: World, process: ServerProcess) -> None:
     fill(process, "cli", 0, 10)
-    result = CliRunner().invoke(
-        main,
-        ["pipeline", "table", "write", "-n", format_address(process.namesrv), "-t", "cli",
-         "--catalog", str(world.folder / "catalog"), "--table", "mq.cli"],
-    )  # fmt: skip
+    words = ["-n", format_address(process.namesrv), "-t", "cli", *into(world, "mq.cli")]
+    result = command("write", *words)
     assert result.exit_code == 0, result.output
     assert "added 40 messages" in result.output
 

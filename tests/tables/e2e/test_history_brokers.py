@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from pyrmq.cli import main
 from pyrmq.errors import DataLossError
 from pyrmq.net.address import format_address
 from pyrmq.tables import history
@@ -21,6 +19,7 @@ from pyrmq.tables.errors import TableStoreError
 from pyrmq.tables.rows import Rows
 from tests.support.client import Client, batch_command
 from tests.support.server import ServerProcess
+from tests.tables.commands import command
 from tests.tables.tailing import TABLE, commit, keys
 
 pytest.importorskip("pyspark")
@@ -61,14 +60,11 @@ def read(made: Any, rows: Rows = Rows()) -> list[Any]:  # noqa: B008 - it is fro
 
 
 def test_lag(server: ServerProcess, catalog: Path) -> None:
-    words = [
-        "pipeline", "table", "lag", "-n", format_address(server.namesrv), "--table", TABLE,
-        "--catalog", str(catalog), "--json",
-    ]  # fmt: skip
-    said = json.loads(CliRunner().invoke(main, words).output)
+    words = ["-n", format_address(server.namesrv), "--table", TABLE, "--catalog", catalog, "--json"]
+    said = json.loads(command("lag", *words).output)
     assert (said["messages"], said["behindMs"], said["bytes"]) == (0, 0, None)
     fill(server, 50, 7, queues=2)
-    said = json.loads(CliRunner().invoke(main, words).output)
+    said = json.loads(command("lag", *words).output)
     assert said["messages"] == 14
     queues = {row["queueId"]: row for row in said["queues"]}
     assert (queues[1]["tableEnd"], queues[1]["logEnd"], queues[1]["messages"]) == (50, 57, 7)
