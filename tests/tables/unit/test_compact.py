@@ -22,6 +22,7 @@ from pyrmq.tables.errors import TableConflictError, TableError
 from pyrmq.tables.expire import expire
 from pyrmq.tables.merge import KEYS
 from pyrmq.tables.replace import Replacement
+from tests.tables.dying import Killed, die_at
 from tests.tables.small_tables import (
     add,
     add_runs,
@@ -333,30 +334,8 @@ def test_sizes_without_sense(table: Any, wrong: dict[str, int]) -> None:
         compact(table, **wrong)  # type: ignore[arg-type]
 
 
-class _Killed(BaseException):
-    """Not an Exception: nobody handles it, as nobody handles a SIGKILL."""
-
-
-class _Kill:
-    """From the given step on, nothing that is done to files or catalog has an effect."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
-        self._left = steps
-        for owner, name in (
-            (PyArrowFile, "create"),
-            (PyArrowFileIO, "delete"),
-            (SqlCatalog, "commit_table"),
-        ):
-            monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
-
-    def _counted(self, real: Any) -> Any:
-        def call(*args: Any, **how: Any) -> Any:
-            self._left -= 1
-            if self._left < 0:
-                raise _Killed
-            return real(*args, **how)
-
-        return call
+PLACES = ((PyArrowFile, "create"), (PyArrowFileIO, "delete"), (SqlCatalog, "commit_table"))
+"""Where a compaction changes files or the catalog."""
 
 
 def test_killed_at_each_step_the_table_is_whole(
@@ -366,10 +345,10 @@ def test_killed_at_each_step_the_table_is_whole(
     steps = 0
     for kill in range(40):
         with pytest.MonkeyPatch.context() as patch:
-            _Kill(patch, kill)
+            die_at(patch, kill, *PLACES)
             try:
                 compact(loaded(tmp_path), files=2)
-            except _Killed:
+            except Killed:
                 steps += 1
                 ended = False
             else:

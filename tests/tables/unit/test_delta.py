@@ -24,6 +24,7 @@ from pyrmq.tables.schema import columns_of
 from pyrmq.tables.source import StoreSource
 from pyrmq.tables.write import Added
 from tests.segments.making import as_rows
+from tests.tables.dying import Killed, die_at
 from tests.tables.making import COLUMNS, Log, Row, World, check_rows, impatient
 from tests.tables.syncs import record_syncs
 
@@ -223,38 +224,23 @@ def test_the_entry_of_the_commit_is_on_the_disk(
     assert str(folder) in synced[at:]
 
 
-class _Killed(BaseException):
-    pass
-
-
 def test_killed_at_each_step(world: World, log: Log) -> None:
     write(world, log)
     log.put(30)
     steps = 0
     for kill in range(20):
-        left = kill
-
-        def counted(real: Any) -> Any:
-            def call(*args: Any, **how: Any) -> Any:
-                nonlocal left
-                left -= 1
-                if left < 0:
-                    raise _Killed
-                return real(*args, **how)
-
-            return call
-
         with pytest.MonkeyPatch.context() as patch:
-            for owner, name in (
+            die_at(
+                patch,
+                kill,
                 (DurableFileIO, "new_output"),
                 (DurableFileIO, "delete"),
                 (delta_commit, "_attempt"),
                 (delta_commit, "_sync"),
-            ):
-                patch.setattr(owner, name, counted(getattr(owner, name)))
+            )
             try:
                 write(world, log)
-            except _Killed:
+            except Killed:
                 steps += 1
             else:
                 break
