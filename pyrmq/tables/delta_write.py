@@ -6,21 +6,21 @@ from __future__ import annotations
 import json
 import os
 import time
-import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from pyrmq.tables import delta, parquet
+from pyrmq.tables.counting import Counted
 from pyrmq.tables.delta import Place
 from pyrmq.tables.delta_commit import Staged, commit
 from pyrmq.tables.durable import DurableFileIO
-from pyrmq.tables.errors import OutcomeUnknownError, TableConflictError
-from pyrmq.tables.parquet import Writer
+from pyrmq.tables.ends import Ends
+from pyrmq.tables.parquet import Open, Writer
 from pyrmq.tables.partitions import Field, Part
+from pyrmq.tables.runs import BaseRun
 from pyrmq.tables.source import Source
 from pyrmq.tables.statistics import bounds
-from pyrmq.tables.write import Run
 
 STATISTICS = (
     "brokerName", "queueId", "queueOffset", "commitLogOffset", "storeTimestamp", "bornTimestamp",
@@ -49,8 +49,10 @@ class DeltaWriter(Writer):
         ]
 
     def _inside(self, schema: Any) -> Any:
+        import pyarrow
+
         outside = {field.name for field in self._fields}
-        return type_of([one for one in schema if one.name not in outside])
+        return pyarrow.schema([one for one in schema if one.name not in outside])
 
     @property
     def bytes(self) -> int:
@@ -59,78 +61,51 @@ class DeltaWriter(Writer):
     def _write_group(self, part: Part, group: Any) -> None:
         super()._write_group(part, group.select(self._schema.names))
 
-    def _finish(self, part: Part) -> None:
+    def _entry(self, part: Part, one: Open, size: int) -> Any:
         from deltalake.transaction import AddAction
 
-        one = self._open[part]
-        one.writer.close()
-        size = one.file.tell()
-        one.file.close()
-        del self._open[part]
-        self.files.append(
-            AddAction(
-                path=self._table.relative(one.path),
-                size=size,
-                partition_values={
-                    field.name: field.shown(value) if field.transform == "day" else str(value)
-                    for field, value in zip(self._fields, part, strict=True)
-                },
-                modification_time=int(time.time() * 1000),
-                data_change=True,
-                stats=_statistics(one.collected[0]),
-            )
+        return AddAction(
+            path=self._table.relative(one.path),
+            size=size,
+            partition_values={
+                field.name: field.shown(value) if field.transform == "day" else str(value)
+                for field, value in zip(self._fields, part, strict=True)
+            },
+            modification_time=int(time.time() * 1000),
+            data_change=True,
+            stats=_statistics(one.collected[0]),
         )
 
 
-class DeltaRun(Run):
-    """Writes a Delta table from a source."""
+class DeltaRun(BaseRun):
+    """Writes a Delta table from a source. Files of killed runs are left to VACUUM."""
 
     def __init__(
         self, place: Place, source: Source, words: Sequence[str], codec: str, **how: Any
     ) -> None:
-        super().__init__(None, place.name, source, source.schema, **how)  # type: ignore[arg-type]
+        super().__init__(source, source.schema, **how)
         self._place, self._codec = place, codec
         self._words = tuple(words)
 
-    def _one(self) -> bool:
+    def _load(self) -> tuple[Any, Ends | None]:
         table = self._place.create(self._source.topic, self._columns, self._words)
         delta.check(table, self._source.topic, self._columns)
-        ends = delta.ends_of(table)
-        start = self._start(ends)
-        if start is None:
-            return False
-        counted = self._counted(ends)
-        name = str(uuid.uuid4())
-        writer = DeltaWriter(self._place, self._columns, name, delta.words_of(table), self._codec)
-        try:
-            position = self._read(start, counted, writer)
-            if not counted.rows:
-                writer.discard()
-                self._at = ends, position
-                return False
-            staged = Staged(
-                name, writer.close(), ends, counted.ends(), table.version(),
-                table.metadata().partition_columns, table.schema(), counted.gaps,
-            )  # fmt: skip
-        except BaseException:
-            self._at = None
-            writer.discard()
-            raise
-        self._at = None
-        try:
-            commit(self._place, staged, self._waiting)
-        except OutcomeUnknownError:
-            raise  # the files may be in the table
-        except TableConflictError:
-            writer.discard()
-            self.added.races += 1
-            return True
-        except Exception:
-            writer.discard()
-            raise
-        self._at = staged.ends, position
-        self._count(counted, staged, writer)  # type: ignore[arg-type]
-        return True
+        return table, delta.ends_of(table)
+
+    def _writer(self, table: Any, commit: str) -> DeltaWriter:
+        words = delta.words_of(table)
+        return DeltaWriter(self._place, self._columns, commit, words, self._codec)
+
+    def _staged(
+        self, table: Any, commit: str, files: list[Any], ends: Ends | None, counted: Counted
+    ) -> Staged:
+        return Staged(
+            commit, files, ends, counted.ends(), table.version(),
+            table.metadata().partition_columns, table.schema(), counted.gaps,
+        )  # fmt: skip
+
+    def _commit(self, table: Any, staged: Staged, writer: Writer) -> Any:
+        return commit(self._place, staged, self._waiting)
 
 
 class _Files:
@@ -184,12 +159,6 @@ class _Stored:
 
     def delete(self, path: str) -> None:
         self._files.delete_file(path)
-
-
-def type_of(fields: Sequence[Any]) -> Any:
-    import pyarrow
-
-    return pyarrow.schema(list(fields))
 
 
 def _statistics(meta: Any) -> str:

@@ -210,7 +210,13 @@ def _expired(table: Any) -> Mapping[str, str] | None:
 def ancestors(table: Any) -> Iterator[Any]:
     """The current snapshot of a table and those before it, as far as they are not expired."""
     by_id = {one.snapshot_id: one for one in table.metadata.snapshots}
-    found = by_id.pop(table.metadata.current_snapshot_id, None)
-    while found is not None:
+    return line(by_id, table.metadata.current_snapshot_id)
+
+
+def line(by_id: Mapping[int, Any], head: int | None) -> Iterator[Any]:
+    """A snapshot and those that it comes from, as far as they are there."""
+    left = dict(by_id)
+    at = head
+    while at is not None and (found := left.pop(at, None)) is not None:
         yield found
-        found = by_id.pop(found.parent_snapshot_id, None)
+        at = found.parent_snapshot_id

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyrmq.tables import private
+
 
 def keep(catalog: Any) -> Any:
     """A pyiceberg catalog whose commits do so; the same object."""
-    stage = getattr(catalog, "_update_and_stage_table", None)
+    stage = private.staging(catalog)
     if stage is not None:
 
         def staged(current: Any, identifier: Any, requirements: Any, updates: Any) -> Any:
@@ -23,7 +25,7 @@ def keep(catalog: Any) -> Any:
             found.metadata = _in_order(found.metadata, before)
             return found
 
-        catalog._update_and_stage_table = staged
+        private.stage_with(catalog, staged)
         return catalog
     commit = catalog.commit_table  # a server makes the metadata, but for the snapshot
 

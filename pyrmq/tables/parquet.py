@@ -44,7 +44,9 @@ _UNIQUE = ("body", "msgId", "keys", "queueOffset", "commitLogOffset", "storeTime
 
 
 @dataclass
-class _Open:
+class Open:
+    """A file that is being written."""
+
     path: str
     file: Any
     writer: Any
@@ -75,7 +77,7 @@ class Writer:
             raise TableError(
                 f"{CODEC}={codec} of the table is not supported", f"set it to one of {CODECS}"
             )
-        self._open: dict[Part, _Open] = {}
+        self._open: dict[Part, Open] = {}
         self._fresh: list[Any] = []
         self._fresh_bytes = 0
         self._groups: dict[Key, list[Any]] = {}
@@ -183,7 +185,7 @@ class Writer:
         if one.file.tell() >= TARGET_BYTES or one.chunks >= MAX_CHUNKS:
             self._finish(part)
 
-    def _begin(self, part: Part) -> _Open:
+    def _begin(self, part: Part) -> Open:
         from pyarrow.parquet import ParquetWriter
 
         if len(self._open) >= OPEN_FILES:
@@ -213,18 +215,22 @@ class Writer:
         except BaseException:
             _abandon(file.close)
             raise
-        return _Open(path, file, writer, collected)
+        return Open(path, file, writer, collected)
 
     def _finish(self, part: Part) -> None:
-        from pyiceberg.io import pyarrow as iceberg
-        from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
-        from pyiceberg.typedef import Record
-
         one = self._open[part]
         one.writer.close()
         size = one.file.tell()
         one.file.close()
         del self._open[part]
+        self.files.append(self._entry(part, one, size))
+
+    def _entry(self, part: Part, one: Open, size: int) -> Any:
+        """A complete file as a commit takes it."""
+        from pyiceberg.io import pyarrow as iceberg
+        from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+        from pyiceberg.typedef import Record
+
         schema = self._table.schema()
         if self._statistics is None:
             order = self._table.sort_order()
@@ -235,19 +241,17 @@ class Writer:
             )
         plan, paths, sorted_by = self._statistics
         found = statistics(one.collected[0], plan, paths)
-        self.files.append(
-            DataFile.from_args(
-                content=DataFileContent.DATA,
-                file_path=one.path,
-                file_format=FileFormat.PARQUET,
-                partition=Record(*part),
-                file_size_in_bytes=size,
-                sort_order_id=sorted_by,
-                spec_id=self._table.spec().spec_id,
-                equality_ids=None,
-                key_metadata=None,
-                **found.to_serialized_dict(),
-            )
+        return DataFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=one.path,
+            file_format=FileFormat.PARQUET,
+            partition=Record(*part),
+            file_size_in_bytes=size,
+            sort_order_id=sorted_by,
+            spec_id=self._table.spec().spec_id,
+            equality_ids=None,
+            key_metadata=None,
+            **found.to_serialized_dict(),
         )
 
 

@@ -41,3 +41,14 @@ def changes(producer: Any) -> Any:
 def clean(producer: Any) -> None:
     """Deletes the manifests that a producer wrote, and that are in no snapshot."""
     producer._clean_all_uncommitted()
+
+
+def staging(catalog: Any) -> Any:
+    """How a catalog makes the metadata of a commit, called with the table as it is, its identifier,
+    requirements and updates; None for one whose server makes it."""
+    return getattr(catalog, "_update_and_stage_table", None)
+
+
+def stage_with(catalog: Any, staged: Any) -> None:
+    """Puts another function in the place of `staging`."""
+    catalog._update_and_stage_table = staged

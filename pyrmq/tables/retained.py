@@ -3,10 +3,10 @@ one that says how far the table goes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from pyrmq.tables.ends import ENDS
+from pyrmq.tables.ends import ENDS, line
 
 AGE = "history.expire.max-snapshot-age-ms"
 KEEP = "history.expire.min-snapshots-to-keep"
@@ -31,17 +31,17 @@ def retained(metadata: Any, now: int, age: int | None, keep: int | None) -> set[
     for ref in metadata.refs.values():
         if ref.snapshot_ref_type == "tag":
             kept.add(ref.snapshot_id)
-            known.update(_ancestors(by_id, ref.snapshot_id))
+            known.update(one.snapshot_id for one in line(by_id, ref.snapshot_id))
             continue
         most = age if age is not None else ref.max_snapshot_age_ms or of_table
         least = keep if keep is not None else ref.min_snapshots_to_keep or count
-        line = list(_ancestors(by_id, ref.snapshot_id))
-        known.update(line)
-        for place, one in enumerate(line):
-            if place >= max(least, 1) and by_id[one].timestamp_ms < now - most:
+        ancestors = list(line(by_id, ref.snapshot_id))
+        known.update(one.snapshot_id for one in ancestors)
+        for place, one in enumerate(ancestors):
+            if place >= max(least, 1) and one.timestamp_ms < now - most:
                 break
-            kept.add(one)
-        kept.update(_to_ends(by_id, line))
+            kept.add(one.snapshot_id)
+        kept.update(one.snapshot_id for one in _to_ends(ancestors))
     kept.update(
         one for one, snapshot in by_id.items()
         if one not in known and snapshot.timestamp_ms >= now - of_table
@@ -49,23 +49,12 @@ def retained(metadata: Any, now: int, age: int | None, keep: int | None) -> set[
     return kept & by_id.keys()
 
 
-def _ancestors(by_id: Mapping[int, Any], head: int) -> Iterator[int]:
-    """A snapshot and those that it comes from, as far as they are there."""
-    at: int | None = head
-    seen: set[int] = set()
-    while at is not None and at in by_id and at not in seen:
-        seen.add(at)
-        yield at
-        at = by_id[at].parent_snapshot_id
-
-
-def _to_ends(by_id: Mapping[int, Any], line: list[int]) -> list[int]:
+def _to_ends(ancestors: list[Any]) -> list[Any]:
     """The beginning of a line of ancestors up to the first that has the ends; none has: nothing.
     Whoever looks for them goes from parent to parent, so those between are needed as well."""
-    for place, one in enumerate(line):
-        summary = by_id[one].summary
-        if summary is not None and ENDS in summary.additional_properties:
-            return line[: place + 1]
+    for place, one in enumerate(ancestors):
+        if one.summary is not None and ENDS in one.summary.additional_properties:
+            return ancestors[: place + 1]
     return []
 
 

@@ -26,6 +26,8 @@ DEAD_OF = "pyrmq.dead-of"
 """Property of a table of bodies that do not fit: the table whose bodies it has."""
 DEAD_WISH = "the job of that table writes it (--on-error dlq); name another one"
 """What to do instead of writing into it."""
+FIELD_ID = b"PARQUET:field_id"
+"""Key of the metadata of a pyarrow.Field that has Iceberg's id."""
 ORDER = ("brokerName", "queueId", "queueOffset")
 """How the rows of a file are sorted."""
 PARTITIONS = {"day": ("storeTimestamp", "day"), "queue": ("queueId", "identity"),
@@ -68,6 +70,7 @@ def iceberg_schema(schema: Any) -> Any:
     """A pyarrow.Schema as Iceberg's for a new table, with field ids from 1. TableSchemaError for a
     type that Iceberg does not have."""
     need("pyiceberg", "a table")
+    import pyarrow
     from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException, pyarrow_to_schema
 
     last = len(schema)
@@ -80,7 +83,7 @@ def iceberg_schema(schema: Any) -> Any:
     tops = iter(range(1, last + 1))
     numbered = [_with_id(field, next(tops), fresh, (field.name,)) for field in schema]
     try:
-        return pyarrow_to_schema(_schema(numbered))
+        return pyarrow_to_schema(pyarrow.schema(numbered))
     except (UnsupportedPyArrowTypeException, TypeError, ValueError) as error:
         raise TableSchemaError(
             f"a column has a type that Iceberg does not have: {error}", "cast it to another type"
@@ -113,6 +116,8 @@ def sort_order(schema: Any) -> Any:
 
 def file_schema(table: Any, schema: Any) -> Any:
     """A pyarrow.Schema with the field ids of a table's columns of these names, for its files."""
+    import pyarrow
+
     ids = table.schema()
     fields = [
         _with_id(
@@ -123,7 +128,7 @@ def file_schema(table: Any, schema: Any) -> Any:
         )
         for field in schema
     ]
-    return _schema(fields)
+    return pyarrow.schema(fields)
 
 
 def check_topic(table: Any, topic: str) -> None:
@@ -190,19 +195,10 @@ def _shape(kind: Any) -> str:
     return str(kind)
 
 
-_ID = b"PARQUET:field_id"
-
-
-def _schema(fields: list[Any]) -> Any:
-    import pyarrow
-
-    return pyarrow.schema(fields)
-
-
 def _with_id(field: Any, number: int, inner: Callable[..., int], path: tuple[str, ...]) -> Any:
     """A pyarrow.Field with its id and those of what is inside; `inner(*path)` says the latter."""
     kind = _typed(field.type, inner, path)
-    return field.with_type(kind).with_metadata({_ID: str(number)})
+    return field.with_type(kind).with_metadata({FIELD_ID: str(number)})
 
 
 def _typed(kind: Any, inner: Callable[..., int], path: tuple[str, ...]) -> Any:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from pyrmq.errors import DataLossError, OffsetOutOfRangeError, SegmentError
+from pyrmq.errors import DataLossError, OffsetOutOfRangeError
 from pyrmq.escape import escape
+from pyrmq.segments.offsets import shown
 from pyrmq.segments.plan import plan
 from pyrmq.segments.read_options import ReadOptions
 from pyrmq.segments.scan import Scan
@@ -230,8 +230,8 @@ def compare(ends: Ends, found: Mapping[tuple[str, int], Anchor]) -> None:
             raise TableStoreError(
                 f"queue {queue} of {escape(broker)}: the table's message at offset "
                 f"{end.last.offset} is at {end.last.commitLogOffset} of the log, stored "
-                f"{shown_time(end.last.storeTimestamp)}, and this log has another one there, at "
-                f"{other.commitLogOffset}, stored {shown_time(other.storeTimestamp)}",
+                f"{shown(end.last.storeTimestamp)}, and this log has another one there, at "
+                f"{other.commitLogOffset}, stored {shown(other.storeTimestamp)}",
                 MADE_ANEW,
             )
 
@@ -258,16 +258,6 @@ def readable(ends: Ends | None) -> Iterator[None]:
             f"retention overtook the table: {error.args[0]}",
             "--on-data-loss continue writes what is left, and the snapshot says what is missing",
         ) from None
-    except SegmentError:
-        raise
-
-
-def shown_time(ms: int) -> str:
-    """In UTC, or the number if no calendar has it."""
-    try:
-        return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z"
-    except (ValueError, OverflowError, OSError):
-        return f"{ms} ms"
 
 
 def _list(names: Sequence[str]) -> str:

@@ -15,11 +15,11 @@ from typing import Any
 from pyrmq.tables import rows as conditions_of
 from pyrmq.tables.errors import TableError
 from pyrmq.tables.rows import Condition, Rows
+from pyrmq.tables.schema import FIELD_ID, ORDER
 
 BATCH_BYTES = 8 << 20
 """About so many bytes of Parquet pages, not compressed, become one batch."""
 MAX_ROWS = 1 << 16
-_ID = b"PARQUET:field_id"
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def parts(table: Any, rows: Rows, schema: Any) -> list[StoredPart]:
 
 
 def _order(ids: Any) -> Any:
-    keys = [ids.find_field(name) for name in ("brokerName", "queueId", "queueOffset")]
+    keys = [ids.find_field(name) for name in ORDER]
 
     def key(part: StoredPart) -> tuple[Any, ...]:
         bounds = part.task.file.lower_bounds or {}
@@ -193,9 +193,9 @@ def _places(schema: Any) -> Any:
     """A function that gives the name in a file of a field id, None if the file has none of it. A
     file without ids (of an import) has the table's names."""
     by_id = {
-        int(field.metadata[_ID]): field.name
+        int(field.metadata[FIELD_ID]): field.name
         for field in schema
-        if field.metadata and _ID in field.metadata
+        if field.metadata and FIELD_ID in field.metadata
     }
     names = set(schema.names)
 
@@ -231,8 +231,8 @@ def _inside(field: Any, path: str) -> Iterator[tuple[int, str]]:
         return
     for part, name in parts:
         at = f"{path}.{name}"
-        if part.metadata and _ID in part.metadata:
-            yield int(part.metadata[_ID]), at
+        if part.metadata and FIELD_ID in part.metadata:
+            yield int(part.metadata[FIELD_ID]), at
         yield from _inside(part, at)
 
 

@@ -1,28 +1,20 @@
-"""Runs: what a topic has and its table has not, one commit after the other."""
+"""Runs into an Iceberg table."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pyrmq.tables import commit as committing
 from pyrmq.tables import leftovers, parquet, schema
 from pyrmq.tables.catalog import Catalog
-from pyrmq.tables.commit import Staged, Waiting
-from pyrmq.tables.counting import Counted, Gap
+from pyrmq.tables.commit import Staged
+from pyrmq.tables.counting import Counted
 from pyrmq.tables.ends import TOPIC, Ends, ends_of
-from pyrmq.tables.errors import (
-    CatalogAwayError,
-    OutcomeUnknownError,
-    TableConflictError,
-    TableSchemaError,
-)
+from pyrmq.tables.errors import OutcomeUnknownError, TableSchemaError
+from pyrmq.tables.runs import BaseRun
 from pyrmq.tables.source import Source
 
-COMMIT_BYTES = 4 << 30
-"""Bytes of rows (as Arrow) after which a run is committed though there is more."""
 PROPERTIES = {
     "format-version": "2",
     committing.MERGE: "true",
@@ -32,52 +24,6 @@ PROPERTIES = {
     "write.metadata.metrics.column.properties": "none",
 }
 """Of a new table. Later runs follow what the table has."""
-
-Change = Callable[[Any], Any]
-"""What is done to a batch of the source before it is written."""
-
-
-class Stage(Protocol):
-    """What else is done with the rows of each commit, such as the decoding of bodies."""
-
-    def begin(self, table: Any, ends: Ends | None) -> Any:
-        """Before the first batch of a commit; returns the pyarrow.Schema of the rows."""
-
-    def change(self, batch: Any) -> Iterator[Any]:
-        """The rows of the table, of a batch of the source; in several batches if they are much."""
-
-    def commit(self, ends: Ends, waiting: Waiting) -> None:
-        """Right before the commit of the table, with the ends that it is to have."""
-
-    def discard(self) -> None:
-        """The commit failed, or has nothing: what was written for it is deleted."""
-
-    def committed(self) -> None:
-        """The table has the rows."""
-
-
-@dataclass
-class Added:
-    """What a call added."""
-
-    commits: int = 0
-    rows: int = 0
-    """Messages that were read; those of the table, if nothing is left out."""
-    files: int = 0
-    bytes: int = 0
-    """Of the files."""
-    races: int = 0
-    """Runs that another writer overtook."""
-    dead: int = 0
-    """Bodies that do not fit, in the table of these."""
-    skipped: int = 0
-    """Bodies that do not fit and were left out."""
-    left: int = 0
-    """Messages that were read and are not in this table: the two above, and those that the table of
-    dead bodies had before."""
-    cleaned: int = 0
-    """Files of killed runs that were deleted."""
-    gaps: list[Gap] = field(default_factory=list)
 
 
 def create_table(
@@ -131,67 +77,24 @@ def check_asked(table: Any, partition: Sequence[str] | None, codec: str | None) 
         )
 
 
-class Run:
-    """Writes a table from a source. One object for one process; `stop` says whether to end at the
-    next place where that loses no work."""
+class Run(BaseRun):
+    """Writes an Iceberg table from a source."""
 
     def __init__(
-        self,
-        catalog: Catalog,
-        name: str,
-        source: Source,
-        columns: Any,
-        *,
-        change: Change | None = None,
-        stage: Stage | None = None,
-        waiting: Waiting | None = None,
-        stop: Callable[[], bool] = lambda: False,
-        commit_bytes: int = COMMIT_BYTES,
+        self, catalog: Catalog, name: str, source: Source, columns: Any, **how: Any
     ) -> None:
-        """`columns`: pyarrow.Schema of the rows that are written: of what `change` returns. With
-        `stage`: of what that returns."""
-        self._catalog, self._name, self._source = catalog, name, source
-        self._columns, self._change = columns, change
-        self._stage = stage
-        self._waiting = waiting or Waiting()
-        self._stop = stop
-        self._most = commit_bytes
-        self._at: tuple[Ends | None, Any] | None = None
-        """Ends of the table, and the source's position behind them."""
-        self._checked = False
-        self._is_first = False
-        """Whether this call has begun the table."""
+        super().__init__(source, columns, **how)
+        self._catalog, self._name = catalog, name
         self._cleaned = self._swept = False
-        self.added = Added()
 
-    def catch_up(self) -> None:
-        """Commits what is in the log now, or less if `stop` says so. What comes meanwhile is left
-        to the next call: else each look would find a few messages, and commit them.
-        CatalogAwayError if the catalog could not be reached for the time of `waiting`."""
-        self._source.pin()
-        self._checked = self._is_first = False
-        while not self._stop():
-            try:
-                more = self._one()
-            except OutcomeUnknownError:
-                raise
-            except CatalogAwayError:
-                if not self._waiting.again():
-                    raise
-            else:
-                self._waiting.done()
-                if not more:
-                    return
-
-    def _one(self) -> bool:
-        """One commit; False if there was nothing to read."""
+    def _load(self) -> tuple[Any, Ends | None]:
         table = self._catalog.load(self._name)
         ends = ends_of(table)
         if self._stage is None:
             schema.check(table, self._source.topic, self._columns)
-        start = self._start(ends)
-        if start is None:
-            return False
+        return table, ends
+
+    def _prepare(self, table: Any, ends: Ends | None) -> None:
         if self._stage is not None:
             self._columns = self._stage.begin(table, ends)
             schema.check(table, self._source.topic, self._columns)
@@ -199,109 +102,32 @@ class Run:
             # Another object: `table` must stay as its ends were read.
             self._swept = True
             self._clean(self._catalog.load(self._name))
-        counted = self._counted(ends)
-        commit = str(uuid.uuid4())
-        writer = self._writer(table, commit)
-        try:
-            position = self._read(start, counted, writer)
-            if not counted.rows:
-                self._discard(writer)
-                self._at = ends, position
-                return False
-            staged = Staged(
-                commit, writer.close(), ends, counted.ends(), table.spec().spec_id,
-                table.schema().schema_id, str(table.metadata.table_uuid), counted.gaps,
-            )  # fmt: skip
-        except BaseException:
-            self._at = None
-            self._discard(writer)
-            raise
-        self._at = None
-        try:
-            if self._stage is not None:
-                self._before(self._stage, staged, writer)
-            table = committing.commit(self._catalog, self._name, table, staged, self._waiting)
-        except OutcomeUnknownError:
-            raise  # the files may be in the table
-        except TableConflictError:
-            self._discard(writer)
-            self.added.races += 1
-            return True
-        except Exception:
-            self._discard(writer)
-            raise
+
+    def _writer(self, table: Any, commit: str) -> parquet.Writer:
+        return parquet.Writer(table, self._columns, commit)
+
+    def _staged(
+        self, table: Any, commit: str, files: list[Any], ends: Ends | None, counted: Counted
+    ) -> Staged:
+        return Staged(
+            commit, files, ends, counted.ends(), table.spec().spec_id,
+            table.schema().schema_id, str(table.metadata.table_uuid), counted.gaps,
+        )  # fmt: skip
+
+    def _commit(self, table: Any, staged: Staged, writer: parquet.Writer) -> Any:
         if self._stage is not None:
-            self._stage.committed()
-        self._at = staged.ends, position
-        self._count(counted, staged, writer)
+            try:
+                self._stage.commit(staged.ends, self._waiting)
+            except OutcomeUnknownError:
+                writer.discard()  # the commit of the table itself was not tried
+                raise
+        return committing.commit(self._catalog, self._name, table, staged, self._waiting)
+
+    def _committed(self, table: Any) -> None:
         if not self._cleaned:
             self._cleaned = True
             self._clean(table)
-        return True
 
     def _clean(self, table: Any) -> None:
         """Deletes the files of killed runs."""
         self.added.cleaned += leftovers.try_clean(self._catalog, table)
-
-    def _counted(self, ends: Ends | None) -> Counted:
-        self._is_first = self._is_first or ends is None
-        return Counted(ends or Ends(self._source.topic), self._is_first)
-
-    def _before(self, stage: Stage, staged: Staged, writer: parquet.Writer) -> None:
-        try:
-            stage.commit(staged.ends, self._waiting)
-        except OutcomeUnknownError:
-            writer.discard()  # the commit of the table itself was not tried
-            raise
-
-    def _discard(self, writer: parquet.Writer) -> None:
-        writer.discard()
-        if self._stage is not None:
-            self._stage.discard()
-
-    def _writer(self, table: Any, commit: str) -> parquet.Writer:
-        """What takes the rows of a commit."""
-        return parquet.Writer(table, self._columns, commit)
-
-    def _start(self, ends: Ends | None) -> Any:
-        """Where to read from; None if there is nothing to read. Each `catch_up` that finds messages
-        checks first that the log is still the one that the table is of."""
-        if self._at is not None and self._at[0] == ends:
-            position = self._at[1]
-            if self._checked:
-                return position
-            if self._source.next(position) == position:
-                return None
-        position = self._source.start(ends)
-        self._checked = True
-        self._at = ends, position
-        return position
-
-    def _read(self, start: Any, counted: Counted, writer: parquet.Writer) -> Any:
-        """Reads until there is enough for a commit; returns the position behind it."""
-        position, size = start, 0
-        while size < self._most:
-            end = self._source.next(position)
-            if end == position:
-                break
-            for batch in self._source.batches(position, end):
-                counted.add(batch)
-                size += batch.nbytes
-                for rows in self._changed(batch):
-                    writer.write(rows)
-            position = end
-            if self._stop():
-                break
-        return position
-
-    def _changed(self, batch: Any) -> Iterator[Any]:
-        if self._stage is not None:
-            return self._stage.change(batch)
-        return iter([batch if self._change is None else self._change(batch)])
-
-    def _count(self, counted: Counted, staged: Staged, writer: parquet.Writer) -> None:
-        self.added.commits += 1
-        self.added.rows += counted.rows
-        self.added.files += len(staged.files)
-        self.added.bytes += writer.bytes
-        self.added.gaps += counted.gaps

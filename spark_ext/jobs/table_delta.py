@@ -10,7 +10,7 @@ from pyrmq.tables import delta
 from pyrmq.tables.commit import Waiting
 from pyrmq.tables.delta_write import DeltaRun
 from pyrmq.tables.ends import Ends
-from pyrmq.tables.write import Added
+from pyrmq.tables.runs import Added
 from spark_ext.jobs import report
 from spark_ext.jobs.errors import JobError
 from spark_ext.jobs.table_service import Stopping, repeat

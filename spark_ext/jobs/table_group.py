@@ -110,7 +110,7 @@ class Committing:
     """Commits behind the commits of a table. What fails is said, and tried again; it stops no
     table."""
 
-    def __init__(self, group: TableGroup | None, said: Callable[[str], object]) -> None:
+    def __init__(self, group: TableGroup, said: Callable[[str], object]) -> None:
         self._group = group
         self._said = said
         self._failure = ""
@@ -122,8 +122,6 @@ class Committing:
 
     def commit(self, ends: Callable[[], Ends | None]) -> None:
         """`ends()`: of the table, read from its catalog now."""
-        if self._group is None:
-            return
         try:
             away = self._group.commit(ends())
         except PyrmqError as error:
@@ -145,11 +143,10 @@ class Committing:
 
     def check(self) -> None:
         """JobError if the last one failed."""
-        if self._failure and self._group is not None:
+        if self._failure:
             raise JobError(
                 f"the table is written, but {self._text()}: {escape(self._failure)}. Run it again"
             )
 
     def _text(self) -> str:
-        name = "" if self._group is None else escape(self._group.name)
-        return f"the offsets of group {name} are not committed"
+        return f"the offsets of group {escape(self._group.name)} are not committed"

@@ -18,7 +18,13 @@ from pyrmq.tables.history import Pinned
 from spark_ext.jobs import report
 from spark_ext.jobs.command import run_alone, source_options
 from spark_ext.jobs.errors import JobError
-from spark_ext.jobs.table_service import Duration, all_messages, catalog_options, opened
+from spark_ext.jobs.table_service import (
+    Duration,
+    all_messages,
+    catalog_options,
+    opened,
+    storage_options,
+)
 from spark_ext.option_names import option_names
 
 if TYPE_CHECKING:
@@ -36,15 +42,8 @@ def lag(pinned: Pinned, source: Source) -> list[QueueLag]:
     wrong = [name for name in source.options if name.lower() != "storageoptions"]
     if wrong:
         raise JobError(f"table lag does not take -o {', -o '.join(wrong)}: leave it out")
-    storage = None
-    for text in source.options.values():
-        try:
-            storage = json.loads(text)
-        except ValueError:
-            storage = None
-        if not isinstance(storage, dict):
-            raise JobError("-o storageOptions is no JSON object")
-    return behind.of_stores(pinned, open_stores(source.paths, source.broker_names, storage))
+    stores = open_stores(source.paths, source.broker_names, storage_options(source.options))
+    return behind.of_stores(pinned, stores)
 
 
 def _of_brokers(pinned: Pinned, source: Source) -> list[QueueLag]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import threading
@@ -15,6 +16,7 @@ from pyrmq.tables.catalog import Catalog, open_catalog
 from pyrmq.tables.commit import WAIT, Waiting
 from pyrmq.tables.errors import CatalogAwayError
 from spark_ext.jobs.command import Pair
+from spark_ext.jobs.errors import JobError
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 LONGEST = 30 * 86400.0
@@ -52,6 +54,20 @@ def all_messages(command: click.Command) -> click.Command:
         if isinstance(one, click.Option) and one.name in ("since", "until"):
             one.hidden = True
     return command
+
+
+def storage_options(options: Mapping[str, str]) -> dict[str, Any] | None:
+    """The option storageOptions of those that a source was given; None without it. JobError."""
+    text = next((one for name, one in options.items() if name.lower() == "storageoptions"), None)
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise JobError("-o storageOptions is no JSON object")
+    return found
 
 
 class CatalogPair(Pair):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pyrmq.escape import escape
-from pyrmq.tables.write import Added
+from pyrmq.tables.runs import Added
 from spark_ext.jobs import report
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import click
 
 from pyrmq.errors import ConfigError, PyrmqError
 from pyrmq.escape import escape
+from pyrmq.net.backoff import Backoff
 from pyrmq.tables.bodies.dead import SUFFIX
 from pyrmq.tables.catalog import Catalog
 from pyrmq.tables.commit import Waiting
@@ -72,8 +73,8 @@ class _State:
     figures: Figures
     due: float = 0.0
     upkeep_due: float = 0.0
-    failed: int = 0
-    """Failures in a row."""
+    pauses: Backoff = field(default_factory=lambda: Backoff(FIRST_PAUSE, LONGEST_PAUSE, jitter=0.0))
+    """After failures."""
 
 
 class Service:
@@ -112,10 +113,9 @@ class Service:
                 figures.caught_up = time.monotonic()
                 self._maintain(state)
         except Exception as error:
-            state.failed += 1
             figures.failures += 1
             figures.failing = True
-            pause = min(FIRST_PAUSE * 2 ** min(state.failed - 1, 20), LONGEST_PAUSE)
+            pause = state.pauses.next()
             state.due = time.monotonic() + pause
             _say(
                 f"{_name(state)}: {_text(error)}; tried again in {report.duration(pause * 1000)}",
@@ -124,7 +124,8 @@ class Service:
             if not isinstance(error, PyrmqError | OSError | click.ClickException):
                 log.exception("%s", escape(f"{state.watched.topic} → {state.watched.table}"))
             return
-        state.failed, figures.failing = 0, False
+        state.pauses.reset()
+        figures.failing = False
         # With more to read it has the next turn after the others that are due.
         state.due = time.monotonic() + (state.watched.every if caught_up else 0.0)
 
@@ -204,8 +205,7 @@ class Service:
 def _upkeep(state: _State, upkeep: Upkeep, turns: Turns) -> None:
     """Compacts a table and the one of its dead bodies, and expires their snapshots."""
     one = state.watched
-    properties = dict(write.make_context("write", list(one.arguments)).params["catalog_property"])
-    catalog = opened(one.catalog, properties, Waiting(0.0, turns.wait))
+    catalog = opened(one.catalog, dict(one.properties), Waiting(0.0, turns.wait))
     _keep_up(catalog, one.table, _name(state), upkeep, turns)
     dead = catalog.find(one.table + SUFFIX)
     if dead is not None and dead.properties.get(DEAD_OF) == one.table:

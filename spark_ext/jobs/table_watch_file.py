@@ -16,7 +16,6 @@ there is one set of rules; `[all]` has those that all of them share.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Any
 
 import click
 
+from pyrmq.config import toml_file
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
 from spark_ext.jobs.early import near
@@ -51,6 +51,8 @@ class Watched:
     table: str
     topic: str
     catalog: str
+    properties: tuple[tuple[str, str], ...]
+    """Of the catalog."""
     arguments: tuple[str, ...]
     """Of `pyrmq pipeline table write`."""
     every: float
@@ -76,24 +78,12 @@ class Settings:
 
 def read(path: str | Path) -> Settings:
     """Reads a file. ConfigError says what is wrong and where; OSError."""
-    with Path(path).open("rb") as file:
-        raw = file.read(MAX_BYTES + 1)
-    if len(raw) > MAX_BYTES:
-        raise ConfigError(f"{escape(path)} has more than {MAX_BYTES} bytes: that is no such file")
-    try:
-        return parse(raw.decode())
-    except UnicodeDecodeError:
-        raise ConfigError(f"{escape(path)} is not UTF-8") from None
-    except ConfigError as e:
-        raise ConfigError(f"{escape(path)}: {e}") from None
+    return toml_file.read(Path(path), escape(path), parse, MAX_BYTES, "that is no such file")
 
 
 def parse(text: str) -> Settings:
     """The settings that a text holds. ConfigError."""
-    try:
-        found = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as e:
-        raise ConfigError(f"it is no TOML: {e}") from None
+    found = toml_file.table(text)
     _known(found, ("every", "all", "tables", "upkeep"), "")
     every = _duration(found.get("every"), "every") or EVERY
     shared = _dict(found.get("all", {}), "all")
@@ -138,6 +128,7 @@ def _table(entry: Mapping[str, Any], where: str, every: float) -> Watched:
         params["name"],
         params["topic"],
         params["catalog"],
+        params["catalog_property"],
         tuple(arguments),
         own or every,
         params["form"],

@@ -5,7 +5,6 @@ killed leaves nothing behind but files that the next run deletes."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -22,8 +21,9 @@ from pyrmq.tables.bodies.staging import SUSPEND, Staging
 from pyrmq.tables.commit import Waiting
 from pyrmq.tables.ends import Ends, ends_of
 from pyrmq.tables.parquet import CODECS
+from pyrmq.tables.runs import Added
 from pyrmq.tables.source import StoreSource
-from pyrmq.tables.write import Added, Run, check_asked, create_table
+from pyrmq.tables.write import Run, check_asked, create_table
 from spark_ext.jobs import report
 from spark_ext.jobs.command import plain_engine_options, run_alone, source_options
 from spark_ext.jobs.errors import JobError
@@ -36,6 +36,7 @@ from spark_ext.jobs.table_service import (
     catalog_options,
     opened,
     repeat,
+    storage_options,
 )
 from spark_ext.jobs.table_summary import left_out, tell
 from spark_ext.option_names import option_names
@@ -74,20 +75,12 @@ def table_source(
             "onCorruption and storageOptions"
         )
     given = {name.lower(): text for name, text in source.options.items()}
-    storage: Any = None
-    if "storageoptions" in given:
-        try:
-            storage = json.loads(given["storageoptions"])
-        except ValueError:
-            storage = None
-        if not isinstance(storage, dict):
-            raise JobError("-o storageOptions is no JSON object")
     return StoreSource(
         source.paths,
         topic,
         columns,
         broker_names=source.broker_names,
-        storage_options=storage,
+        storage_options=storage_options(given),
         fail_on_data_loss=fail,
         add_broker=add_broker,
         verify_crc=given.get("verifycrc", "tail"),

@@ -12,8 +12,9 @@ from typing import Any
 from pyrmq.tables.catalog import Catalog, open_catalog
 from pyrmq.tables.commit import Waiting
 from pyrmq.tables.ends import Ends, ends_of
+from pyrmq.tables.runs import Added
 from pyrmq.tables.source import StoreSource
-from pyrmq.tables.write import Added, Run, create_table
+from pyrmq.tables.write import Run, create_table
 from tests.segments.making import as_rows, put, small
 
 TOPIC, TABLE = "orders", "mq.orders"

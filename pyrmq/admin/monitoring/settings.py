@@ -7,7 +7,6 @@ import fnmatch
 import math
 import re
 import textwrap
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from pyrmq.admin.link import near
 from pyrmq.admin.monitoring.alarms import number
 from pyrmq.admin.monitoring.metrics import METRICS, Subject, Threshold
 from pyrmq.admin.monitoring.sink_settings import LogSettings, SinkSettings, TomlTable, sink_settings
+from pyrmq.config import toml_file
 from pyrmq.errors import ClientError, ConfigError
 
 MAX_BYTES = 1 << 20
@@ -131,25 +131,12 @@ class Settings:
 
 def read(path: str | Path) -> Settings:
     """Reads a file. ConfigError; OSError."""
-    with Path(path).open("rb") as file:
-        raw = file.read(MAX_BYTES + 1)
-    if len(raw) > MAX_BYTES:
-        raise ConfigError(f"{path} has more than {MAX_BYTES} bytes: that is no file of thresholds")
-    try:
-        return parse(raw.decode())
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path} is not UTF-8") from None
-    except ConfigError as e:
-        raise ConfigError(f"{path}: {e}") from None
+    return toml_file.read(Path(path), f"{path}", parse, MAX_BYTES, "that is no file of thresholds")
 
 
 def parse(text: str) -> Settings:
     """The settings that a text holds. ConfigError."""
-    try:
-        found = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as e:
-        raise ConfigError(f"it is no TOML: {e}") from None
-    table = TomlTable("", found)
+    table = TomlTable("", toml_file.table(text))
     rounds = _rounds(table.table("rounds"))
     watched = _watched(table.table("watch"))
     thresholds = _thresholds(table.table("thresholds"))

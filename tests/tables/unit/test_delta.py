@@ -20,9 +20,9 @@ from pyrmq.tables.errors import (
     TableSchemaError,
     TableStoreError,
 )
+from pyrmq.tables.runs import Added
 from pyrmq.tables.schema import columns_of
 from pyrmq.tables.source import StoreSource
-from pyrmq.tables.write import Added
 from tests.segments.making import as_rows
 from tests.tables.dying import Killed, die_at
 from tests.tables.making import COLUMNS, Log, Row, World, check_rows, impatient
