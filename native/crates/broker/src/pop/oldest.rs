@@ -4,7 +4,6 @@
 //! wait, or in the revive topic behind what the reviver has kept as done. So it is looked for in both.
 
 use super::Pops;
-use super::revive_round::record_of;
 use pyrmq_format::pop::{CheckPoint, Kind};
 use pyrmq_store::{ConsumeQueue, Result, Stored};
 use rustc_hash::FxHashMap;
@@ -81,7 +80,7 @@ impl Pops {
         let code = Kind::CheckPoint.tags_code();
         match queue.entry(offset)? {
             Some(entry) if entry.cq.is_valid() && entry.cq.tags_code == code => {
-                record_of(&self.store, queue, offset)
+                Stored::read(&self.store, entry.cq.phys as u64)
             }
             _ => Ok(None),
         }
