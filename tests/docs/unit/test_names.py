@@ -32,6 +32,7 @@ INVENTED = {
 NO_MODULE = {
     "benches.items": "a dict of tests/bench/unit/test_peers.py",
     "pyrmq.audit": "a logger",
+    "pyrmq.audit.console": "a logger",
     "pyrmq.outbox.identity": "a file of the outbox",
     "pyrmq.topic": "a property of a table",
     "pyrmq.body": "a property of a table",
