@@ -70,6 +70,7 @@ def _add_commands() -> None:
     from pyrmq.cli.admin import admin
     from pyrmq.cli.completion import completion
     from pyrmq.cli.health import health
+    from pyrmq.cli.mcp import mcp
     from pyrmq.cli.mqadmin_command import mqadmin
 
     for command in (
@@ -86,6 +87,7 @@ def _add_commands() -> None:
         doctor.doctor,
         completion,
         health,
+        mcp,
         admin,
         mqadmin,
         pipeline.pipeline,
