@@ -20,6 +20,8 @@ MAX_DEPTH = 12
 MAX_ITEMS = 10_000
 """Of one list, before the whole result is measured."""
 MAX_PROBLEMS = 20
+ROWS = "rows"
+"""The rows of a page."""
 _FEW = 8
 """A container of so few is kept whole; its parts are cut instead."""
 _SECRET = re.compile(
@@ -100,6 +102,8 @@ class Cutting:
             before = len(longest.items)
             longest.halve()
             self._note(longest.path, len(longest.items), before)
+            if longest.path == ROWS:
+                value["next_offset"] = value["offset"] + len(longest.items)
             text = json_line(value)
         return text
 
@@ -167,4 +171,4 @@ def page(names: Sequence[Any], offset: int, limit: int) -> dict[str, Any]:
     rows = list(names[offset : offset + limit])
     following = offset + len(rows)
     more = {"next_offset": following} if following < len(names) else {}
-    return {"total": len(names), "offset": offset, **more, "rows": rows}
+    return {"total": len(names), "offset": offset, **more, ROWS: rows}

@@ -9,6 +9,7 @@ from typing import Any
 
 from pyrmq.admin.api import Admin
 from pyrmq.errors import PyrmqError
+from pyrmq.escape import json_line
 from pyrmq.mcp.arguments import Argument, Asked
 from pyrmq.mcp.shown import Long, cut_text, problems
 from pyrmq.mcp.tool import TOPIC, ReadTool
@@ -18,6 +19,8 @@ from pyrmq.model.record import ReceivedMessage
 MAX_PROPERTY = 512
 """Characters of one property."""
 MAX_PROPERTIES = 64
+MAX_SHOWN = 48 << 10
+"""Bytes of the messages of one result; the first one is always shown."""
 _BODY = Argument("body_bytes", "Most bytes of a body.", "whole", default=1024, high=16_384)
 _LIMIT = Argument("limit", "Most messages.", "whole", default=10, low=1, high=64)
 _FOREVER = 2**63 - 1
@@ -60,6 +63,25 @@ def _body(body: bytes, most: int) -> dict[str, Any]:
     return {**said, "body": Long(text)}
 
 
+class _Shown:
+    """Messages of one result: at most `limit`, and not too many bytes."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self._limit = asked["limit"]
+        self._body_bytes = asked["body_bytes"]
+        self._size = 0
+
+    def take(self, message: ReceivedMessage) -> bool:
+        """Whether there was room for it."""
+        row = shown_message(message, self._body_bytes)
+        self._size += len(json_line(row))
+        if len(self.rows) == self._limit or (self.rows and self._size > MAX_SHOWN):
+            return False
+        self.rows.append(row)
+        return True
+
+
 async def _get(admin: Admin, asked: Asked) -> Any:
     found = await admin.messages.get(asked["topic"], asked["id"])
     shown = shown_message(found, asked["body_bytes"])
@@ -76,8 +98,13 @@ async def _by_key(admin: Admin, asked: Asked) -> Any:
     found = await admin.messages.by_key(
         asked["topic"], asked["key"], begin=asked["begin"] or 0, end=end, limit=asked["limit"]
     )
-    rows = [shown_message(m, asked["body_bytes"]) for m in found[: asked["limit"]]]
-    return {"messages": rows, **problems(found.failed)}
+    shown = _Shown(asked)
+    for message in found:
+        if not shown.take(message):
+            break
+    more = len(found) - len(shown.rows)
+    left_out = {"more_messages": more} if more else {}
+    return {"messages": shown.rows, **left_out, **problems(found.failed)}
 
 
 async def _read(admin: Admin, asked: Asked) -> Any:
@@ -85,14 +112,13 @@ async def _read(admin: Admin, asked: Asked) -> Any:
     part = await admin.messages.slice(queue, begin=asked["begin"])
     if asked["offset"] is not None:
         part = type(part)(queue, max(asked["offset"], 0), part.end)
-    rows: list[dict[str, Any]] = []
+    shown = _Shown(asked)
     async with aclosing(admin.messages.read(part, expression=asked["tags"])) as found:
         async for message in found:
-            rows.append(shown_message(message, asked["body_bytes"]))
-            if len(rows) == asked["limit"]:
+            if not shown.take(message):
                 break
-    following = rows[-1]["offset"] + 1 if rows else part.end
-    return {"messages": rows, "next_offset": following, "end_of_queue": part.end}
+    following = shown.rows[-1]["offset"] + 1 if shown.rows else part.end
+    return {"messages": shown.rows, "next_offset": following, "end_of_queue": part.end}
 
 
 async def _trace(admin: Admin, asked: Asked) -> Any:
