@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from pyrmq.cli.access import Access
 
 
+EXTRA = "pip install 'pyrmq-broker[mcp]'"
+
+
 @click.command()
 @namesrv_option
 @click.option(
@@ -66,9 +69,7 @@ def mcp(
     except ModuleNotFoundError as e:
         if (e.name or "").partition(".")[0] not in ("mcp", "mcp_types", "anyio", "pydantic"):
             raise
-        raise MissingPackageError(
-            f"pyrmq mcp needs the package mcp ({e}): pip install 'pyrmq-broker[mcp]'"
-        ) from e
+        raise MissingPackageError(f"pyrmq mcp needs {e.name}", EXTRA) from e
 
     given = access()
     settings = McpSettings(

@@ -63,7 +63,7 @@ def data(found: types.CallToolResult) -> Any:
     assert isinstance(note, types.TextContent)
     assert isinstance(block, types.TextContent)
     assert UNTRUSTED in note.text
-    assert block.meta == {"pyrmq/untrusted": True}
+    assert block.meta == {"untrusted": True}
     return json.loads(block.text)
 
 

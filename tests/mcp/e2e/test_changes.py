@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from pyrmq import Message, Producer
 from pyrmq.admin import Admin
@@ -117,3 +119,14 @@ async def test_what_fails_is_an_error_with_its_reason(embedded: Running) -> None
         fixed = {"broker": address(embedded), "key": "listenPort", "value": "1"}
         plan = plan_of(await client.call_tool("broker_config_change", fixed))
         assert "listenPort" in await said("broker_config_change", **fixed, confirm=plan)
+
+
+async def test_a_call_ends_when_nobody_answers(tmp_path: Path) -> None:
+    """The name server takes the connection and says nothing."""
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    host, port = listeners[0].socket.getsockname()
+    async with in_process(f"{host}:{port}", seconds=1) as client:
+        found = await client.call_tool("topic_list", {})
+        assert "took longer than 1 s" in error(found)
+    for listener in listeners:
+        await listener.aclose()
