@@ -49,6 +49,8 @@ class Settings:
     key: Path | None = None
     url: str = ""
     """The address that browsers use, if a proxy stands before the console."""
+    hosts: tuple[str, ...] = ()
+    """Names by which browsers may call the console, besides addresses and those of this machine."""
 
     @property
     def secure(self) -> bool:
