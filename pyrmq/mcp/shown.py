@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
 from pyrmq.admin.outcome import Outcome
+from pyrmq.config.secret_names import is_secret
 from pyrmq.config.table import HIDDEN
 from pyrmq.escape import json_line
 
@@ -24,22 +24,12 @@ ROWS = "rows"
 """The rows of a page."""
 _FEW = 8
 """A container of so few is kept whole; its parts are cut instead."""
-_SECRET = re.compile(
-    r"pass(word|wd|phrase)|secret|credential|private_?key|(auth|access|refresh)_?token"
-    r"|init_?authentication_?user",
-    re.IGNORECASE,
-)
 
 
 class Long(str):
     """A text that its tool has bounded."""
 
     __slots__ = ()
-
-
-def is_secret(name: str) -> bool:
-    """Whether the value of a key or a member of this name is shown to nobody."""
-    return _SECRET.search(name) is not None
 
 
 class Cutting:

@@ -10,9 +10,10 @@ from pyrmq.admin.dead_letters import Selection
 from pyrmq.admin.outcome import Outcome, Outcomes
 from pyrmq.admin.resend import ResentState
 from pyrmq.admin.resent_message import To
+from pyrmq.config.secret_names import is_secret
 from pyrmq.errors import ClientError, QueryNotFoundError
 from pyrmq.mcp.arguments import Argument, Asked
-from pyrmq.mcp.shown import MAX_PROBLEMS, is_secret, problems
+from pyrmq.mcp.shown import MAX_PROBLEMS, problems
 from pyrmq.mcp.tool import BROKER, GROUP, TOPIC, ChangeTool, Prepared
 from pyrmq.model.message import Message
 

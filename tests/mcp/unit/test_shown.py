@@ -8,27 +8,13 @@ from dataclasses import dataclass
 import pytest
 
 from pyrmq.config.table import HIDDEN
-from pyrmq.mcp.shown import MAX_TEXT, Cutting, is_secret, page
+from pyrmq.mcp.shown import MAX_TEXT, Cutting, page
 
 
 @dataclass
 class Account:
     access_key: str
     secret_key: str | None
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["password", "secretKey", "secret_key", "tlsKeyPassword", "initAuthenticationUser",
-     "innerClientAuthenticationCredentials", "aclSecretKey", "tls.server.keyPassword", "authToken"],
-)  # fmt: skip
-def test_names_of_secrets(name: str) -> None:
-    assert is_secret(name)
-
-
-@pytest.mark.parametrize("name", ["accessKey", "keys", "topic", "passive", "authenticationEnabled"])
-def test_names_that_are_no_secret(name: str) -> None:
-    assert not is_secret(name)
 
 
 def test_secrets_are_hidden_at_any_depth() -> None:
