@@ -75,7 +75,7 @@ async def new_user(request: Request) -> Response:
 
 async def user(request: Request) -> Response:
     """A user, with the forms that change and delete it."""
-    name = request.path_params["name"]
+    name = request.query_params.get("name", "")
     found = await data.users(await admin_of(request), _asked(request))
     row = next((row for row in found.rows if row.one.name == name), None)
     if row is None:
@@ -235,7 +235,7 @@ ROUTES = [
     Route("/access/users/create", create_user, methods=["POST"]),
     Route("/access/users/change", change_user, methods=["POST"]),
     Route("/access/users/delete", delete_user, methods=["POST"]),
-    Route("/access/users/of/{name}", user),
+    Route("/access/users/one", user),
     Route("/access/lists/edit", edit_list),
     Route("/access/lists/preview", preview_list),
     Route("/access/lists/change", change_list, methods=["POST"]),

@@ -119,7 +119,7 @@ def differences(
         if len(by_value) < 2:
             continue
         secret = is_secret(name)
-        parts = sorted(by_value.items(), key=lambda kv: (-len(kv[1]), kv[0] or ""))
+        parts = sorted(by_value.items(), key=lambda kv: (-len(kv[1]), kv[1]))
         shown = tuple((HIDDEN if secret and v else v, tuple(on)) for v, on in parts)
         found.append(Difference(name, known[name].doc if name in known else "", shown))
     return tuple(found)
