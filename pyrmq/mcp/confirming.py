@@ -40,8 +40,13 @@ Context = ServerRequestContext[Any, Any]
 Bounded = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
 
+class TookTooLongError(ClientError):
+    """A step was given up."""
+
+
 class Confirming:
-    """The changes of one client. `bounded` runs a step of one, for a limited time."""
+    """The changes of one client. `bounded` runs a step of one, for a limited time; then
+    it raises TookTooLongError."""
 
     def __init__(self, admin: Admin, audit: Audit, bounded: Bounded) -> None:
         self._admin = admin
@@ -106,6 +111,11 @@ class Confirming:
                 said = "; ".join(o.problem for o in found.failed)
             else:
                 done, step, said = found, "done", ""
+        except TookTooLongError as e:
+            said = str(e)
+            raise ClientError(
+                f"{e}. A part of it may be done: look before you try it again"
+            ) from None
         except PyrmqError as e:
             step, said = "failed", str(e)
             raise

@@ -13,14 +13,14 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from pyrmq.admin.api import Admin
-from pyrmq.errors import ClientError, PyrmqError, leaves
+from pyrmq.errors import PyrmqError, leaves
 from pyrmq.escape import escape
 from pyrmq.mcp import resources
 from pyrmq.mcp.answers import refusal, resource, result
 from pyrmq.mcp.arguments import read_all, schema_of
 from pyrmq.mcp.audit import Audit
 from pyrmq.mcp.catalog import CHANGES, READS
-from pyrmq.mcp.confirming import CONFIRM, Confirming
+from pyrmq.mcp.confirming import CONFIRM, Confirming, TookTooLongError
 from pyrmq.mcp.tool import ChangeTool, ReadTool, Tool
 from pyrmq.version import __version__
 
@@ -69,16 +69,20 @@ class AdminServer:
             on_read_resource=self._read_resource,
         )
 
+    def add(self, tool: Tool) -> None:
+        """A further tool."""
+        self._tools[tool.name] = tool
+
     @property
     def tools(self) -> int:
         return len(self._tools)
 
     async def _bounded(self, work: Callable[[], Awaitable[Any]]) -> Any:
-        """What `work` gives. Raises ClientError if that takes too long."""
+        """What `work` gives. Raises TookTooLongError."""
         async with self._limit:
             with trio.move_on_after(self._seconds):
                 return await work()
-        raise ClientError(
+        raise TookTooLongError(
             f"it took longer than {self._seconds:g} s and was given up: ask for less, or start "
             "pyrmq mcp with a higher --call-timeout"
         )

@@ -7,11 +7,16 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import mcp_types as types
 import pytest
 import trio
+from mcp.client.client import Client
 
 from pyrmq import Message, Producer
 from pyrmq.admin import Admin
+from pyrmq.mcp.arguments import Asked
+from pyrmq.mcp.server import AdminServer
+from pyrmq.mcp.tool import ChangeTool, Prepared
 from pyrmq.server import Running
 from tests.mcp.assistant import address, data, error, in_process, plan_of
 
@@ -43,6 +48,54 @@ async def test_a_plan_is_for_its_tool_and_arguments_and_for_one_use(embedded: Ru
         assert "no plan" in await confirmed(tool, **what, confirm=token)
         route = await admin.topics.route("Planned")
         assert [q.read_queue_nums for q in route.queues] == [4]
+
+
+async def test_an_answer_of_the_user_is_for_its_question(embedded: Running) -> None:
+    """A client of protocol 2026-07-28 gets the question as the answer of its call."""
+    yes = {"approve": types.ElicitResult(action="accept", content={"approve": True})}
+    tool, what = "topic_create_or_change", {"topic": "Forged", "cluster": CLUSTER}
+
+    async def nobody(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        raise AssertionError("the client answers by itself here")
+
+    async with (
+        in_process(embedded.namesrv, changes=True, elicitation_callback=nobody) as client,
+        Admin(embedded.namesrv) as admin,
+    ):
+
+        async def call(**more: Any) -> Any:
+            return await client.session.call_tool(
+                tool, {**what, "confirm": plan}, allow_input_required=True, **more
+            )
+
+        plan = plan_of(await client.call_tool(tool, what))
+        early = await call(input_responses=yes)
+        assert isinstance(early, types.InputRequiredResult)
+        forged = await call(input_responses=yes, request_state="0123456789abcdef")
+        assert isinstance(forged, types.InputRequiredResult)
+        late = await call(input_responses=yes, request_state=early.request_state)
+        assert isinstance(late, types.InputRequiredResult)
+        assert "Forged" not in await admin.topics.list()
+        done = await call(input_responses=yes, request_state=late.request_state)
+        assert data(done)["done"] == [address(embedded)]
+        assert "Forged" in await admin.topics.list()
+
+
+async def test_a_change_that_takes_too_long_may_be_done_in_part(embedded: Running) -> None:
+    async def forever() -> Any:
+        await trio.sleep_forever()
+
+    async def prepare(admin: Admin, asked: Asked) -> Prepared:
+        return Prepared("Wait", None, forever)
+
+    slow = ChangeTool("wait_for_ever", "Wait", "Waits.", prepare, ())
+    async with Admin(embedded.namesrv) as admin:
+        server = AdminServer(admin, changes=True, seconds=0.1, user="")
+        server.add(slow)
+        async with Client(server.sdk) as client:
+            plan = plan_of(await client.call_tool(slow.name, {}))
+            found = await client.call_tool(slow.name, {"confirm": plan})
+            assert "A part of it may be done" in error(found)
 
 
 async def test_what_is_deleted_and_moved_is_shown_before(
