@@ -8,7 +8,7 @@ from typing import Any
 from pyrmq.admin.api import Admin
 from pyrmq.admin.consume_stats import is_offline
 from pyrmq.admin.shrinking import Hidden
-from pyrmq.errors import ClientError, PyrmqError
+from pyrmq.errors import ClientError, PyrmqError, TopicNotExistError
 from pyrmq.mcp.arguments import Argument, Asked
 from pyrmq.mcp.shown import problems
 from pyrmq.mcp.tool import CLUSTER, GROUP, TOPIC, ChangeTool, Prepared
@@ -105,7 +105,7 @@ async def _members(admin: Admin, group: str) -> Any:
     try:
         return [c.client_id for c in (await admin.groups.connections(group)).connections]
     except PyrmqError as e:
-        return [] if is_offline(e) else str(e)
+        return [] if is_offline(e) or isinstance(e, TopicNotExistError) else str(e)
 
 
 async def _reset(admin: Admin, asked: Asked) -> Prepared:
