@@ -14,7 +14,10 @@ from tests.support.fixtures import deadline as deadline
 
 from .store import peer
 
-pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("deadline")]
+pytestmark = [
+    pytest.mark.thorough("a cluster of Apache's for one test"),
+    pytest.mark.usefixtures("deadline"),
+]
 
 
 @pytest.fixture(scope="module")
