@@ -19,7 +19,7 @@ SOURCES := pyproject.toml requirements-dev.lock Cargo.toml Cargo.lock pyrmq/engi
 	-not -path 'native/fuzz/*')
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist loadfile
 LONG := PYRMQ_THOROUGH=1 $(BIN)/pytest
-QUICK := $(addsuffix /unit,bench model config net auth namesrv broker client transactions store segments admin cli deploy doctor http logs metrics portals house oms otel docs spark) \
+QUICK := $(addsuffix /unit,bench model config net auth namesrv broker client transactions store segments admin cli deploy doctor http logs metrics portals house oms otel docs spark mcp) \
 	portals/e2e segments/e2e system/simulation support
 LONG_FORMS := crash faults simulation memory interop spark python sanitize fuzz random
 

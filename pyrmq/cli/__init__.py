@@ -71,6 +71,7 @@ def _add_commands() -> None:
     from pyrmq.cli.completion import completion
     from pyrmq.cli.console import console
     from pyrmq.cli.health import health
+    from pyrmq.cli.mcp import mcp
     from pyrmq.cli.mqadmin_command import mqadmin
 
     for command in (
@@ -88,6 +89,7 @@ def _add_commands() -> None:
         doctor.doctor,
         completion,
         health,
+        mcp,
         admin,
         mqadmin,
         pipeline.pipeline,

@@ -39,7 +39,7 @@ RUN = (
     "timers.md",
 )
 """Pages of which every block runs here."""
-LANGUAGES = {"", "python", "java", "sql", "toml", "yaml", "ini", "mermaid"}
+LANGUAGES = {"", "python", "java", "sql", "toml", "yaml", "ini", "json", "mermaid"}
 ELSEWHERE = {
     "README.md": (
         5,
@@ -165,9 +165,7 @@ def test_every_block_is_accounted_for() -> None:
     """None is left out because nobody thought of it, or because it is called otherwise."""
     for path in PAGES:
         languages = {language for language, _ in fences(path)}
-        assert languages <= {"", "python", "java", "sql", "toml", "yaml", "ini", "mermaid"}, (
-            path.name
-        )
+        assert languages <= LANGUAGES, path.name
         if path.name not in RUN:
             assert len(blocks(path)) == ELSEWHERE.get(path.name, (0, ""))[0], path.name
     assert len(blocks(ROOT / "docs" / "guide.md")) == 21
