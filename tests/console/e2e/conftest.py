@@ -1,6 +1,4 @@
-"""A broker in this process, and a deadline for tests that ask for one."""
-
-from __future__ import annotations
+"""An embedded broker, and a deadline for every trio test."""
 
 from tests.support.fixtures import deadline as deadline
 from tests.support.fixtures import embedded as embedded
