@@ -57,8 +57,9 @@ class HourState:
 
     async def __call__(self) -> dict[str, int]:
         """cpuMs: CPU time of this process since the last call. loopLateMs: how late the loop ran at
-        most since then. backlog: messages that groups have not consumed. slaveBehind: bytes that a
-        slave lacks; of a master those of the slave that lacks most."""
+        most since then. backlog: messages that groups have not consumed, in queues of which they
+        have committed an offset. slaveBehind: bytes that a slave lacks; of a master those of the
+        slave that lacks most."""
         found = await self._state()
         cpu = self._cpu()
         found["cpuMs"] = round((cpu - self._cpu_before) * 1000)
