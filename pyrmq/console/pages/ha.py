@@ -151,14 +151,24 @@ def joined(brokers: Iterable[Broker], said: dict[str, Outcome[HaStatus]]) -> lis
 
 
 def _told(replicas: list[Replica]) -> list[Replica]:
-    """A single slave with what its master says of it. Of several slaves nobody knows which
-    connection is whose."""
+    """Slaves with what their master knows of them: of a single one that is connected what the
+    master says. Of several nobody knows which connection is whose. One that does not follow lacks
+    what its log is shorter."""
     masters = [r.status for r in replicas if r.broker.is_master and r.status is not None]
-    slaves = [r for r in replicas if not r.broker.is_master]
-    if len(slaves) != 1 or len(masters) != 1 or len(masters[0].slaves) != 1:
+    if len(masters) != 1:
         return replicas
-    lacks = masters[0].slaves[0].diff
-    return [r if r.broker.is_master else replace(r, lacks=lacks) for r in replicas]
+    master = masters[0]
+    alone = len(replicas) == 2 and len(master.slaves) == 1
+    found = []
+    for replica in replicas:
+        status = replica.status
+        if status is not None and not replica.broker.is_master:
+            lacks = master.slaves[0].diff if alone else 0
+            if replica.state[1] == "bad":
+                lacks = master.max_offset - status.max_offset
+            replica = replace(replica, lacks=lacks)
+        found.append(replica)
+    return found
 
 
 async def controllers(admin: Admin, found: Servers) -> list[Controller]:
