@@ -1,6 +1,6 @@
 """Pictures of all pages of the console: light, dark and as on a phone.
 
-    python scripts/console_shots.py /tmp/shots                  # a server with the data of the tests
+    python scripts/console_shots.py /tmp/shots    # a server with data of the tests
     python scripts/console_shots.py /tmp/shots -n 10.0.0.1:9876    # a cluster that is there
     python scripts/console_shots.py /tmp/shots --only /topics --kinds dark
 
