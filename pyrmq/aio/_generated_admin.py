@@ -277,6 +277,7 @@ class Usages(Part):
 
     disk = awaited(TrioUsages.disk)
     history = awaited(TrioUsages.history)
+    history_of = awaited(TrioUsages.history_of)
     top = awaited(TrioUsages.top)
     top_of = awaited(TrioUsages.top_of)
 

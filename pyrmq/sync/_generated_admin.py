@@ -277,6 +277,7 @@ class Usages(Part):
 
     disk = blocking(TrioUsages.disk)
     history = blocking(TrioUsages.history)
+    history_of = blocking(TrioUsages.history_of)
     top = blocking(TrioUsages.top)
     top_of = blocking(TrioUsages.top_of)
 
