@@ -9,6 +9,7 @@ from typing import Any
 
 from pyrmq.admin import values
 from pyrmq.admin.consume_stats import GroupProgress
+from pyrmq.admin.group_lags import GroupLag, lags_of
 from pyrmq.admin.long_lists import LIST_TIMEOUT, in_parts
 from pyrmq.admin.outcome import Outcome, Outcomes, Partial
 from pyrmq.errors import ConfigError, RequestCodeNotSupportedError
@@ -150,6 +151,12 @@ class Groups(GroupProgress):
 
         asked = (await self._link.on_each(await self._link.one_of_each(), one)).check()
         return Partial(sorted({name for names in asked.values for name in names}), asked.failed)
+
+    async def lags(self) -> Outcomes[dict[str, GroupLag]]:
+        """How far all groups are that have consumed something, from one broker of each name. A
+        broker refuses if it has too many queues to tell of. [GET_BROKER_CONSUME_STATS]"""
+        brokers = await self._link.one_of_each()
+        return await self._link.on_each(brokers, lambda address: lags_of(self._link, address))
 
     async def _table(self, address: str) -> Mapping[Any, Any]:
         # Not GET_SUBSCRIPTIONGROUP_CONFIG: RocketMQ's brokers make the group that is asked for.

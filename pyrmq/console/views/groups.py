@@ -1,0 +1,186 @@
+"""Consumer groups in a list: all names and how far each is; members only of the rows shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import trio
+
+from pyrmq.admin.api import Admin
+from pyrmq.admin.connections import ConsumerConnections
+from pyrmq.admin.consume_stats import group_of_retry_topic, is_offline, is_pop_name
+from pyrmq.admin.group_lags import GroupLag
+from pyrmq.console.views.kept import kept
+from pyrmq.errors import PyrmqError
+from pyrmq.model.codes import version_name
+from pyrmq.model.names import RETRY_PREFIX, is_system_group
+
+SECONDS = 2.0
+"""For how long the rows of a page are asked for their members. What is unknown by then stays so."""
+AT_ONCE = 8
+FULL_LISTS = 20_000
+"""Up to so many groups the brokers are asked how far all are. Beyond, only those of the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """A group in one line. None: unknown. `lag`: messages that it has not consumed; None also of a
+    group that has no offsets. `told`: whether its members were asked for."""
+
+    name: str
+    system: bool = False
+    configured: bool = False
+    lag: int | None = None
+    gone: int | None = None
+    rate: float | None = None
+    topics: frozenset[str] = frozenset()
+    told: bool = False
+    members: int | None = None
+    consume_type: str = ""
+    message_model: str = ""
+    lowest_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupList:
+    """All groups, by name. `lags_known`: whether the brokers told how far all groups are, so that
+    the list can be sorted by it. `failed`: texts about what is missing."""
+
+    rows: list[GroupRow]
+    lags_known: bool
+    failed: list[str] = field(default_factory=list)
+
+
+async def group_list(admin: Admin) -> GroupList:
+    """All groups that have a configuration or a retry topic, as of a few seconds ago. Raises the
+    error of the name servers if none answers."""
+    return await kept(admin, "groups", partial(_ask, admin))
+
+
+async def group_names(admin: Admin) -> list[str]:
+    """The names of all groups, as of a few seconds ago."""
+    return [row.name for row in (await group_list(admin)).rows]
+
+
+async def _ask(admin: Admin) -> GroupList:
+    topics = await admin.link.topics()
+    configured: set[str] = set()
+    failed: list[str] = []
+    try:
+        found = await admin.groups.names()
+        configured.update(found)
+        failed += [o.problem for o in found.failed]
+    except PyrmqError as e:
+        failed.append(f"no broker told all its groups, those with a retry topic are here: {e}")
+    names = named(topics, configured)
+    if len(names) > FULL_LISTS:
+        return GroupList(rows_of(names, configured, {}), False, failed)
+    lags = await admin.groups.lags()
+    failed += [o.problem for o in lags.failed if o.problem not in failed]
+    known = bool(lags.done) and not lags.failed
+    return GroupList(rows_of(names, configured, added(lags.values)), known, failed)
+
+
+def named(topics: Iterable[str], configured: Iterable[str]) -> list[str]:
+    """The names of groups: those of retry topics, and those that have a configuration. The first
+    form of POP's retry topics names no group."""
+    all_topics, known = set(topics), set(configured)
+    guessed = {group_of_retry_topic(t) for t in all_topics if t.startswith(RETRY_PREFIX)}
+    groups = guessed | known
+    return sorted(g for g in groups if g and (g in known or not is_pop_name(g, all_topics, groups)))
+
+
+def rows_of(
+    names: Iterable[str], configured: Iterable[str], lags: Mapping[str, GroupLag]
+) -> list[GroupRow]:
+    known = set(configured)
+
+    def row(name: str) -> GroupRow:
+        at = GroupRow(name, is_system_group(name), name in known)
+        return with_lag(at, lags[name]) if name in lags else at
+
+    return [row(name) for name in names]
+
+
+def with_lag(row: GroupRow, lag: GroupLag) -> GroupRow:
+    return replace(row, lag=lag.lag, gone=lag.gone, rate=lag.tps, topics=lag.topics)
+
+
+def added(parts: Iterable[Mapping[str, GroupLag]]) -> dict[str, GroupLag]:
+    """The groups of several brokers."""
+    found: dict[str, GroupLag] = {}
+    for part in parts:
+        for group, lag in part.items():
+            found[group] = found[group] + lag if group in found else lag
+    return found
+
+
+async def with_members(admin: Admin, rows: Iterable[GroupRow], *, lags: bool) -> list[GroupRow]:
+    """Rows with what only a request for each group tells: its members and, with `lags`, how far it
+    is."""
+    found = list(rows)
+    limit = trio.CapacityLimiter(AT_ONCE)
+    brokers = [r.address for r in await admin.link.one_of_each()]
+
+    async def one(at: int, row: GroupRow) -> None:
+        async with limit:
+            if lags:
+                try:
+                    found[at] = row = with_lag(row, await lag_of(admin, brokers, row.name))
+                except PyrmqError:
+                    pass
+            online, told = await members_at(admin, brokers, row.name)
+        if online is None:
+            found[at] = replace(row, told=told, members=0 if told else None)
+            return
+        found[at] = replace(
+            row,
+            told=True,
+            members=len(online.connections),
+            consume_type=online.consume_type,
+            message_model=online.message_model,
+            lowest_version=version_name(online.lowest_version),
+        )
+
+    with trio.move_on_after(SECONDS):
+        async with trio.open_nursery() as nursery:
+            for at, row in enumerate(found):
+                nursery.start_soon(one, at, row)
+    return found
+
+
+async def members_at(
+    admin: Admin, brokers: Iterable[str], group: str
+) -> tuple[ConsumerConnections | None, bool]:
+    """The members of a group from the first broker that has any; and whether it is known: without
+    members, whether all brokers answered."""
+    told = True
+    for address in brokers:
+        try:
+            found = await admin.groups.connections(group, broker=address)
+        except PyrmqError as e:
+            told = told and is_offline(e)
+            continue
+        if found.connections:
+            return found, True
+    return None, told
+
+
+async def lag_of(admin: Admin, brokers: Iterable[str], group: str) -> GroupLag:
+    """How far one group is. Raises the error of a broker if none answered."""
+    asked = await admin.link.on_each(
+        list(brokers), lambda address: admin.groups.stats_of_broker(address, group)
+    )
+    queues = [q for stats in asked.check().values for q in stats.queues]
+    if not queues:
+        raise PyrmqError(f"group {group} has no offsets")
+    gone = None if any(q.gone is None for q in queues) else sum(q.gone or 0 for q in queues)
+    return GroupLag(
+        sum(q.diff for q in queues),
+        gone,
+        sum(stats.tps for stats in asked.values),
+        len(queues),
+        frozenset(q.queue.topic for q in queues),
+    )

@@ -1,0 +1,104 @@
+"""What the members of a group run, as they say themselves: asked through a broker, so it takes
+time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import trio
+
+from pyrmq.admin.api import Admin
+from pyrmq.admin.connections import Connection
+from pyrmq.admin.running_info import (
+    QueueProblem,
+    RunningInfo,
+    queue_problems,
+    subscriptions_agree,
+)
+from pyrmq.console.views.one_group import Difference, differences
+from pyrmq.errors import NotFoundError, PyrmqError
+
+MOST_ASKED = 20
+"""Members that one page asks; each has a page of its own."""
+SECONDS = 6.0
+"""For how long they are asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member, and what it says of itself; `error` if it did not answer."""
+
+    connection: Connection
+    info: RunningInfo | None
+    error: str = ""
+    problems: list[QueueProblem] = field(default_factory=list)
+
+    @property
+    def cached(self) -> int:
+        """Messages that it has and has not consumed."""
+        return sum(q.cached for q in self.info.queues) if self.info else 0
+
+    @property
+    def failing(self) -> int:
+        """Messages that failed within the last hour."""
+        return sum(r.consume_failed for r in self.info.rates) if self.info else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """`asked`: so many of `count` members were asked. `agree`: whether those that answered
+    subscribe to the same."""
+
+    members: list[Member]
+    count: int
+    agree: bool
+    differences: list[Difference]
+
+    @property
+    def problems(self) -> list[QueueProblem]:
+        return [p for member in self.members for p in member.problems]
+
+
+async def running(admin: Admin, group: str, connections: Iterable[Connection]) -> Running:
+    """What the first members of a group run."""
+    every = sorted(connections, key=lambda c: c.client_id)
+    asked = every[:MOST_ASKED]
+    found = [Member(c, None, "no answer in time") for c in asked]
+    limit = trio.CapacityLimiter(8)
+    now = time.time_ns() // 1_000_000
+
+    async def one(at: int, connection: Connection) -> None:
+        async with limit:
+            found[at] = await _ask(admin, group, connection, now, stacks=False)
+
+    with trio.move_on_after(SECONDS):
+        async with trio.open_nursery() as nursery:
+            for at, connection in enumerate(asked):
+                nursery.start_soon(one, at, connection)
+    infos = {m.connection.client_id: m.info for m in found if m.info is not None}
+    agree = subscriptions_agree(infos, now)
+    wanted = {c: {s.topic: s.expression for s in i.subscriptions} for c, i in infos.items()}
+    return Running(found, len(every), agree, [] if agree else differences(wanted))
+
+
+async def member(admin: Admin, group: str, client_id: str, *, stacks: bool) -> Member:
+    """One member, with `stacks` those of its threads. Raises NotFoundError if the group has no such
+    member, and ResponseError if the group has none at all."""
+    online = await admin.groups.connections(group)
+    for connection in online.connections:
+        if connection.client_id == client_id:
+            now = time.time_ns() // 1_000_000
+            return await _ask(admin, group, connection, now, stacks=stacks)
+    raise NotFoundError(f"group {group} has no member {client_id} now")
+
+
+async def _ask(
+    admin: Admin, group: str, connection: Connection, now: int, *, stacks: bool
+) -> Member:
+    try:
+        info = await admin.groups.running_info(group, connection.client_id, stacks=stacks)
+    except PyrmqError as e:
+        return Member(connection, None, str(e))
+    return Member(connection, info, problems=queue_problems(info, now))
