@@ -35,7 +35,7 @@ PYTHON_LAYERS = [
     {"admin", "otel", "outbox", "portal"},
     {"aio", "sync"},
     {"oms", "processes", "server"},
-    {"deploy", "doctor", "testing"},
+    {"console", "deploy", "doctor", "mcp", "testing"},
     {"demo", "demo_ha", "pytest_plugin"},
     {"bench"},
     {"cli"},

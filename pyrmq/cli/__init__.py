@@ -69,6 +69,7 @@ def _add_commands() -> None:
     from pyrmq.cli import bench, config, deploy, doctor, messages, pipeline, serve, store, tls
     from pyrmq.cli.admin import admin
     from pyrmq.cli.completion import completion
+    from pyrmq.cli.console import console
     from pyrmq.cli.health import health
     from pyrmq.cli.mqadmin_command import mqadmin
 
@@ -82,6 +83,7 @@ def _add_commands() -> None:
         tls.tls,
         bench.bench,
         config.config,
+        console,
         deploy.deploy,
         doctor.doctor,
         completion,

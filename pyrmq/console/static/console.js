@@ -1,0 +1,84 @@
+// What the console does in the browser besides htmx. No page needs it to work, except for what
+// refreshes by itself.
+"use strict";
+
+(() => {
+  const root = document.documentElement;
+  const THEMES = ["", "light", "dark"];
+  const NAMES = { "": "Theme: system", light: "Theme: light", dark: "Theme: dark" };
+
+  const stored = () => {
+    try {
+      const kept = localStorage.getItem("pyrmq-theme") || "";
+      return THEMES.includes(kept) ? kept : "";
+    } catch {
+      return "";
+    }
+  };
+
+  const apply = (theme) => {
+    if (theme) root.dataset.theme = theme;
+    else delete root.dataset.theme;
+    const button = document.querySelector("[data-theme-switch]");
+    if (button) button.textContent = NAMES[theme];
+  };
+
+  const token = () => document.querySelector("meta[name=csrf-token]");
+
+  apply(stored());
+
+  document.addEventListener("click", (event) => {
+    const theme = event.target.closest("[data-theme-switch]");
+    if (theme) {
+      const next = THEMES[(THEMES.indexOf(stored()) + 1) % THEMES.length];
+      try {
+        localStorage.setItem("pyrmq-theme", next);
+      } catch {
+        // It lasts until the next page.
+      }
+      apply(next);
+    }
+    const menu = event.target.closest("[data-menu]");
+    if (menu) {
+      const open = document.getElementById("rooms").classList.toggle("open");
+      menu.setAttribute("aria-expanded", String(open));
+    }
+    const all = event.target.closest("[data-check-all]");
+    if (all) {
+      const boxes = all.closest("form, table").querySelectorAll("tbody input[type=checkbox]");
+      boxes.forEach((box) => { box.checked = all.checked; });
+    }
+  });
+
+  // Tokens of forms are those of the session. A new session gives the page new ones.
+  document.addEventListener("htmx:configRequest", (event) => {
+    event.detail.headers["X-CSRF-Token"] = token().content;
+  });
+  document.addEventListener("htmx:afterRequest", (event) => {
+    const answer = event.detail.xhr;
+    const renewed = answer && answer.getResponseHeader("X-CSRF-Token");
+    if (renewed) {
+      token().content = renewed;
+      document.querySelectorAll("input[name=_csrf]").forEach((one) => { one.value = renewed; });
+    }
+    if (answer && answer.status) document.getElementById("away").hidden = true;
+  });
+  document.addEventListener("htmx:sendError", () => {
+    document.getElementById("away").hidden = false;
+  });
+  document.addEventListener("htmx:timeout", () => {
+    document.getElementById("away").hidden = false;
+  });
+
+  // A tab that nobody sees asks for nothing; when it is seen it asks at once.
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    const polls = (event.target.getAttribute("hx-trigger") || "").startsWith("every");
+    if (document.hidden && polls) event.preventDefault();
+  });
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) return;
+    document.querySelectorAll("[data-live]").forEach((one) => htmx.trigger(one, "seen"));
+  });
+
+  document.addEventListener("DOMContentLoaded", () => apply(stored()));
+})();
