@@ -33,6 +33,12 @@ class QueueLag:
     behind_ms: int | None = None
 
 
+def _longest(times: Iterable[int | None]) -> int | None:
+    """0 if nothing is behind; None if nothing of what is behind is known."""
+    every = list(times)
+    return max((t for t in every if t is not None), default=None) if every else 0
+
+
 @dataclass(frozen=True, slots=True)
 class TopicLag:
     """A group in one topic."""
@@ -55,7 +61,7 @@ class TopicLag:
     @property
     def behind_ms(self) -> int | None:
         """Of the queue that is most behind; None if it is unknown of all that have a lag."""
-        return max((q.behind_ms for q in self.queues if q.behind_ms is not None), default=None)
+        return _longest(q.behind_ms for q in self.queues if q.progress.diff > 0)
 
     @property
     def retried(self) -> bool:
@@ -86,7 +92,7 @@ class GroupNow:
 
     @property
     def behind_ms(self) -> int | None:
-        return max((t.behind_ms for t in self.topics if t.behind_ms is not None), default=None)
+        return _longest(t.behind_ms for t in self.topics if t.lag > 0)
 
     @property
     def connections(self) -> list[Connection]:

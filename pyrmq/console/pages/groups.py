@@ -1,0 +1,103 @@
+"""The consumer groups: the list, one group, one member, how a group is over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pyrmq.console.link import admin_of
+from pyrmq.console.pages import group_forms, group_resets
+from pyrmq.console.paging import listing
+from pyrmq.console.rendering import fragment, page
+from pyrmq.console.room import Room
+from pyrmq.console.views.groups import GroupRow, group_list, with_members
+from pyrmq.console.views.members import MOST_ASKED, member, running
+from pyrmq.console.views.one_group import (
+    MOST_QUEUES,
+    check_known,
+    group_now,
+    group_settings,
+)
+from pyrmq.errors import InvalidParameterError, NotFoundError, ResponseError
+
+ROOM = Room("groups", "Groups", "/groups", 40)
+COLUMNS: Mapping[str, Callable[[GroupRow], Any]] = {
+    "name": lambda row: row.name,
+    "lag": lambda row: row.lag,
+    "rate": lambda row: row.rate,
+}
+
+
+async def shown(request: Request) -> Response:
+    """`?system=1`: also the groups of brokers and tools."""
+    admin = await admin_of(request)
+    found = await group_list(admin)
+    system = request.query_params.get("system") == "1"
+    rows = [row for row in found.rows if system or not row.system]
+    columns = COLUMNS if found.lags_known else {"name": COLUMNS["name"]}
+    default = "-lag" if found.lags_known else "name"
+    cut = listing(request, rows, columns, default, lambda row: row.name)
+    return page(
+        request,
+        "groups/list.html",
+        list=cut,
+        rows=await with_members(admin, cut.rows, lags=not found.lags_known),
+        system=system,
+        hidden=sum(row.system for row in found.rows),
+        lags_known=found.lags_known,
+        failed=found.failed,
+    )
+
+
+async def one(request: Request) -> Response:
+    name = request.path_params["name"]
+    admin = await admin_of(request)
+    try:
+        now = await group_now(admin, name)
+        settings = await group_settings(admin, name)
+        await check_known(admin, now, settings)
+    except (InvalidParameterError, NotFoundError) as e:
+        return group_forms.unknown(request, e)
+    return page(request, "groups/one.html", now=now, settings=settings, most=MOST_QUEUES)
+
+
+async def live(request: Request) -> Response:
+    """The part of the page of a group that changes all the time."""
+    now = await group_now(await admin_of(request), request.path_params["name"])
+    return fragment(request, "groups/now.html", now=now, most=MOST_QUEUES)
+
+
+async def members(request: Request) -> Response:
+    """What the members run; a part of the page of a group, which asks for it when it is there."""
+    name = request.path_params["name"]
+    admin = await admin_of(request)
+    now = await admin.groups.connections(name)
+    found = await running(admin, name, now.connections)
+    return fragment(request, "groups/members.html", name=name, running=found, most=MOST_ASKED)
+
+
+async def one_member(request: Request) -> Response:
+    """`?client=`: its id. `?stacks=1`: with the stacks of its threads."""
+    name = request.path_params["name"]
+    client = request.query_params.get("client", "")
+    stacks = request.query_params.get("stacks") == "1"
+    try:
+        found = await member(await admin_of(request), name, client, stacks=stacks)
+    except (InvalidParameterError, NotFoundError, ResponseError) as e:
+        return group_forms.unknown(request, e, "No such member")
+    return page(request, "groups/member.html", name=name, member=found, stacks=stacks)
+
+
+ROUTES = [
+    Route("/groups", shown),
+    *group_forms.ROUTES,
+    *group_resets.ROUTES,
+    Route("/groups/{name}", one),
+    Route("/groups/{name}/live", live),
+    Route("/groups/{name}/members", members),
+    Route("/groups/{name}/member", one_member),
+]
