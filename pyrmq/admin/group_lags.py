@@ -1,4 +1,4 @@
-"""How far all groups of a broker are, a line for each: the sums of what the broker tells by queue."""
+"""How far all groups of a broker are: for each the sum of what the broker tells by queue."""
 
 from __future__ import annotations
 

@@ -145,12 +145,21 @@ class Groups(GroupProgress):
     async def names(self) -> Partial[str]:
         """The groups that have a configuration on brokers, by name, including those that have
         consumed nothing, and system groups. Raises the error of a broker if none answered."""
-
-        async def one(address: str) -> list[str]:
-            return [str(name) for name in await self._table(address)]
-
-        asked = (await self._link.on_each(await self._link.one_of_each(), one)).check()
+        asked = (await self.enabled()).check()
         return Partial(sorted({name for names in asked.values for name in names}), asked.failed)
+
+    async def enabled(self) -> Outcomes[dict[str, bool]]:
+        """The groups that have a configuration, and whether they may consume (consumeEnable), from
+        one broker of each name. [GET_ALL_SUBSCRIPTIONGROUP_CONFIG]"""
+
+        async def one(address: str) -> dict[str, bool]:
+            table = await self._table(address)
+            return {
+                str(name): not isinstance(row, dict) or row.get("consumeEnable") is not False
+                for name, row in table.items()
+            }
+
+        return await self._link.on_each(await self._link.one_of_each(), one)
 
     async def lags(self) -> Outcomes[dict[str, GroupLag]]:
         """How far all groups are that have consumed something, from one broker of each name. A

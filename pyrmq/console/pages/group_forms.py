@@ -88,7 +88,7 @@ async def _page(request: Request, template: str, **more: Any) -> Response:
         return unknown(request, e)
     clusters = settings.clusters or await clusters_of(request)
     return page(
-        request, template, now=now, settings=settings, clusters=pairs(clusters), **more
+        request, template, now=now, config=settings, clusters=pairs(clusters), **more
     )  # fmt: skip
 
 

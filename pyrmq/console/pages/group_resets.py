@@ -56,9 +56,7 @@ async def move(request: Request) -> Response:
     admin = await admin_of(request)
     name = text_of(sent, "group")
     wanted = goal({k: text_of(sent, k) for k in ("topic", "to", "time", "broker")})
-    plan = as_shown(
-        await preview(admin, name, wanted), [str(v) for v in sent.getlist("queue")]
-    )
+    plan = as_shown(await preview(admin, name, wanted), [str(v) for v in sent.getlist("queue")])
     outcomes = await admin.offsets.move(plan)
     forget(admin)
     moved = sum(len(part) for part in outcomes.values)

@@ -62,7 +62,7 @@ async def one(request: Request) -> Response:
         await check_known(admin, now, settings)
     except (InvalidParameterError, NotFoundError) as e:
         return group_forms.unknown(request, e)
-    return page(request, "groups/one.html", now=now, settings=settings, most=MOST_QUEUES)
+    return page(request, "groups/one.html", now=now, config=settings, most=MOST_QUEUES)
 
 
 async def live(request: Request) -> Response:

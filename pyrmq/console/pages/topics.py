@@ -33,7 +33,7 @@ async def shown(request: Request) -> Response:
     kind = request.query_params.get("kind", "user")
     if kind not in (*KINDS, "all"):
         kind = "user"
-    counts = {k: 0 for k in KINDS}
+    counts = dict.fromkeys(KINDS, 0)
     for row in found.rows:
         counts[row.kind] += 1
     rows = [row for row in found.rows if kind in ("all", row.kind)]

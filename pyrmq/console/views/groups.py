@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import trio
 
 from pyrmq.admin.api import Admin
-from pyrmq.admin.connections import ConsumerConnections
+from pyrmq.admin.connections import BROADCASTING, ConsumerConnections
 from pyrmq.admin.consume_stats import group_of_retry_topic, is_offline, is_pop_name
 from pyrmq.admin.group_lags import GroupLag
 from pyrmq.console.views.kept import kept
-from pyrmq.errors import PyrmqError
+from pyrmq.errors import NotFoundError, PyrmqError
 from pyrmq.model.codes import version_name
 from pyrmq.model.names import RETRY_PREFIX, is_system_group
 
 SECONDS = 2.0
 """For how long the rows of a page are asked for their members. What is unknown by then stays so."""
 AT_ONCE = 8
+MOST_UNTOUCHED = 8
 FULL_LISTS = 20_000
 """Up to so many groups the brokers are asked how far all are. Beyond, only those of the page."""
 
@@ -32,6 +34,8 @@ class GroupRow:
     name: str
     system: bool = False
     configured: bool = False
+    paused: bool = False
+    """Whether a broker does not let it consume."""
     lag: int | None = None
     gone: int | None = None
     rate: float | None = None
@@ -66,21 +70,17 @@ async def group_names(admin: Admin) -> list[str]:
 
 async def _ask(admin: Admin) -> GroupList:
     topics = await admin.link.topics()
-    configured: set[str] = set()
-    failed: list[str] = []
-    try:
-        found = await admin.groups.names()
-        configured.update(found)
-        failed += [o.problem for o in found.failed]
-    except PyrmqError as e:
-        failed.append(f"no broker told all its groups, those with a retry topic are here: {e}")
+    told = await admin.groups.enabled()
+    configured = {name for table in told.values for name in table}
+    paused = {name for table in told.values for name, may in table.items() if not may}
+    failed = [o.problem for o in told.failed]
     names = named(topics, configured)
     if len(names) > FULL_LISTS:
-        return GroupList(rows_of(names, configured, {}), False, failed)
+        return GroupList(rows_of(names, configured, paused, {}), False, failed)
     lags = await admin.groups.lags()
     failed += [o.problem for o in lags.failed if o.problem not in failed]
     known = bool(lags.done) and not lags.failed
-    return GroupList(rows_of(names, configured, added(lags.values)), known, failed)
+    return GroupList(rows_of(names, configured, paused, added(lags.values)), known, failed)
 
 
 def named(topics: Iterable[str], configured: Iterable[str]) -> list[str]:
@@ -93,12 +93,13 @@ def named(topics: Iterable[str], configured: Iterable[str]) -> list[str]:
 
 
 def rows_of(
-    names: Iterable[str], configured: Iterable[str], lags: Mapping[str, GroupLag]
+    names: Iterable[str],
+    configured: Collection[str],
+    paused: Collection[str],
+    lags: Mapping[str, GroupLag],
 ) -> list[GroupRow]:
-    known = set(configured)
-
     def row(name: str) -> GroupRow:
-        at = GroupRow(name, is_system_group(name), name in known)
+        at = GroupRow(name, is_system_group(name), name in configured, name in paused)
         return with_lag(at, lags[name]) if name in lags else at
 
     return [row(name) for name in names]
@@ -127,22 +128,24 @@ async def with_members(admin: Admin, rows: Iterable[GroupRow], *, lags: bool) ->
     async def one(at: int, row: GroupRow) -> None:
         async with limit:
             if lags:
-                try:
+                with suppress(PyrmqError):
                     found[at] = row = with_lag(row, await lag_of(admin, brokers, row.name))
-                except PyrmqError:
-                    pass
             online, told = await members_at(admin, brokers, row.name)
-        if online is None:
-            found[at] = replace(row, told=told, members=0 if told else None)
-            return
-        found[at] = replace(
-            row,
-            told=True,
-            members=len(online.connections),
-            consume_type=online.consume_type,
-            message_model=online.message_model,
-            lowest_version=version_name(online.lowest_version),
-        )
+            if online is None:
+                found[at] = replace(row, told=told, members=0 if told else None)
+                return
+            found[at] = row = replace(
+                row,
+                told=True,
+                members=len(online.connections),
+                consume_type=online.consume_type,
+                message_model=online.message_model,
+                lowest_version=version_name(online.lowest_version),
+            )
+            for topic in untouched(online, row.topics):
+                with suppress(PyrmqError):
+                    more = await lag_of(admin, brokers, row.name, topic)
+                    found[at] = row = with_lag(row, lag_in(row) + more)
 
     with trio.move_on_after(SECONDS):
         async with trio.open_nursery() as nursery:
@@ -168,14 +171,32 @@ async def members_at(
     return None, told
 
 
-async def lag_of(admin: Admin, brokers: Iterable[str], group: str) -> GroupLag:
-    """How far one group is. Raises the error of a broker if none answered."""
+def untouched(online: ConsumerConnections, topics: Collection[str]) -> list[str]:
+    """The topics that members want and in which the group has no offsets yet: those that tell of
+    all its topics leave them out. The first of them."""
+    if online.message_model == BROADCASTING:
+        return []
+    wanted = (s.topic for s in online.subscriptions)
+    return [t for t in wanted if t not in topics and not t.startswith(RETRY_PREFIX)][
+        :MOST_UNTOUCHED
+    ]
+
+
+def lag_in(row: GroupRow) -> GroupLag:
+    return GroupLag(row.lag or 0, row.gone, row.rate or 0.0, 0, row.topics)
+
+
+async def lag_of(
+    admin: Admin, brokers: Iterable[str], group: str, topic: str | None = None
+) -> GroupLag:
+    """How far one group is, in all topics in which it has offsets, or in one. Raises the error of a
+    broker if none answered, and NotFoundError if there are no queues."""
     asked = await admin.link.on_each(
-        list(brokers), lambda address: admin.groups.stats_of_broker(address, group)
+        list(brokers), lambda address: admin.groups.stats_of_broker(address, group, topic)
     )
     queues = [q for stats in asked.check().values for q in stats.queues]
     if not queues:
-        raise PyrmqError(f"group {group} has no offsets")
+        raise NotFoundError(f"group {group} has no offsets")
     gone = None if any(q.gone is None for q in queues) else sum(q.gone or 0 for q in queues)
     return GroupLag(
         sum(q.diff for q in queues),

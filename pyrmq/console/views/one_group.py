@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import trio
@@ -13,7 +14,7 @@ from pyrmq.admin.api import Admin
 from pyrmq.admin.connections import Connection, ConsumerConnections
 from pyrmq.admin.consume_stats import BroadcastingError, QueueProgress, QueueTimes, is_offline
 from pyrmq.admin.groups import GroupAt
-from pyrmq.console.views.groups import group_names
+from pyrmq.console.views.groups import group_names, untouched
 from pyrmq.errors import ClientError, NotFoundError, PyrmqError, TopicNotExistError
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import RETRY_PREFIX, check_group
@@ -168,18 +169,21 @@ async def group_now(admin: Admin, name: str) -> GroupNow:
         if not _is_unknown(e):
             members_known = False
             failed.append(str(e))
-    topics: list[TopicLag] = []
+    queues: list[QueueProgress] = []
     rate, deleted, why = 0.0, 0, ""
     try:
         stats = await admin.groups.consume_stats(name)
         failed += [o.problem for o in stats.failed]
-        rate, deleted = stats.tps, stats.deleted_unread
-        topics = by_topic(stats.queues, await times_of(admin, name, stats.queues))
+        rate, deleted, queues = stats.tps, stats.deleted_unread, stats.queues
     except BroadcastingError as e:
         why = str(e)
     except PyrmqError as e:
         if not _is_unknown(e):
             failed.append(str(e))
+    for topic in untouched(online, {q.queue.topic for q in queues}) if online else ():
+        with suppress(PyrmqError):
+            queues = [*queues, *(await admin.groups.consume_stats(name, topic)).queues]
+    topics = by_topic(queues, await times_of(admin, name, queues))
     if not topics and not why:
         why = "The group has no offsets at brokers: it has consumed nothing yet."
     once = list(dict.fromkeys(failed))
@@ -253,170 +257,6 @@ def by_topic(
         found[row.queue.topic].append(QueueLag(row, behind))
     topics = [TopicLag(topic, rows) for topic, rows in found.items()]
     return sorted(topics, key=lambda t: (t.retried, -t.lag, t.topic))
-
-
-def differences(self) -> list[Difference]:
-        """The topics that members want differently, as far as the broker says it: pyrmq's does."""
-        stated = {c.client_id: c.subscriptions for c in self.connections if c.subscriptions}
-        return differences(stated)
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSettings:
-    """The configuration of a group at each broker that has it."""
-
-    at: list[GroupAt]
-    failed: list[str] = field(default_factory=list)
-
-    @property
-    def clusters(self) -> list[str]:
-        return sorted({at.cluster for at in self.at})
-
-    @property
-    def paused(self) -> bool:
-        """Whether no broker lets the group consume."""
-        return bool(self.at) and not any(at.config.consume_enable for at in self.at)
-
-    @property
-    def partly_paused(self) -> bool:
-        """Whether only some brokers let it."""
-        return len({at.config.consume_enable for at in self.at}) > 1
-
-    @property
-    def rows(self) -> list[tuple[str, list[str], bool]]:
-        """The settings by their names in JSON: the value at each broker, and whether they
-        differ."""
-        every = [at.config.members() for at in self.at]
-        found = []
-        for name in every[0] if every else ():
-            shown = [_shown(members[name]) for members in every]
-            found.append((name, shown, len(set(shown)) > 1))
-        return found
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if value is None:
-        return ""
-    if isinstance(value, dict | list):
-        return json.dumps(value, ensure_ascii=False) if value else ""
-    return str(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A topic that members want differently. `wanted`: the members by what they want; an empty
-    expression: they do not want the topic."""
-
-    topic: str
-    wanted: dict[str, list[str]]
-
-
-async def group_now(admin: Admin, name: str) -> GroupNow:
-    """How far a group is, and its members. What cannot be told is in `failed`."""
-    check_group(name)
-    failed: list[str] = []
-    online, members_known = None, True
-    try:
-        online = await admin.groups.connections(name)
-    except PyrmqError as e:
-        if not _is_unknown(e):
-            members_known = False
-            failed.append(str(e))
-    topics: list[TopicLag] = []
-    rate, deleted, why = 0.0, 0, ""
-    try:
-        stats = await admin.groups.consume_stats(name)
-        failed += [o.problem for o in stats.failed]
-        rate, deleted = stats.tps, stats.deleted_unread
-        topics = by_topic(stats.queues, await times_of(admin, name, stats.queues))
-    except BroadcastingError as e:
-        why = str(e)
-    except PyrmqError as e:
-        if not _is_unknown(e):
-            failed.append(str(e))
-    if not topics and not why:
-        why = "The group has no offsets at brokers: it has consumed nothing yet."
-    once = list(dict.fromkeys(failed))
-    return GroupNow(name, topics, rate, deleted, why, online, members_known, once)
-
-
-async def group_settings(admin: Admin, name: str) -> GroupSettings:
-    try:
-        outcomes = await admin.groups.configs(name)
-    except PyrmqError as e:
-        return GroupSettings([], [str(e)])
-    found = [at for at in outcomes.values if at is not None]
-    return GroupSettings(
-        sorted(found, key=lambda at: at.broker_name), [o.problem for o in outcomes.failed]
-    )
-
-
-async def check_known(admin: Admin, now: GroupNow, settings: GroupSettings) -> None:
-    """Raises NotFoundError if nobody knows the group, and ClientError if no broker could tell."""
-    if settings.at or now.online is not None or now.topics:
-        return
-    if now.name in await group_names(admin):
-        return
-    failed = [*now.failed, *settings.failed]
-    if failed:
-        raise ClientError("; ".join(dict.fromkeys(failed)))
-    raise NotFoundError(f"no broker has group {now.name}")
-
-
-def _is_unknown(error: PyrmqError) -> bool:
-    """Whether it says that the group has no members, or no offsets, or has never been there."""
-    return is_offline(error) or isinstance(error, TopicNotExistError)
-
-
-async def times_of(
-    admin: Admin, group: str, queues: Iterable[QueueProgress]
-) -> dict[MessageQueue, QueueTimes]:
-    """How far behind in time a group is, in the topics in which it is behind at all. Brokers that
-    cannot tell are left out."""
-    late: dict[str, int] = {}
-    for row in queues:
-        if row.diff > 0:
-            late[row.queue.topic] = late.get(row.queue.topic, 0) + row.diff
-    first = sorted(late, key=lambda topic: -late[topic])[:MOST_TIMED]
-    found: dict[MessageQueue, QueueTimes] = {}
-    limit = trio.CapacityLimiter(4)
-
-    async def one(topic: str) -> None:
-        async with limit:
-            try:
-                rows = await admin.groups.times(group, topic)
-            except PyrmqError:
-                return
-            found.update((row.queue, row) for row in rows)
-
-    async with trio.open_nursery() as nursery:
-        for topic in first:
-            nursery.start_soon(one, topic)
-    return found
-
-
-def by_topic(
-    queues: Iterable[QueueProgress], times: Mapping[MessageQueue, QueueTimes]
-) -> list[TopicLag]:
-    """The queues by topic: the topics with the largest lag first, the group's retry topic last."""
-    found: dict[str, list[QueueLag]] = defaultdict(list)
-    for row in queues:
-        behind: int | None = 0
-        if row.diff > 0:
-            behind = times[row.queue].behind_ms if row.queue in times else None
-        found[row.queue.topic].append(QueueLag(row, behind))
-    topics = [TopicLag(topic, rows) for topic, rows in found.items()]
-    return sorted(topics, key=lambda t: (t.retried, -t.lag, t.topic))
-
-
-def stated_differences(connections: Iterable[Connection]) -> list[Difference]:
-    """The topics that members want differently, as a broker of pyrmq says of each."""
-    members = {
-        c.client_id: c.subscriptions for c in connections if c.subscriptions is not None
-    }  # fmt: skip
-    return differences(members)
 
 
 def differences(members: Mapping[str, Mapping[str, str]]) -> list[Difference]:

@@ -110,7 +110,5 @@ def as_shown(plan: ResetPreview, shown: list[str]) -> ResetPreview:
         )
     return replace(
         plan,
-        queues=[
-            replace(row, offset=max(goals[at], row.first or 0)) for at, row in known.items()
-        ],
+        queues=[replace(row, offset=max(goals[at], row.first or 0)) for at, row in known.items()],
     )
