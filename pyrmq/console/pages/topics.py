@@ -60,7 +60,7 @@ async def one(request: Request) -> Response:
         request,
         "topics/one.html",
         topic=found,
-        kind=kind_of(name),
+        kind=kind_of(name, found.own_names),
         perm_text=perm_text,
     )
 

@@ -66,6 +66,11 @@ class TopicDetails:
         return max((q.updated for q in self.queues), default=0)
 
     @property
+    def own_names(self) -> set[str]:
+        """The names of its brokers and clusters, for `kind_of`."""
+        return {name for b in self.route.brokers for name in (b.broker_name, b.cluster)}
+
+    @property
     def clusters(self) -> list[str]:
         return sorted({b.cluster for b in self.route.brokers})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,6 +16,8 @@ from pyrmq.model.names import DLQ_PREFIX, LMQ_PREFIX, RETRY_PREFIX, is_system_to
 from pyrmq.model.topic import TopicConfig
 
 KINDS = ("user", "retry", "dead letter", "lmq", "system")
+REPLY = "_REPLY_TOPIC"
+"""Ends the topic of a cluster for the answers to requests."""
 RATE_SECONDS = 60
 """The span that rates are averages of."""
 SYSTEM = frozenset({"RMQ_SYS_TRACE_TOPIC", "OFFSET_MOVED_EVENT", "SELF_TEST_TOPIC"})
@@ -54,15 +56,17 @@ class TopicList:
     rated: bool
 
 
-def kind_of(topic: str) -> str:
-    """Which of KINDS a topic is, by its name."""
+def kind_of(topic: str, own: Collection[str] = ()) -> str:
+    """Which of KINDS a topic is, by its name. own: names of clusters and brokers, which are topics
+    of the system as well."""
     if topic.startswith(RETRY_PREFIX):
         return "retry"
     if topic.startswith(DLQ_PREFIX):
         return "dead letter"
     if topic.startswith(LMQ_PREFIX):
         return "lmq"
-    return "system" if is_system_topic(topic) or topic in SYSTEM else "user"
+    system = is_system_topic(topic) or topic in SYSTEM or topic in own
+    return "system" if system or topic.removesuffix(REPLY) in own else "user"
 
 
 async def topic_list(admin: Admin) -> TopicList:
@@ -88,8 +92,9 @@ async def _ask(admin: Admin) -> TopicList:
         for topic, config in (outcome.value or {}).items():
             by_topic.setdefault(topic, []).append((names[outcome.target], config))
     rates = rates_of(used.values)
+    own = {name for r in brokers for name in (r.broker_name, r.cluster) if name}
     rows = [
-        topic_row(name, found, rates.get(name, (0.0, 0.0)) if used.done else None)
+        topic_row(name, found, rates.get(name, (0.0, 0.0)) if used.done else None, own)
         for name, found in sorted(by_topic.items())
     ]
     return TopicList(rows, [o.problem for o in tables.failed], bool(used.done))
@@ -121,17 +126,20 @@ def topic_row(
     name: str,
     found: Iterable[tuple[str, TopicConfig]],
     rates: tuple[float, float] | None = None,
+    own: Collection[str] = (),
 ) -> TopicRow:
-    """The line of a topic. found: each broker that has it, and its configuration there."""
+    """The line of a topic. found: each broker that has it, and its configuration there. `own` as of
+    `kind_of`."""
     at = sorted(found, key=lambda item: item[0])
     rate_in, rate_out = rates or (None, None)
+    kind = kind_of(name, own)
     if not at:
-        return TopicRow(name, kind_of(name), rate_in=rate_in, rate_out=rate_out)
+        return TopicRow(name, kind, rate_in=rate_in, rate_out=rate_out)
     configs = [config for _, config in at]
     perms = {c.perm for c in configs}
     return TopicRow(
         name,
-        kind_of(name),
+        kind,
         tuple(broker for broker, _ in at),
         sum(c.read_queue_nums for c in configs),
         sum(c.write_queue_nums for c in configs),
@@ -160,14 +168,3 @@ def perm_text(perm: int | None) -> str:
     if perm is None:
         return "differs"
     return ("R" if perm & 4 else "-") + ("W" if perm & 2 else "-")
-
-
-def wanted(rows: Iterable[TopicRow], text: str, kind: str) -> list[TopicRow]:
-    """The rows whose name contains a text, whatever its case, and that are of a kind (`all`, or one
-    of KINDS)."""
-    part = text.strip().casefold()
-    return [
-        row
-        for row in rows
-        if kind in ("all", row.kind) and (not part or part in row.name.casefold())
-    ]

@@ -55,6 +55,13 @@ def test_kinds() -> None:
     ]  # fmt: skip
 
 
+def test_clusters_and_brokers_are_topics_of_the_system() -> None:
+    own = {"c", "a"}
+    names = ("c", "a", "c_REPLY_TOPIC", "d", "d_REPLY_TOPIC")
+    assert [kind_of(n, own) for n in names] == ["system", "system", "system", "user", "user"]
+    assert topic_row("c", [], None, own).kind == "system"
+
+
 def test_permissions() -> None:
     assert [perm_text(p) for p in (6, 4, 2, 0, None)] == ["RW", "R-", "-W", "--", "differs"]
 
