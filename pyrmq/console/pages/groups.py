@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pyrmq.console.charts import Line, chart
+from pyrmq.console.history import history_of
 from pyrmq.console.link import admin_of
 from pyrmq.console.pages import group_forms, group_resets
 from pyrmq.console.paging import listing
@@ -18,11 +21,13 @@ from pyrmq.console.views.groups import GroupRow, group_list, with_members
 from pyrmq.console.views.members import MOST_ASKED, member, running
 from pyrmq.console.views.one_group import (
     MOST_QUEUES,
+    GroupNow,
     check_known,
     group_now,
     group_settings,
 )
 from pyrmq.errors import InvalidParameterError, NotFoundError, ResponseError
+from pyrmq.net.clock import now_ms
 
 ROOM = Room("groups", "Groups", "/groups", 40)
 COLUMNS: Mapping[str, Callable[[GroupRow], Any]] = {
@@ -62,13 +67,25 @@ async def one(request: Request) -> Response:
         await check_known(admin, now, settings)
     except (InvalidParameterError, NotFoundError) as e:
         return group_forms.unknown(request, e)
-    return page(request, "groups/one.html", now=now, config=settings, most=MOST_QUEUES)
+    lags = await _lags(request, now)
+    return page(request, "groups/one.html", now=now, config=settings, most=MOST_QUEUES, lags=lags)
 
 
 async def live(request: Request) -> Response:
     """The part of the page of a group that changes all the time."""
     now = await group_now(await admin_of(request), request.path_params["name"])
-    return fragment(request, "groups/now.html", now=now, most=MOST_QUEUES)
+    lags = await _lags(request, now)
+    return fragment(request, "groups/now.html", now=now, most=MOST_QUEUES, lags=lags)
+
+
+async def _lags(request: Request, now: GroupNow) -> Markup | None:
+    """The lag of the last hour, for whoever may ask for the lag of now. A group is sampled from the
+    first time that somebody looks at it."""
+    if not now.topics:
+        return None
+    at = now_ms()
+    points = [*(await history_of(request)).of_group(now.name), (at, now.lag)]
+    return chart("Lag", [Line("", points)], unit="count", now=at)
 
 
 async def members(request: Request) -> Response:
