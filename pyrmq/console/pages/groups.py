@@ -29,7 +29,7 @@ from pyrmq.console.views.one_group import (
 from pyrmq.errors import InvalidParameterError, NotFoundError, ResponseError
 from pyrmq.net.clock import now_ms
 
-ROOM = Room("groups", "Groups", "/groups", 40)
+ROOM = Room("groups", "Groups", "/groups", 42)
 COLUMNS: Mapping[str, Callable[[GroupRow], Any]] = {
     "name": lambda row: row.name,
     "lag": lambda row: row.lag,

@@ -18,7 +18,7 @@ from pyrmq.console.views.one_topic import producers_of, topic_details
 from pyrmq.console.views.topics import KINDS, TopicRow, kind_of, perm_text, topic_list
 from pyrmq.errors import TopicNotExistError
 
-ROOM = Room("topics", "Topics", "/topics", 30)
+ROOM = Room("topics", "Topics", "/topics", 40)
 COLUMNS: Mapping[str, Callable[[TopicRow], Any]] = {
     "name": lambda row: row.name,
     "queues": lambda row: row.read_queues,

@@ -13,6 +13,9 @@ from pyrmq.admin.api import Admin
 
 FRESH = 4.0
 """Seconds for which an answer is used again."""
+DEAR, LONGEST = 10.0, 30.0
+"""An answer that took long is used for so many times as long, up to so many seconds: looking at a
+page never keeps a large cluster busy."""
 T = TypeVar("T")
 
 
@@ -34,9 +37,11 @@ async def kept(
     their own have an Admin each, so nobody sees what was answered to another."""
     slot = _kept.setdefault(admin, {}).setdefault(name, _Slot())
     async with slot.lock:
-        if trio.current_time() >= slot.until:
+        begun = trio.current_time()
+        if begun >= slot.until:
             slot.value = await ask()
-            slot.until = trio.current_time() + seconds
+            now = trio.current_time()
+            slot.until = now + max(seconds, min((now - begun) * DEAR, LONGEST))
         found: T = slot.value
         return found
 

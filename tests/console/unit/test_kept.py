@@ -35,6 +35,21 @@ async def test_is_asked_once_in_a_while(mock_clock: MockClock) -> None:
     assert await kept(admin, "x", ask) == 5
 
 
+async def test_what_took_long_is_kept_for_longer(mock_clock: MockClock) -> None:
+    admin, asked = Admin("127.0.0.1:1"), []
+
+    async def ask() -> int:
+        mock_clock.jump(2)
+        asked.append(1)
+        return len(asked)
+
+    assert await kept(admin, "x", ask) == 1
+    mock_clock.jump(19)
+    assert await kept(admin, "x", ask) == 1
+    mock_clock.jump(1)
+    assert await kept(admin, "x", ask) == 2
+
+
 async def test_many_pages_ask_once() -> None:
     admin, ask = Admin("127.0.0.1:1"), Asked()
     ask.go = trio.Event()
