@@ -14,8 +14,8 @@ from pyrmq.console.charts import Line, chart
 from pyrmq.console.history import history_of
 from pyrmq.console.link import admin_of
 from pyrmq.console.pages import group_forms, group_resets
-from pyrmq.console.paging import listing
-from pyrmq.console.rendering import fragment, page
+from pyrmq.console.paging import listing, whole
+from pyrmq.console.rendering import fragment, is_htmx, page
 from pyrmq.console.room import Room
 from pyrmq.console.views.groups import GroupRow, group_list, with_members
 from pyrmq.console.views.members import MOST_ASKED, member, running
@@ -89,12 +89,21 @@ async def _lags(request: Request, now: GroupNow) -> Markup | None:
 
 
 async def members(request: Request) -> Response:
-    """What the members run; a part of the page of a group, which asks for it when it is there."""
+    """What the members run: the page of a group asks for it when it is there. `?from=`: the number
+    of the first one, from 0."""
     name = request.path_params["name"]
     admin = await admin_of(request)
-    now = await admin.groups.connections(name)
-    found = await running(admin, name, now.connections)
-    return fragment(request, "groups/members.html", name=name, running=found, most=MOST_ASKED)
+    online = await admin.groups.connections(name)
+    first = whole(request.query_params.get("from"), 0)
+    found = await running(admin, name, online.connections, first)
+    return page(
+        request,
+        "groups/members.html",
+        name=name,
+        running=found,
+        most=MOST_ASKED,
+        alone=not is_htmx(request),
+    )
 
 
 async def one_member(request: Request) -> Response:

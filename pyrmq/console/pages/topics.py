@@ -12,7 +12,7 @@ from starlette.routing import Route
 from pyrmq.console.link import admin_of
 from pyrmq.console.pages import topic_forms
 from pyrmq.console.paging import listing
-from pyrmq.console.rendering import fragment, page
+from pyrmq.console.rendering import is_htmx, page
 from pyrmq.console.room import Room
 from pyrmq.console.views.one_topic import producers_of, topic_details
 from pyrmq.console.views.topics import KINDS, TopicRow, kind_of, perm_text, topic_list
@@ -66,10 +66,11 @@ async def one(request: Request) -> Response:
 
 
 async def producers(request: Request) -> Response:
-    """A part of the page of a topic, which it asks for when it is there."""
+    """Who is connected: the page of a topic asks for it when it is there."""
     name = request.path_params["name"]
     found = await producers_of(await admin_of(request), name)
-    return fragment(request, "topics/producers.html", producers=found)
+    alone = not is_htmx(request)
+    return page(request, "topics/producers.html", name=name, producers=found, alone=alone)
 
 
 ROUTES = [

@@ -48,23 +48,32 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """`asked`: so many of `count` members were asked. `agree`: whether those that answered
-    subscribe to the same."""
+    """Some members, from the one with number `first` on (from 0), of `count`. `agree`: whether
+    those that answered subscribe to the same."""
 
     members: list[Member]
+    first: int
     count: int
     agree: bool
     differences: list[Difference]
+
+    @property
+    def last(self) -> int:
+        """The number behind the last member here."""
+        return self.first + len(self.members)
 
     @property
     def problems(self) -> list[QueueProblem]:
         return [p for member in self.members for p in member.problems]
 
 
-async def running(admin: Admin, group: str, connections: Iterable[Connection]) -> Running:
-    """What the first members of a group run."""
+async def running(
+    admin: Admin, group: str, connections: Iterable[Connection], first: int = 0
+) -> Running:
+    """What members of a group run, by client id, from the one with number `first` on."""
     every = sorted(connections, key=lambda c: c.client_id)
-    asked = every[:MOST_ASKED]
+    first = min(first, max(len(every) - 1, 0))
+    asked = every[first : first + MOST_ASKED]
     found = [Member(c, None, "no answer in time") for c in asked]
     limit = trio.CapacityLimiter(8)
     now = time.time_ns() // 1_000_000
@@ -80,7 +89,7 @@ async def running(admin: Admin, group: str, connections: Iterable[Connection]) -
     infos = {m.connection.client_id: m.info for m in found if m.info is not None}
     agree = subscriptions_agree(infos, now)
     wanted = {c: {s.topic: s.expression for s in i.subscriptions} for c, i in infos.items()}
-    return Running(found, len(every), agree, [] if agree else differences(wanted))
+    return Running(found, first, len(every), agree, [] if agree else differences(wanted))
 
 
 async def member(admin: Admin, group: str, client_id: str, *, stacks: bool) -> Member:
