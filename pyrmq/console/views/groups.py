@@ -45,6 +45,8 @@ class GroupRow:
     consume_type: str = ""
     message_model: str = ""
     lowest_version: str = ""
+    differ: bool = False
+    """Whether members subscribe differently, as far as the broker says it: pyrmq's does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,7 @@ async def with_members(admin: Admin, rows: Iterable[GroupRow], *, lags: bool) ->
                 consume_type=online.consume_type,
                 message_model=online.message_model,
                 lowest_version=version_name(online.lowest_version),
+                differ=any(c.subscriptions is not None for c in online.connections),
             )
             for topic in untouched(online, row.topics):
                 with suppress(PyrmqError):

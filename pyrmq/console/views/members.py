@@ -49,7 +49,8 @@ class Member:
 @dataclass(frozen=True, slots=True)
 class Running:
     """Some members, from the one with number `first` on (from 0), of `count`. `agree`: whether
-    those that answered subscribe to the same."""
+    those that answered subscribe to the same. `differences`: unless the broker has told them
+    already."""
 
     members: list[Member]
     first: int
@@ -89,7 +90,8 @@ async def running(
     infos = {m.connection.client_id: m.info for m in found if m.info is not None}
     agree = subscriptions_agree(infos, now)
     wanted = {c: {s.topic: s.expression for s in i.subscriptions} for c, i in infos.items()}
-    return Running(found, first, len(every), agree, [] if agree else differences(wanted))
+    told = agree or any(c.subscriptions is not None for c in every)
+    return Running(found, first, len(every), agree, [] if told else differences(wanted))
 
 
 async def member(admin: Admin, group: str, client_id: str, *, stacks: bool) -> Member:
