@@ -130,7 +130,7 @@ async def lifespan(app: ASGIApp) -> AsyncIterator[None]:
     to_app.send_nowait({"type": "lifespan.startup"})
 
     async def send(message: Any) -> None:
-        assert message["type"].endswith(".complete"), message
+        assert message["type"] != "lifespan.startup.failed", message["message"]
         (started if "startup" in message["type"] else stopped).set()
 
     async def run() -> None:
