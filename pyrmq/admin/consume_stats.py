@@ -155,17 +155,23 @@ class GroupProgress(GroupConnections, GroupRunning):
     """The part of `admin.groups` that shows the progress of groups."""
 
     async def consume_stats(
-        self, group: str, topic: str | None = None, *, cluster: str | None = None
+        self,
+        group: str,
+        topic: str | None = None,
+        *,
+        cluster: str | None = None,
+        timeout: float | None = None,
     ) -> ConsumeStats:
         """How far a group is, in one topic or in all that it consumes. `cluster`: the topic whose
         route stands in for a `%LMQ%` topic's. Queues of static topics are the physical ones.
+        `timeout`: seconds for a broker to answer.
 
         A group without offsets is CONSUMER_NOT_ONLINE if it has no members, and
         BroadcastingError if its members keep their offsets themselves. [GET_CONSUME_STATS]
         """
         brokers = await self._brokers(group, topic, cluster)
         found = await self._link.on_each(
-            brokers, lambda address: self._stats_of(address, group, topic)
+            brokers, lambda address: self._stats_of(address, group, topic, timeout)
         )
         found.check()
         queues = sorted((q for stats in found.values for q in stats.queues), key=lambda q: q.queue)
@@ -181,12 +187,14 @@ class GroupProgress(GroupConnections, GroupRunning):
         """The progress of a group on one broker."""
         return await self._stats_of(broker, group, topic)
 
-    async def _stats_of(self, address: str, group: str, topic: str | None) -> ConsumeStats:
+    async def _stats_of(
+        self, address: str, group: str, topic: str | None, timeout: float | None = None
+    ) -> ConsumeStats:
         answer = await self._link.ask_json(
             address,
             RequestCode.GET_CONSUME_STATS,
             {"consumerGroup": group, **({"topic": topic} if topic else {})},
-            timeout=self._link.patience(TIMEOUT),
+            timeout=self._link.patience(TIMEOUT) if timeout is None else timeout,
         )
         rows = values.by_queue(values.table(answer, "offsetTable"))
         queues = [QueueProgress.from_json(q, row) for q, row in rows if isinstance(row, dict)]

@@ -150,16 +150,16 @@ class Groups(GroupProgress):
 
     async def enabled(self) -> Outcomes[dict[str, bool]]:
         """The groups that have a configuration, and whether they may consume (consumeEnable), from
-        one broker of each name. [GET_ALL_SUBSCRIPTIONGROUP_CONFIG]"""
+        one broker of each name."""
+        return await self._link.on_each(await self._link.one_of_each(), self.enabled_at)
 
-        async def one(address: str) -> dict[str, bool]:
-            table = await self._table(address)
-            return {
-                str(name): not isinstance(row, dict) or row.get("consumeEnable") is not False
-                for name, row in table.items()
-            }
-
-        return await self._link.on_each(await self._link.one_of_each(), one)
+    async def enabled_at(self, broker: str) -> dict[str, bool]:
+        """The same of one broker (`host:port`). [GET_ALL_SUBSCRIPTIONGROUP_CONFIG]"""
+        table = await self._table(broker)
+        return {
+            str(name): not isinstance(row, dict) or row.get("consumeEnable") is not False
+            for name, row in table.items()
+        }
 
     async def lags(self) -> Outcomes[dict[str, GroupLag]]:
         """How far all groups are that have consumed something, from one broker of each name. A

@@ -149,6 +149,7 @@ class Groups(Part):
     delete = awaited(TrioGroups.delete)
     delete_topics = awaited(TrioGroups.delete_topics)
     enabled = awaited(TrioGroups.enabled)
+    enabled_at = awaited(TrioGroups.enabled_at)
     lags = awaited(TrioGroups.lags)
     names = awaited(TrioGroups.names)
     queue_owners = awaited(TrioGroups.queue_owners)

@@ -149,6 +149,7 @@ class Groups(Part):
     delete = blocking(TrioGroups.delete)
     delete_topics = blocking(TrioGroups.delete_topics)
     enabled = blocking(TrioGroups.enabled)
+    enabled_at = blocking(TrioGroups.enabled_at)
     lags = blocking(TrioGroups.lags)
     names = blocking(TrioGroups.names)
     queue_owners = blocking(TrioGroups.queue_owners)

@@ -17,7 +17,7 @@ from pyrmq.console.pages.topic_forms import clusters_of, pairs, text_of, whole
 from pyrmq.console.rendering import link, page
 from pyrmq.console.views.groups import group_names
 from pyrmq.console.views.kept import forget
-from pyrmq.console.views.one_group import check_known, group_now, group_settings
+from pyrmq.console.views.one_group import group_page, group_settings
 from pyrmq.console.views.told import told
 from pyrmq.errors import ClientError, InvalidParameterError, NotFoundError, PyrmqError
 from pyrmq.model.names import check_consumer_group
@@ -81,9 +81,7 @@ async def _page(request: Request, template: str, **more: Any) -> Response:
     name = request.path_params["name"]
     admin = await admin_of(request)
     try:
-        now = await group_now(admin, name)
-        settings = await group_settings(admin, name)
-        await check_known(admin, now, settings)
+        now, settings = await group_page(admin, name)
     except (InvalidParameterError, NotFoundError) as e:
         return unknown(request, e)
     clusters = settings.clusters or await clusters_of(request)

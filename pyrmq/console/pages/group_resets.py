@@ -12,7 +12,7 @@ from pyrmq.console.pages.group_forms import unknown
 from pyrmq.console.pages.topic_forms import text_of
 from pyrmq.console.rendering import link, page
 from pyrmq.console.views.kept import forget
-from pyrmq.console.views.one_group import check_known, group_now, group_settings
+from pyrmq.console.views.one_group import group_page
 from pyrmq.console.views.resets import as_shown, fields, goal, preview
 from pyrmq.console.views.told import told
 from pyrmq.errors import InvalidParameterError, NotFoundError, PyrmqError
@@ -23,8 +23,7 @@ async def form(request: Request) -> Response:
     name = request.path_params["name"]
     admin = await admin_of(request)
     try:
-        now = await group_now(admin, name)
-        await check_known(admin, now, await group_settings(admin, name))
+        now, _ = await group_page(admin, name)
     except (InvalidParameterError, NotFoundError) as e:
         return unknown(request, e)
     asked = {k: request.query_params.get(k, "") for k in ("topic", "to", "time", "broker")}

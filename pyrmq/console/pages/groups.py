@@ -22,9 +22,8 @@ from pyrmq.console.views.members import MOST_ASKED, member, running
 from pyrmq.console.views.one_group import (
     MOST_QUEUES,
     GroupNow,
-    check_known,
     group_now,
-    group_settings,
+    group_page,
 )
 from pyrmq.errors import InvalidParameterError, NotFoundError, ResponseError
 from pyrmq.net.clock import now_ms
@@ -43,17 +42,17 @@ async def shown(request: Request) -> Response:
     found = await group_list(admin)
     system = request.query_params.get("system") == "1"
     rows = [row for row in found.rows if system or not row.system]
-    columns = COLUMNS if found.lags_known else {"name": COLUMNS["name"]}
-    default = "-lag" if found.lags_known else "name"
+    columns = {"name": COLUMNS["name"]} if found.no_lags else COLUMNS
+    default = "name" if found.no_lags else "-lag"
     cut = listing(request, rows, columns, default, lambda row: row.name)
     return page(
         request,
         "groups/list.html",
         list=cut,
-        rows=await with_members(admin, cut.rows, lags=not found.lags_known),
+        rows=await with_members(admin, cut.rows, lags=bool(found.no_lags)),
         system=system,
         hidden=sum(row.system for row in found.rows),
-        lags_known=found.lags_known,
+        no_lags=found.no_lags,
         failed=found.failed,
     )
 
@@ -62,9 +61,7 @@ async def one(request: Request) -> Response:
     name = request.path_params["name"]
     admin = await admin_of(request)
     try:
-        now = await group_now(admin, name)
-        settings = await group_settings(admin, name)
-        await check_known(admin, now, settings)
+        now, settings = await group_page(admin, name)
     except (InvalidParameterError, NotFoundError) as e:
         return group_forms.unknown(request, e)
     lags = await _lags(request, now)

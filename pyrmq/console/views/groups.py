@@ -12,9 +12,11 @@ import trio
 from pyrmq.admin.api import Admin
 from pyrmq.admin.connections import BROADCASTING, ConsumerConnections
 from pyrmq.admin.consume_stats import group_of_retry_topic, is_offline, is_pop_name
-from pyrmq.admin.group_lags import GroupLag
+from pyrmq.admin.group_lags import GroupLag, lags_of
+from pyrmq.admin.outcome import Outcomes
 from pyrmq.console.views.kept import kept
-from pyrmq.errors import NotFoundError, PyrmqError
+from pyrmq.console.views.patience import ask_each, together
+from pyrmq.errors import NotFoundError, PyrmqError, ResponseError
 from pyrmq.model.codes import version_name
 from pyrmq.model.names import RETRY_PREFIX, is_system_group
 
@@ -51,11 +53,12 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupList:
-    """All groups, by name. `lags_known`: whether the brokers told how far all groups are, so that
-    the list can be sorted by it. `failed`: texts about what is missing."""
+    """All groups, by name. `no_lags`: why the brokers did not tell how far all groups are, so that
+    the list cannot be sorted by it; empty if they did. `failed`: texts about brokers that did not
+    answer."""
 
     rows: list[GroupRow]
-    lags_known: bool
+    no_lags: str = ""
     failed: list[str] = field(default_factory=list)
 
 
@@ -72,17 +75,29 @@ async def group_names(admin: Admin) -> list[str]:
 
 async def _ask(admin: Admin) -> GroupList:
     topics = await admin.link.topics()
-    told = await admin.groups.enabled()
-    configured = {name for table in told.values for name in table}
+    told: Outcomes[dict[str, bool]] = Outcomes()
+    lags: Outcomes[dict[str, GroupLag]] = Outcomes()
+    brokers = await admin.link.one_of_each()
+
+    async def configured() -> None:
+        told.extend(await ask_each(admin, brokers, admin.groups.enabled_at))
+
+    async def behind() -> None:
+        if sum(t.startswith(RETRY_PREFIX) for t in topics) <= FULL_LISTS:
+            lags.extend(await ask_each(admin, brokers, partial(lags_of, admin.link)))
+
+    await together(configured, behind)
+    names = {name for table in told.values for name in table}
     paused = {name for table in told.values for name, may in table.items() if not may}
-    failed = [o.problem for o in told.failed]
-    names = named(topics, configured)
-    if len(names) > FULL_LISTS:
-        return GroupList(rows_of(names, configured, paused, {}), False, failed)
-    lags = await admin.groups.lags()
-    failed += [o.problem for o in lags.failed if o.problem not in failed]
-    known = bool(lags.done) and not lags.failed
-    return GroupList(rows_of(names, configured, paused, added(lags.values)), known, failed)
+    refused = [o for o in lags.failed if isinstance(o.error, ResponseError)]
+    failed = [o.problem for o in (*told.failed, *lags.failed) if o not in refused]
+    rows = rows_of(named(topics, names), names, paused, added(lags.values))
+    why = ""
+    if refused:
+        why = refused[0].problem
+    elif not lags.done:
+        why = "no broker answered" if lags else f"there are more than {FULL_LISTS} groups"
+    return GroupList(rows, why, list(dict.fromkeys(failed)))
 
 
 def named(topics: Iterable[str], configured: Iterable[str]) -> list[str]:

@@ -15,6 +15,7 @@ from pyrmq.admin.connections import Connection, ConsumerConnections
 from pyrmq.admin.consume_stats import BroadcastingError, QueueProgress, QueueTimes, is_offline
 from pyrmq.admin.groups import GroupAt
 from pyrmq.console.views.groups import group_names, untouched
+from pyrmq.console.views.patience import SECONDS, together
 from pyrmq.errors import ClientError, NotFoundError, PyrmqError, TopicNotExistError
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import RETRY_PREFIX, check_group
@@ -162,32 +163,63 @@ async def group_now(admin: Admin, name: str) -> GroupNow:
     """How far a group is, and its members. What cannot be told is in `failed`."""
     check_group(name)
     failed: list[str] = []
-    online, members_known = None, True
-    try:
-        online = await admin.groups.connections(name)
-    except PyrmqError as e:
-        if not _is_unknown(e):
-            members_known = False
-            failed.append(str(e))
     queues: list[QueueProgress] = []
+    online: ConsumerConnections | None = None
+    members_known = True
     rate, deleted, why = 0.0, 0, ""
-    try:
-        stats = await admin.groups.consume_stats(name)
-        failed += [o.problem for o in stats.failed]
-        rate, deleted, queues = stats.tps, stats.deleted_unread, stats.queues
-    except BroadcastingError as e:
-        why = str(e)
-    except PyrmqError as e:
-        if not _is_unknown(e):
-            failed.append(str(e))
-    for topic in untouched(online, {q.queue.topic for q in queues}) if online else ():
-        with suppress(PyrmqError):
-            queues = [*queues, *(await admin.groups.consume_stats(name, topic)).queues]
+
+    async def members() -> None:
+        nonlocal online, members_known
+        try:
+            online = await admin.groups.connections(name)
+        except PyrmqError as e:
+            if not _is_unknown(e):
+                members_known = False
+                failed.append(str(e))
+
+    async def progress() -> None:
+        nonlocal rate, deleted, why
+        try:
+            stats = await admin.groups.consume_stats(name, timeout=SECONDS)
+        except BroadcastingError as e:
+            why = str(e)
+        except PyrmqError as e:
+            if not _is_unknown(e):
+                failed.append(str(e))
+        else:
+            failed.extend(o.problem for o in stats.failed)
+            rate, deleted = stats.tps, stats.deleted_unread
+            queues.extend(stats.queues)
+
+    await together(members, progress)
+    if online is not None:
+        for topic in untouched(online, {q.queue.topic for q in queues}):
+            with suppress(PyrmqError):
+                more = await admin.groups.consume_stats(name, topic, timeout=SECONDS)
+                queues.extend(more.queues)
     topics = by_topic(queues, await times_of(admin, name, queues))
     if not topics and not why:
         why = "The group has no offsets at brokers: it has consumed nothing yet."
     once = list(dict.fromkeys(failed))
     return GroupNow(name, topics, rate, deleted, why, online, members_known, once)
+
+
+async def group_page(admin: Admin, name: str) -> tuple[GroupNow, GroupSettings]:
+    """Both of a group that is there. Raises NotFoundError, and InvalidParameterError for a name
+    that no group can have."""
+    check_group(name)
+    found: list[GroupNow] = []
+    settings: list[GroupSettings] = []
+
+    async def now() -> None:
+        found.append(await group_now(admin, name))
+
+    async def configured() -> None:
+        settings.append(await group_settings(admin, name))
+
+    await together(now, configured)
+    await check_known(admin, found[0], settings[0])
+    return found[0], settings[0]
 
 
 async def group_settings(admin: Admin, name: str) -> GroupSettings:
@@ -239,9 +271,10 @@ async def times_of(
                 return
             found.update((row.queue, row) for row in rows)
 
-    async with trio.open_nursery() as nursery:
-        for topic in first:
-            nursery.start_soon(one, topic)
+    with trio.move_on_after(SECONDS):
+        async with trio.open_nursery() as nursery:
+            for topic in first:
+                nursery.start_soon(one, topic)
     return found
 
 

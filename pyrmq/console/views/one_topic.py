@@ -9,8 +9,10 @@ import trio
 from pyrmq.admin.api import Admin
 from pyrmq.admin.connections import ProducerInstance
 from pyrmq.admin.link import Replica
+from pyrmq.admin.outcome import Outcomes
 from pyrmq.admin.shrinking import config_before
 from pyrmq.admin.topics import QueueState
+from pyrmq.console.views.patience import ask_each, together
 from pyrmq.console.views.topics import rates_of, usage_of
 from pyrmq.errors import PyrmqError, ResponseError
 from pyrmq.model.route import TopicRoute
@@ -78,30 +80,42 @@ class TopicDetails:
 async def topic_details(admin: Admin, name: str) -> TopicDetails:
     """Raises TopicNotExistError. Brokers that do not answer are in `failed`."""
     route = await admin.topics.route(name)
-    failed: list[str] = []
     brokers = await admin.link.brokers_of(name)
-
-    async def config(address: str) -> TopicConfig | None:
-        return await config_before(admin.link, address, name)
-
-    configs = await admin.link.on_each(brokers, config)
-    failed += [o.problem for o in configs.failed]
+    failed: list[str] = []
     queues: list[QueueState] = []
-    put_tps = 0.0
-    try:
-        status = await admin.topics.status(name)
-        queues, put_tps = status.queues, status.put_tps
-        failed += [o.problem for o in status.failed]
-    except PyrmqError as e:
-        failed.append(str(e))
-    used = rates_of((await usage_of(admin, brokers)).values)
     groups: list[str] = []
-    try:
-        asked = await admin.topics.groups(name)
-        groups = list(asked)
-        failed += [o.problem for o in asked.failed]
-    except PyrmqError as e:
-        failed.append(str(e))
+    configs: Outcomes[TopicConfig | None] = Outcomes()
+    used: dict[str, tuple[float, float]] = {}
+    put_tps = 0.0
+
+    async def configured() -> None:
+        configs.extend(await ask_each(admin, brokers, lambda a: config_before(admin.link, a, name)))
+        failed.extend(o.problem for o in configs.failed)
+
+    async def stored() -> None:
+        nonlocal put_tps
+        try:
+            status = await admin.topics.status(name)
+        except PyrmqError as e:
+            failed.append(str(e))
+            return
+        queues.extend(status.queues)
+        put_tps = status.put_tps
+        failed.extend(o.problem for o in status.failed)
+
+    async def busy() -> None:
+        used.update(rates_of((await usage_of(admin, brokers)).values))
+
+    async def consumed() -> None:
+        try:
+            asked = await admin.topics.groups(name)
+        except PyrmqError as e:
+            failed.append(str(e))
+            return
+        groups.extend(asked)
+        failed.extend(o.problem for o in asked.failed)
+
+    await together(configured, stored, busy, consumed)
     return TopicDetails(
         name,
         route,
@@ -167,7 +181,7 @@ async def producers_of(admin: Admin, topic: str) -> Producers:
     topics they send to no broker knows."""
     brokers = await admin.link.brokers_of(topic)
     names = {r.address: r.broker_name for r in brokers}
-    asked = await admin.link.on_each(brokers, admin.producers.all)
+    asked = await ask_each(admin, brokers, admin.producers.all)
     rows = [
         Producing(group, names[o.target], instance)
         for o in asked.done

@@ -12,6 +12,7 @@ from pyrmq.admin.link import Replica
 from pyrmq.admin.outcome import Outcomes
 from pyrmq.admin.usage import MAX_ROWS, BrokerUsage
 from pyrmq.console.views.kept import kept
+from pyrmq.console.views.patience import ask_each, together
 from pyrmq.model.names import DLQ_PREFIX, LMQ_PREFIX, RETRY_PREFIX, is_system_topic
 from pyrmq.model.topic import TopicConfig
 
@@ -85,8 +86,16 @@ async def _ask(admin: Admin) -> TopicList:
     named = await link.topics()
     brokers = await link.one_of_each()
     names = {r.address: r.broker_name for r in brokers}
-    tables = await link.on_each(brokers, partial(all_topics, link))
-    used = await usage_of(admin, brokers)
+    tables: Outcomes[dict[str, TopicConfig]] = Outcomes()
+    used: Outcomes[BrokerUsage] = Outcomes()
+
+    async def configured() -> None:
+        tables.extend(await ask_each(admin, brokers, partial(all_topics, link)))
+
+    async def busy() -> None:
+        used.extend(await usage_of(admin, brokers))
+
+    await together(configured, busy)
     by_topic: dict[str, list[tuple[str, TopicConfig]]] = {name: [] for name in named}
     for outcome in tables.done:
         for topic, config in (outcome.value or {}).items():
@@ -108,7 +117,7 @@ async def usage_of(admin: Admin, brokers: Iterable[Replica]) -> Outcomes[BrokerU
             address, "topic", seconds=RATE_SECONDS, sort="messages", limit=MAX_ROWS
         )
 
-    return await admin.link.on_each(brokers, one)
+    return await ask_each(admin, brokers, one)
 
 
 def rates_of(used: Iterable[BrokerUsage]) -> dict[str, tuple[float, float]]:
