@@ -93,8 +93,8 @@ def chart(
     limit: float | None = None,
     most: float | None = None,
 ) -> Markup:
-    """A chart of the time before `now` (ms), an hour at most. unit: of UNITS. limit: a value that is
-    marked. most: the end of the scale; by default the next round number above all points."""
+    """A chart of the time before `now` (ms), an hour at most. unit: of UNITS. limit: a value to
+    mark. most: the end of the scale; by default the next round number above all points."""
     text = UNITS[unit]
     drawn = [_within(line, now - SPANS_MS[-1], now) for line in lines][:MOST_LINES]
     first = min((line.points[0][0] for line in drawn if line.points), default=now)
@@ -104,7 +104,9 @@ def chart(
     top = (
         most if most is not None else round_up(max([*values, limit or 0.0]), binary="bytes" in unit)
     )
-    legend = Markup("").join(_legend(i, line, text, len(drawn)) for i, line in enumerate(drawn, 1))
+    legend = Markup("").join(
+        _legend(i, line, text, len(drawn), now) for i, line in enumerate(drawn, 1)
+    )
     head = Markup(
         '<figure class="chart"><figcaption><span class="chart-title">{}</span>'
         '<span class="chart-legend">{}</span></figcaption>'
@@ -139,13 +141,20 @@ def _within(line: Line, begin: int, end: int) -> Line:
     return Line(line.name, [p for p in line.points if begin <= p[0] <= end])
 
 
-def _legend(i: int, line: Line, text: Callable[[float], str], lines: int) -> Markup:
-    last = line.points[-1][1] if line.points else math.nan
+def _legend(i: int, line: Line, text: Callable[[float], str], lines: int, now: int) -> Markup:
+    last = _last(line, now)
     shown = BLANK if math.isnan(last) else text(last)
     if lines == 1 and not line.name:
         return Markup('<span class="chart-now">{}</span>').format(shown)
     key = Markup('<span class="chart-key line-{}" aria-hidden="true"></span>').format(i)
     return Markup('<span class="chart-item">{}{} <b>{}</b></span>').format(key, line.name, shown)
+
+
+def _last(line: Line, now: int) -> float:
+    """The number now; NaN if the newest point says nothing of now."""
+    if not line.points or now - line.points[-1][0] > GAP_MS:
+        return math.nan
+    return line.points[-1][1]
 
 
 def _drawing(
@@ -158,8 +167,8 @@ def _drawing(
 ) -> Markup:
     parts = [
         Markup('<svg viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">')
-        .format(WIDTH, HEIGHT, f"{title}: {_sentence(lines, text)}"),
-        Markup("<title>{}</title><desc>{}</desc>").format(title, _sentence(lines, text)),
+        .format(WIDTH, HEIGHT, f"{title}: {_sentence(lines, text, span[1])}"),
+        Markup("<title>{}</title><desc>{}</desc>").format(title, _sentence(lines, text, span[1])),
         Markup('<path class="chart-grid" d="M0 0.5H{0}M0 50H{0}M0 99.5H{0}"/>').format(WIDTH),
     ]  # fmt: skip
     if limit is not None and limit <= top:
@@ -249,13 +258,15 @@ def _under_pointer(lines: Sequence[Line], text: Callable[[float], str], span: Sp
     return Markup('<g class="chart-hits">{}</g>').format(Markup("").join(parts))
 
 
-def _sentence(lines: Sequence[Line], text: Callable[[float], str]) -> str:
+def _sentence(lines: Sequence[Line], text: Callable[[float], str], now: int) -> str:
     found = []
     for line in lines:
         values = [value for _, value in line.points if not math.isnan(value)]
         if values:
             name = f"{line.name} " if line.name else ""
-            found.append(f"{name}now {text(values[-1])}, at most {text(max(values))}")
+            last = _last(line, now)
+            shown = "unknown" if math.isnan(last) else text(last)
+            found.append(f"{name}now {shown}, at most {text(max(values))}")
     return "; ".join(found)
 
 

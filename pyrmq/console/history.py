@@ -21,8 +21,8 @@ Memory: 128 brokers at most, 360 rows of 14 numbers each (70 KiB; 9 MiB in all);
 360 pairs each (40 KiB; 3 MiB in all). Brokers beyond that are not sampled; of groups the one that
 was looked at longest ago goes.
 
-What is sampled was asked with the rights of `admin`. Whoever shows it asks the server first, with
-the rights of the one who looks.
+It samples with the console's own credentials; without any with those of a user who looks. Whoever
+shows it asks the server first, with the rights of the user who looks then.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from pyrmq.console.link import Links, admin_of
 from pyrmq.console.samples import POINTS, STEP_MS, Hour, Rows, together
 from pyrmq.console.settings import Settings
 from pyrmq.console.watch import Found, Watch
-from pyrmq.errors import PyrmqError
+from pyrmq.errors import NoPermissionError, PyrmqError
 from pyrmq.net.clock import now_ms
 
 log = logging.getLogger(__name__)
@@ -80,18 +80,17 @@ class _Group:
 
 
 class History:
-    """admin: signs the samples; without one the Admin of who looked last does. clock: seconds that
-    go forward only; now: ms since 1970."""
+    """clock: seconds that go forward only; now: ms since 1970."""
 
     def __init__(
         self,
-        admin: Admin | None = None,
         *,
         clock: Callable[[], float] = trio.current_time,
         now: Callable[[], int] = now_ms,
     ) -> None:
-        self._own = admin
-        self._admin = admin
+        self._admin: Admin | None = None
+        self._is_unfit = False
+        """Whether another Admin may do better: this one is closed, or its user may not ask."""
         self._clock = clock
         self._now = now
         self._brokers: dict[Place, _Broker] = {}
@@ -103,10 +102,11 @@ class History:
         """Why the last sample has not all; empty if it has."""
 
     def look(self, admin: Admin | None = None) -> None:
-        """Somebody has a page open."""
+        """Somebody has a page open. Their Admin samples from then on if there is none, or if that
+        of another one could not."""
         self._looked = self._clock()
-        if self._own is None and admin is not None:
-            self._admin = admin
+        if admin is not None and (self._admin is None or self._is_unfit):
+            self._admin, self._is_unfit = admin, False
         self._paused.unpark_all()
 
     @property
@@ -130,6 +130,11 @@ class History:
         """One broker; an empty hour if it was not sampled."""
         broker = self._brokers.get((name, broker_id))
         return Hour() if broker is None else broker.rows.hour(self._now())
+
+    def newest_of(self, name: str, broker_id: int = 0) -> Hour:
+        """The last row of one broker alone."""
+        broker = self._brokers.get((name, broker_id))
+        return Hour() if broker is None else broker.rows.newest(self._now())
 
     def of_group(self, name: str) -> list[tuple[int, int]]:
         """Times (ms) and the group's lag in messages, oldest first. It is sampled from now on."""
@@ -166,8 +171,7 @@ class History:
             except Exception:
                 log.exception("the console's history is not sampled, next try follows")
                 self.problem = "sampling failed: see the console's log"
-                if self._own is None:
-                    self._admin = None  # whoever looks next gives another
+                self._is_unfit = True
             await trio.sleep_until(begun + period)
 
     async def _look_for_alarms(self) -> None:
@@ -184,7 +188,7 @@ class History:
                 await self._sample_brokers(admin)
                 await self._sample_groups(admin)
             except PyrmqError as e:
-                self.problem = str(e)
+                self.problem, self._is_unfit = str(e), True
         if scope.cancelled_caught:
             self.problem = f"not all brokers answered within {ROUND_TIMEOUT:g} s"
 
@@ -198,6 +202,7 @@ class History:
             lambda address: self._ask(admin, by_address[address]),
         )
         problems = [outcome.problem for outcome in asked.failed]
+        self._is_unfit = any(isinstance(o.error, NoPermissionError) for o in asked.failed)
         if len(there) > MAX_BROKERS:
             problems.append(f"only {MAX_BROKERS} of {len(there)} brokers are sampled")
         self.problem = "; ".join(problems[:3])
@@ -255,8 +260,7 @@ class History:
 
 
 async def history_of(request: Request) -> History:
-    """The console's history, for a page: somebody looks. It is sampled with the console's own
-    credentials, or without any with those of who looked last."""
+    """The console's history, for a page: somebody looks."""
     history: History = request.app.state.history
     settings: Settings = request.app.state.settings
     links: Links = request.app.state.links

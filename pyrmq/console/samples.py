@@ -56,10 +56,11 @@ _MOST = 1e18
 @dataclass(frozen=True, slots=True)
 class Hour:
     """Rows of the last hour, oldest first. times: ms since 1970. figures: by name, one number a
-    time, NaN where it is unknown."""
+    time, NaN where it is unknown. now: when it was asked for."""
 
     times: Sequence[int] = ()
     figures: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    now: int = 0
 
     def of(self, name: str) -> Sequence[float]:
         """A figure; no number at all if it was never known."""
@@ -67,9 +68,11 @@ class Hour:
         return () if all(map(math.isnan, found)) else found
 
     def last(self, name: str) -> float | None:
-        """The newest number of a figure; None if it is unknown."""
+        """The number of a figure now; None if it is unknown, or was not sampled lately."""
         found = self.figures.get(name, ())
-        return found[-1] if found and not math.isnan(found[-1]) else None
+        if not found or self.now - self.times[-1] > STALE_MS or math.isnan(found[-1]):
+            return None
+        return found[-1]
 
     def series(self, name: str) -> list[tuple[int, float]]:
         """Times and numbers of a figure."""
@@ -122,7 +125,14 @@ class Rows:
             if at > now - POINTS * STEP_MS
         ]
         figures = {name: [row[i] for _, row in rows] for i, name in enumerate(FIGURES)}
-        return Hour([at for at, _ in rows], figures)
+        return Hour([at for at, _ in rows], figures, now)
+
+    def newest(self, now: int) -> Hour:
+        """The last row alone."""
+        if not self._times:
+            return Hour()
+        figures = {name: [self._rows[-1][i]] for i, name in enumerate(FIGURES)}
+        return Hour([self._times[-1]], figures, now)
 
 
 def of_point(point: Point) -> dict[str, float]:
@@ -160,27 +170,28 @@ def _number(value: int) -> float:
     return float(max(-_MOST, min(value, _MOST)))
 
 
-ADDED = frozenset(FIGURES) - {"disk", "loop_late", "cpu", "slave_behind"}
-"""What is added up over brokers; of the others the largest counts."""
+CLUSTER = ("messages_in", "bytes_in", "messages_out", "bytes_out", "disk", "backlog")
+"""What is known of several brokers as one."""
 
 
 def together(hours: Iterable[tuple[Hour, bool]], now: int) -> Hour:
-    """Several brokers as one: each with whether it is a master. Messages that come in and what
-    groups have not consumed count at masters only, as slaves have the same ones."""
+    """Several brokers as one, with the figures of CLUSTER; each with whether it is a master.
+    Messages that come in and what groups have not consumed count at masters only, as slaves have
+    the same ones."""
     known = [(hour, master) for hour, master in hours if hour.times]
     if not known:
         return Hour()
     first = min(hour.times[0] for hour, _ in known)
     begin = max(first, now - POINTS * STEP_MS) // STEP_MS + 1
     times = [step * STEP_MS for step in range(begin, now // STEP_MS + 1)]
-    figures: dict[str, list[float]] = {name: [UNKNOWN] * len(times) for name in FIGURES}
+    figures: dict[str, list[float]] = {name: [UNKNOWN] * len(times) for name in CLUSTER}
     for hour, master in known:
         places = _places(hour.times, times)
         for name, whole_row in figures.items():
             if not master and name in ("messages_in", "bytes_in", "backlog"):
                 continue
-            _join(whole_row, hour.figures[name], places, added=name in ADDED)
-    return Hour(times, figures)
+            _join(whole_row, hour.figures[name], places, added=name != "disk")
+    return Hour(times, figures, now)
 
 
 def _places(of: Sequence[int], times: Sequence[int]) -> list[int]:

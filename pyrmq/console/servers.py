@@ -19,6 +19,8 @@ from pyrmq.model.route import MASTER_ID
 
 FRESH = 3.0
 """Seconds for which an answer is shown again: several tabs ask for the same."""
+FRESH_LONGEST = 15.0
+"""The same of an answer that took long: five times as long as it took, up to this."""
 ORDER = {DOWN: 0, DEGRADED: 1, OK: 2}
 """What is wrong comes first."""
 KINDS = {DOWN: "bad", DEGRADED: "warn", OK: "good"}
@@ -184,12 +186,16 @@ async def servers(admin: Admin, cluster: str | None = None) -> Servers:
     """The servers of a cluster, or of all, as a short time ago. Raises ClientError if there is no
     such cluster."""
     kept = _known.setdefault(admin, {})
-    for key, (at, _) in list(kept.items()):
-        if trio.current_time() - at > FRESH:
+    begun = trio.current_time()
+    for key, (until, _) in list(kept.items()):
+        if begun >= until:
             del kept[key]
-    if cluster not in kept:
-        kept[cluster] = trio.current_time(), await _ask(admin, cluster)
-    return kept[cluster][1]
+    if cluster in kept:
+        return kept[cluster][1]
+    found = await _ask(admin, cluster)
+    now = trio.current_time()
+    kept[cluster] = now + max(FRESH, min(5 * (now - begun), FRESH_LONGEST)), found
+    return found
 
 
 async def _ask(admin: Admin, cluster: str | None) -> Servers:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import trio
 
 from pyrmq.admin.api import Admin
+from pyrmq.admin.expected import KEEP_MS
 from pyrmq.admin.monitoring.alarms import Event, Sample, State
 from pyrmq.admin.monitoring.metrics import Subject
 from pyrmq.admin.monitoring.monitor import Monitor
@@ -30,8 +31,12 @@ from pyrmq.net.clock import now_ms
 MAX_ALARMS = 2_000
 MAX_EVENTS = 1_000
 HOUR_MS = 3_600_000
-ROUNDS = Rounds(interval=60.0, timeout=20.0, part_timeout=10.0, at_once=4, max_alarms=MAX_ALARMS)
-"""Gentler than the service: a console looks at the side."""
+ROUNDS = Rounds(
+    interval=60.0, timeout=20.0, part_timeout=10.0, at_once=4, forget=KEEP_MS / 1000,
+    max_alarms=MAX_ALARMS,
+)  # fmt: skip
+"""Gentler than the service: a console looks at the side. Missing brokers are kept as on the other
+pages."""
 log = logging.getLogger(__name__)
 
 

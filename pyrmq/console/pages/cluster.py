@@ -82,7 +82,7 @@ async def _values(request: Request) -> dict[str, Any]:
         "more": len(problems) - MOST_PROBLEMS,
         "firing": history.found().firing if found.may_look else (),
         "hour": hour,
-        "hours": {(b.name, b.number): history.of_broker(b.name, b.number) for b in brokers.rows}
+        "own": {(b.name, b.number): history.newest_of(b.name, b.number) for b in brokers.rows}
         if found.may_look
         else {},
         "messages_in": _sum([b.messages_in for b in found.brokers if b.is_master]),

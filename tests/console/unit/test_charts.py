@@ -122,3 +122,9 @@ def test_any_number_is_drawn(value: float) -> None:
         made = chart("x", [Line("", points(value, value))], unit=unit, now=NOW)
         numbers = [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?", path_of(made))]
         assert all(0 <= n <= WIDTH for n in numbers), made
+
+
+def test_a_line_that_ended_says_nothing_of_now() -> None:
+    made = chart("Disk", [Line("", points(1, 2, end=NOW - 60_000))], unit="percent", now=NOW)
+    assert 'aria-label="Disk: now unknown, at most 2.0 %"' in made
+    assert '<span class="chart-now">–</span>' in made

@@ -18,7 +18,7 @@ from pyrmq.admin.usage import NotKeptError, OwnHistory, Point
 from pyrmq.console import history as module
 from pyrmq.console.history import GROUP_PAUSE, MAX_BROKERS, MAX_GROUPS, PAUSE, PERIOD, History
 from pyrmq.console.samples import STEP_MS
-from pyrmq.errors import ConnectError, PyrmqError
+from pyrmq.errors import ClientError, ConnectError, NoPermissionError, PyrmqError
 
 START = 1_700_000_000_000
 GONE = "broker-gone"
@@ -26,14 +26,18 @@ GONE = "broker-gone"
 
 @dataclass
 class Cluster:
-    """An Admin of brokers in memory. apache: addresses that keep no history. broken: those that
-    fail."""
+    """An Admin of brokers in memory. apache: addresses that keep no history. broken, denied: those
+    that fail."""
 
     replicas: list[Replica]
     apache: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
+    denied: set[str] = field(default_factory=set)
+    closed: bool = False
     asked: list[tuple[str, str]] = field(default_factory=list)
     lags: dict[str, int] = field(default_factory=dict)
+    keeps: int = 3600
+    """Seconds that brokers keep of their history."""
 
     def now(self) -> int:
         return START + round(trio.current_time() * 1000)
@@ -55,6 +59,8 @@ class Cluster:
         return SimpleNamespace(consume_stats=self._consume_stats)
 
     async def _replicas(self, default_all: bool = False) -> list[Replica]:
+        if self.closed:
+            raise ClientError("closed")
         return self.replicas
 
     async def _on_each(
@@ -73,10 +79,13 @@ class Cluster:
         self.asked.append(("history", address))
         if address in self.broken:
             raise ConnectError(f"{address}: no connection")
+        if address in self.denied:
+            raise NoPermissionError(address)
         if address in self.apache:
             raise NotKeptError(address)
         now = self.now()
-        ends = range(now - seconds * 1000 + STEP_MS, now + 1, STEP_MS)
+        begin = now - min(seconds, self.keeps) * 1000 + STEP_MS
+        ends = range(begin, now + 1, STEP_MS)
         return OwnHistory(now, [Point(end, 10.0, {"messagesIn": 50}) for end in ends])
 
     async def _runtime(self, address: str) -> dict[str, str]:
@@ -94,10 +103,12 @@ def cluster_of(count: int = 1) -> Cluster:
     return Cluster([Replica("C", f"broker-{n}", 0, f"10.0.0.{n}:10911") for n in range(count)])
 
 
-def history_of(cluster: Cluster | None = None) -> History:
+def history_of(cluster: Cluster) -> History:
+    """One that samples this cluster."""
     admin: Any = cluster
-    now = cluster.now if cluster else lambda: START
-    return History(admin, now=now)
+    made = History(now=cluster.now)
+    made.look(admin)
+    return made
 
 
 @pytest.fixture
@@ -113,12 +124,13 @@ pytestmark = pytest.mark.usefixtures("no_alarms")
 
 async def test_it_samples_while_somebody_looks_and_pauses_then(autojump_clock: MockClock) -> None:
     cluster = cluster_of()
-    history = history_of(cluster)
+    history = History(now=cluster.now)
+    looker: Any = cluster
     async with trio.open_nursery() as nursery:
         nursery.start_soon(history.run)
         await trio.sleep(100)
         assert cluster.asked == []
-        history.look()
+        history.look(looker)
         await trio.sleep(PAUSE + 5 * PERIOD)
         asked = len(cluster.asked)
         assert PAUSE / PERIOD - 1 <= asked <= PAUSE / PERIOD + 1
@@ -173,6 +185,7 @@ async def test_what_fails_is_told_and_the_others_are_sampled(autojump_clock: Moc
 
 async def test_no_more_brokers_than_there_is_room_for(autojump_clock: MockClock) -> None:
     cluster = cluster_of(MAX_BROKERS + 5)
+    cluster.keeps = 10
     history = history_of(cluster)
     await history.sample()
     assert len(cluster.asked) == MAX_BROKERS
@@ -236,7 +249,7 @@ async def test_a_group_that_fails_leaves_a_gap(autojump_clock: MockClock) -> Non
     assert history.problem == ""
 
 
-async def test_without_an_own_admin_that_of_the_looker_counts(autojump_clock: MockClock) -> None:
+async def test_without_an_admin_it_waits_for_one(autojump_clock: MockClock) -> None:
     cluster = cluster_of()
     history = History(now=cluster.now)
     async with trio.open_nursery() as nursery:
@@ -249,6 +262,30 @@ async def test_without_an_own_admin_that_of_the_looker_counts(autojump_clock: Mo
         await trio.sleep(1)
         assert cluster.asked == [("history", "10.0.0.0:10911")]
         nursery.cancel_scope.cancel()
+
+
+async def test_another_user_samples_only_if_the_first_one_cannot(
+    autojump_clock: MockClock,
+) -> None:
+    one, two = cluster_of(), cluster_of()
+    history = history_of(one)
+    other: Any = two
+    history.look(other)
+    await history.sample()
+    assert (len(one.asked), len(two.asked)) == (1, 0)
+    one.denied = {"10.0.0.0:10911"}
+    await history.sample()
+    history.look(other)
+    await history.sample()
+    assert (len(one.asked), len(two.asked)) == (2, 1)
+    two.replicas = []
+    two.closed = True
+    await history.sample()
+    assert history.problem == "closed"
+    one.denied = set()
+    history.look(one)  # type: ignore[arg-type]
+    await history.sample()
+    assert history.problem == ""
 
 
 async def test_an_error_of_ours_does_not_end_it(

@@ -144,3 +144,14 @@ def test_without_rows_there_is_no_hour() -> None:
     assert together([(Hour(), True)], NOW) == Hour()
     assert Hour().of("disk") == ()
     assert Hour().series("disk") == []
+
+
+def test_what_was_not_sampled_lately_says_nothing_of_now() -> None:
+    rows = Rows()
+    assert rows.newest(NOW).last("messages_in") is None
+    rows.add_own(own(NOW), NOW)
+    for hour in (rows.hour(NOW + STEP_MS), rows.newest(NOW + STEP_MS)):
+        assert hour.last("messages_in") == 5.0
+        assert hour.last("backlog") is None
+    assert rows.hour(NOW + 4 * STEP_MS).last("messages_in") is None
+    assert rows.newest(NOW + 4 * STEP_MS).last("messages_in") is None
