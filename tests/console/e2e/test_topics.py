@@ -20,9 +20,6 @@ from pyrmq.model.topic import TopicConfig
 from pyrmq.server import Running
 from tests.console.asgi import Client, client
 from tests.support.consumed import take
-from tests.support.fixtures import deadline as deadline
-from tests.support.fixtures import embedded as embedded
-from tests.support.fixtures import serve as serve
 
 CLUSTER = "DefaultCluster"
 
