@@ -156,6 +156,20 @@ def test_how_far_a_slave_is_behind() -> None:
     assert ha.Replica(broker("a", 1), far).state == ("behind", "warn")
 
 
+def test_a_slave_does_not_know_what_its_master_has_not_sent() -> None:
+    follows = status(master=False, max_offset=999, state="FOLLOWING")
+    said = {"a-0:1": status(slave(500)), "a-1:1": follows, "a-2:1": follows}
+    outcomes = {address: Outcome(address, value) for address, value in said.items()}
+    (pair,) = ha.joined([broker("a"), broker("a", 1)], outcomes)
+    assert [r.behind for r in pair.replicas] == [None, 500]
+    (pair,) = ha.joined([broker("a"), broker("a", 1), broker("a", 2)], outcomes)
+    assert [r.behind for r in pair.replicas] == [None, 1, 1], "whose connection is it?"
+    lost = status(master=False, max_offset=300, master_flush_offset=300, state="MISFIT", why="x")
+    outcomes = {"a-0:1": Outcome("a-0:1", status()), "a-1:1": Outcome("a-1:1", lost)}
+    (pair,) = ha.joined([broker("a"), broker("a", 1)], outcomes)
+    assert [r.behind for r in pair.replicas] == [None, 700]
+
+
 class Controlled:
     """An Admin whose brokers name controllers."""
 
