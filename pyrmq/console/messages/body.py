@@ -14,6 +14,8 @@ from pyrmq.model.record import ReceivedMessage
 
 SHOWN = 64 << 10
 """Bytes of a body that a page shows as text."""
+ESCAPED = 2 * SHOWN
+"""Characters of that text, with escapes."""
 SHOWN_HEX = 4 << 10
 """Bytes of a body that a page shows as hex."""
 JSON_DEPTH = 200
@@ -144,7 +146,7 @@ def view_of(message: ReceivedMessage) -> BodyView:
         whole=head.whole,
         error=head.error,
         form=form,
-        text=visible(text),
+        text=visible(text)[:ESCAPED],
         json=laid_out,
         json_note=note,
         hex="\n".join(hex_lines(head.data[:SHOWN_HEX])),
@@ -181,7 +183,7 @@ def _is_binary(text: str) -> bool:
 
 def _json_of(text: str, whole: bool) -> tuple[str, str]:
     """JSON laid out, and what is to be said of it; numbers and strings stay as they are written."""
-    if not text.lstrip()[:1] in ("{", "[") or not text:
+    if text.lstrip()[:1] not in ("{", "["):
         return "", ""
     if not whole:
         return "", "The body is too large to be laid out as JSON here: download it."

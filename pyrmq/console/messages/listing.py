@@ -271,8 +271,7 @@ async def _lanes(admin: Admin, asked: Asked) -> tuple[list[_Lane], int, list[str
     states = [
         s
         for s in status.queues
-        if asked.broker in ("", s.queue.broker_name)
-        and asked.queue_id in (None, s.queue.queue_id)
+        if asked.broker in ("", s.queue.broker_name) and asked.queue_id in (None, s.queue.queue_id)
     ]
     if not states and not failed and (asked.broker or asked.queue_id is not None):
         raise ClientError(f"topic {asked.topic} has no such queue: look at its queues")
@@ -299,9 +298,7 @@ async def _lanes(admin: Admin, asked: Asked) -> tuple[list[_Lane], int, list[str
     return lanes, sum(lane.high - lane.low for lane in lanes), failed
 
 
-async def _within(
-    admin: Admin, asked: Asked, lanes: list[_Lane], failed: list[str]
-) -> list[_Lane]:
+async def _within(admin: Admin, asked: Asked, lanes: list[_Lane], failed: list[str]) -> list[_Lane]:
     """The lanes cut to the times that are asked for."""
     kept: list[_Lane] = []
     waiting = iter(lanes)

@@ -35,10 +35,9 @@ class MessageView:
 
 
 def view_message(message: ReceivedMessage) -> MessageView:
-    every = sorted(
-        ((name, value, name not in SYSTEM_PROPERTIES) for name, value in message.properties.items()),
-        key=lambda p: (not p[2], p[0]),
-    )
+    pairs = message.properties.items()
+    every = [(name, value, name not in SYSTEM_PROPERTIES) for name, value in pairs]
+    every.sort(key=lambda p: (not p[2], p[0]))
     return MessageView(
         message,
         view_of(message),

@@ -154,9 +154,7 @@ class TimerRow:
             message,
             get(REAL_TOPIC, ""),
             max(as_int(get(TIMER_OUT_MS), 0), 0),
-            get(UNIQ_KEY, "") or get(TIMER_DEL_UNIQKEY, "")
-            if get(TIMER_DEL_UNIQKEY)
-            else "",
+            get(UNIQ_KEY, "") or get(TIMER_DEL_UNIQKEY, "") if get(TIMER_DEL_UNIQKEY) else "",
         )
 
     def state(self, now: int, recalled: set[str]) -> str:

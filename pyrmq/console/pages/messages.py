@@ -22,7 +22,7 @@ from pyrmq.console.messages.names import suggested, topic_names
 from pyrmq.console.messages.one import as_data, view_message
 from pyrmq.console.rendering import fragment, page
 from pyrmq.console.room import Room
-from pyrmq.errors import ClientError, PyrmqError
+from pyrmq.errors import ClientError, ProtocolError, PyrmqError
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.net.command import MAX_NUMBER
@@ -47,9 +47,7 @@ async def found(request: Request) -> Response:
     return page(request, "messages/find.html", **shown, address_of=stored.address_of)
 
 
-async def _search(
-    admin: Admin, query: Mapping[str, Any], values: dict[str, str]
-) -> dict[str, Any]:
+async def _search(admin: Admin, query: Mapping[str, Any], values: dict[str, str]) -> dict[str, Any]:
     """The list that is asked for: one message by its id, some by their key, or a part of a
     topic."""
     if values["id"]:
@@ -105,9 +103,7 @@ async def message_of(admin: Admin, values: Mapping[str, Any]) -> ReceivedMessage
     """The message that an address or a form names: by its queue and offset, or by its id."""
     broker = asked.text(values, "broker")
     if not broker:
-        return await stored.by_id(
-            admin, asked.text(values, "topic"), asked.needed(values, "id")
-        )
+        return await stored.by_id(admin, asked.text(values, "topic"), asked.needed(values, "id"))
     queue, offset = asked.number(values, "queue"), asked.number(values, "offset")
     if queue is None or offset is None:
         raise ClientError("the address names no message: it needs queue and offset")
@@ -120,9 +116,7 @@ async def one(request: Request) -> Response:
     """A message with its headers, properties and body."""
     message = await message_of(await admin_of(request), request.query_params)
     view = view_message(message)
-    return page(
-        request, "messages/one.html", view=view, m=message, at=stored.address_of(message)
-    )
+    return page(request, "messages/one.html", view=view, m=message, at=stored.address_of(message))
 
 
 @looking
@@ -130,7 +124,10 @@ async def body(request: Request) -> Response:
     """The body as a file: unpacked, or with `as=stored` as it is in the log."""
     message = await message_of(await admin_of(request), request.query_params)
     as_stored = asked.text(request.query_params, "as") == "stored"
-    data = message.raw_body if as_stored else await acting.whole_body(message)
+    try:
+        data = message.raw_body if as_stored else await acting.whole_body(message)
+    except ProtocolError as e:
+        raise ClientError(f"{e}: download the body as it is stored") from e
     return attachment(data, f"{message.msg_id}.bin")
 
 
