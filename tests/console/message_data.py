@@ -19,9 +19,12 @@ from pyrmq.model.names import DLQ_PREFIX
 from pyrmq.model.properties import KEYS, encode_properties
 from pyrmq.model.transaction import TransactionState
 from pyrmq.net.client.requests import queue_fields, send_fields
+from tests.support.dead_letters import die, make_group
+from tests.support.dead_letters import send_all as deliver
 
 SCRIPT = "<script>alert(1)</script>"
 GROUP = "letters-group"
+LETTERS = 3
 UNDECIDED = "txn-producers"
 BOMB = b"\x00" * (48 << 20)
 """It is 48 KiB when it is compressed with zlib."""
@@ -67,16 +70,18 @@ async def _put(admin: Admin, broker: str, body: bytes, sys_flag: int, key: str) 
     await admin.link.ask(broker, RequestCode.SEND_MESSAGE_V2, ext, body)
 
 
-async def send_letters(namesrv: str, count: int = 3) -> None:
-    """Dead letters as brokers make them."""
-    async with Producer("letters-producers", namesrv=namesrv) as producer:
-        await producer.send(Message("orders", b"first", keys="order-first"))
-        for i in range(count):
-            body = json.dumps({"order": i, "note": SCRIPT}).encode()
-            own = {"DLQ_ORIGIN_TOPIC": "orders", "DLQ_ORIGIN_MESSAGE_ID": f"{i:032X}"}
-            letter = Message(DLQ_PREFIX + GROUP, body, keys=f"letter-{i}", properties=own)
-            await producer.send(letter)
-        await producer.send(Message(DLQ_PREFIX + GROUP, b"\xff\xfe", keys="nameless"))
+async def send_letters(admin: Admin, namesrv: str, broker: str) -> None:
+    """Three dead letters that came from topic orders, and one that names no topic."""
+    await make_group(admin, namesrv, GROUP, broker)
+    sent = await deliver(
+        namesrv,
+        *(
+            Message("orders", json.dumps({"order": i, "note": SCRIPT}).encode(), keys=f"letter-{i}")
+            for i in range(LETTERS)
+        ),
+    )
+    await die(admin, GROUP, broker, *sent)
+    await deliver(namesrv, Message(DLQ_PREFIX + GROUP, b"\xff\xfe", keys="nameless"))
 
 
 async def send_waiting(namesrv: str) -> None:
@@ -99,8 +104,8 @@ class _Undecided:
 async def send_all(namesrv: str) -> None:
     """All of it."""
     await send_bodies(namesrv)
-    await send_letters(namesrv)
     await send_waiting(namesrv)
     async with Admin(namesrv) as admin:
         (master,) = await admin.link.masters(default_all=True)
         await send_packed(admin, master.address)
+        await send_letters(admin, namesrv, master.address)

@@ -10,7 +10,7 @@ from pyrmq.admin.consume_stats import is_offline
 from pyrmq.admin.messages import DirectResult
 from pyrmq.admin.sending import producer_of
 from pyrmq.console.messages.one import copy_of
-from pyrmq.errors import ClientError, PyrmqError
+from pyrmq.errors import ClientError, PyrmqError, TopicNotExistError
 from pyrmq.model.compression import decompress
 from pyrmq.model.message import SendResult
 from pyrmq.model.record import ReceivedMessage
@@ -43,7 +43,7 @@ async def members_of(admin: Admin, group: str) -> list[Connection]:
     try:
         found = await admin.groups.connections(group)
     except PyrmqError as e:
-        if is_offline(e):
+        if is_offline(e) or isinstance(e, TopicNotExistError):
             return []
         raise
     return sorted(found.connections, key=lambda c: c.client_id)[:MOST_MEMBERS]
