@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import trio
@@ -13,29 +13,33 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
-from pyrmq.console.headers import BodyBound, SafeHeaders
+from pyrmq.console.broker_login import BrokerLogin
+from pyrmq.console.gate import Gate
+from pyrmq.console.headers import BodyBound, HostCheck, SafeHeaders, allowed_hosts
 from pyrmq.console.link import Links
+from pyrmq.console.login import Login, by_broker, by_file, still_in
 from pyrmq.console.pages import Rooms, all_rooms
+from pyrmq.console.password_file import PasswordFile
 from pyrmq.console.rendering import STATIC, fragment, is_htmx, page
-from pyrmq.console.sessions import Note, Session
-from pyrmq.console.settings import Role, Settings
+from pyrmq.console.sessions import Note, Session, Sessions
+from pyrmq.console.settings import LoginKind, Settings
 from pyrmq.errors import PyrmqError, leaves
 
-NOBODY = "nobody"
-"""The user of a console without login."""
 
-
-def console_app(settings: Settings, rooms: Rooms | None = None) -> Starlette:
-    """The application; `rooms` by default all. Its lifespan holds the connections to the
-    cluster."""
+def console_app(settings: Settings, rooms: Rooms | None = None) -> ASGIApp:
+    """The application; `rooms` by default all. Its lifespan holds the connections to the cluster.
+    ConfigError if the password file cannot be used."""
     found = all_rooms() if rooms is None else rooms
+    state: dict[str, Links] = {}
+    sessions = Sessions(lambda: state["links"].only({*sessions.credentials, settings.credentials}))
+    login, still = _login(settings, sessions, state)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with trio.open_nursery() as nursery:
-            app.state.links = Links(settings, nursery)
+            app.state.links = state["links"] = Links(settings, nursery)
             yield
             nursery.cancel_scope.cancel()
 
@@ -43,32 +47,38 @@ def console_app(settings: Settings, rooms: Rooms | None = None) -> Starlette:
         routes=[
             Route("/", _home),
             Route("/health", _health),
+            *(login.routes if login is not None else ()),
             *found.routes,
             Mount("/static", _StaticFiles(directory=STATIC)),
         ],
-        middleware=[Middleware(SafeHeaders), Middleware(BodyBound), Middleware(_Anybody)],
+        middleware=[Middleware(Gate, settings=settings, sessions=sessions, still=still)],
         exception_handlers={
             HTTPException: _http_error,
             PyrmqError: _pyrmq_error,
             ExceptionGroup: _group,
+            Exception: _failure,
         },
         lifespan=lifespan,
     )
     app.state.settings = settings
     app.state.rooms = found
-    return app
+    app.state.sessions = sessions
+    return SafeHeaders(HostCheck(BodyBound(app), allowed_hosts(settings)))
 
 
-class _Anybody:
-    """Without login all requests have one session."""
+def _login(
+    settings: Settings, sessions: Sessions, state: Mapping[str, Links]
+) -> tuple[Login | None, Callable[[Session], bool]]:
+    """The login, and whether a session counts yet."""
+    if settings.login is LoginKind.NONE:
+        return None, lambda _: True
+    if settings.login is LoginKind.FILE:
+        assert settings.password_file is not None
+        users = PasswordFile(settings.password_file)
+        return Login(settings, sessions, by_file(users)), still_in(users)
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-        self._session = Session(NOBODY, Role.ADMIN)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["pyrmq.session"] = self._session
-        await self._app(scope, receive, send)
+    broker = BrokerLogin(settings, lambda: state["links"])
+    return Login(settings, sessions, by_broker(broker.check)), lambda _: True
 
 
 class _StaticFiles(StaticFiles):
@@ -101,6 +111,12 @@ async def _http_error(request: Request, error: Exception) -> Response:
 async def _pyrmq_error(request: Request, error: Exception) -> Response:
     """What a server of the cluster answers, or that it does not: the page asks again by itself."""
     return _error(request, "; ".join(map(str, leaves(error))), 502, again=request.method == "GET")
+
+
+async def _failure(request: Request, error: Exception) -> Response:
+    """A fault of the console itself; the server that runs it writes the traceback."""
+    text = "The console failed to make this page. Its log says why."
+    return _error(request, text, 500, again=False)
 
 
 async def _group(request: Request, error: Exception) -> Response:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from pyrmq.console.sessions import Session
 from pyrmq.escape import escape
 
-log = logging.getLogger("pyrmq.console.audit")
+log = logging.getLogger("pyrmq.audit.console")
 LONGEST = 200
 """Longest value in a line."""
 

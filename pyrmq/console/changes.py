@@ -96,7 +96,7 @@ def typed(form: FormData, name: str) -> None:
 def _check(request: Request, form: FormData) -> None:
     settings: Settings = request.app.state.settings
     session = session_of(request)
-    if not from_here(request):
+    if not from_here(request, settings.url):
         raise RefusedError("the form came from another site")
     given = request.headers.get(TOKEN_HEADER) or str(form.get(TOKEN_FIELD, ""))
     if not hmac.compare_digest(given.encode(), session.token.encode()):
@@ -107,10 +107,14 @@ def _check(request: Request, form: FormData) -> None:
         raise RefusedError(f"user {session.user} may only read")
 
 
-def from_here(request: Request) -> bool:
+def from_here(request: Request, url: str = "") -> bool:
     """Whether a page of this console made the request, as far as the browser says where it came
-    from."""
+    from. `url`: the address of a proxy before it, which may be another one than this console
+    sees."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     origin = request.headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == request.headers.get("host", "")
+    if origin is None:
+        return True
+    own = {request.headers.get("host", "").lower(), urlsplit(url).netloc.lower()} - {""}
+    return urlsplit(origin).netloc.lower() in own

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pyrmq.console.settings import Settings
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -47,6 +54,50 @@ class SafeHeaders:
         await self._app(scope, receive, with_headers)
 
 
+def allowed_hosts(settings: Settings) -> frozenset[str]:
+    """The names by which browsers may call the console."""
+    own = {"localhost", settings.bind[0], socket.gethostname(), *settings.hosts}
+    named = urlsplit(settings.url).hostname
+    return frozenset(name.lower() for name in own | {named} if name)
+
+
+class HostCheck:
+    """Refuses requests to a name that is not the console's: a page of another site whose name leads
+    here (DNS rebinding) would be one of its own to the browser. Addresses are no names."""
+
+    def __init__(self, app: ASGIApp, names: frozenset[str]) -> None:
+        self._app = app
+        self._names = names
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            given = Headers(scope=scope).getlist("host")
+            if len(given) != 1 or not self._is_own(given[0]):
+                await _WRONG_HOST(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _is_own(self, text: str) -> bool:
+        try:
+            host = urlsplit(f"//{text}").hostname or ""
+        except ValueError:
+            return False
+        return host in self._names or _is_address(host)
+
+
+_WRONG_HOST = PlainTextResponse(
+    "This is no name of the console. `pyrmq console --host NAME` adds one.\n", 421
+)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 class BodyBound:
     """Refuses bodies that are too long, also such without a length."""
 
@@ -63,7 +114,6 @@ class BodyBound:
             await _too_long(self._most)(scope, receive, send)
             return
         taken = 0
-        started = False
 
         async def bounded() -> Message:
             nonlocal taken
@@ -71,24 +121,15 @@ class BodyBound:
             if message["type"] == "http.request":
                 taken += len(message.get("body", b""))
                 if taken > self._most:
-                    raise _TooLongError
+                    raise HTTPException(413, _text(self._most))
             return message
 
-        async def watched(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
-        try:
-            await self._app(scope, bounded, watched)
-        except _TooLongError:
-            if not started:
-                await _too_long(self._most)(scope, receive, send)
+        await self._app(scope, bounded, send)
 
 
-class _TooLongError(Exception):
-    """More bytes came than a body may have."""
+def _text(most: int) -> str:
+    return f"a request may have {most} bytes"
 
 
 def _too_long(most: int) -> PlainTextResponse:
-    return PlainTextResponse(f"a body may have {most} bytes\n", 413)
+    return PlainTextResponse(f"{_text(most)}\n", 413)

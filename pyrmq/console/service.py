@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import logging
 import ssl
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import trio
 from hypercorn.config import Config
 from hypercorn.trio import serve
+from hypercorn.typing import ASGIFramework
 
 from pyrmq.console.app import console_app
 from pyrmq.console.settings import Settings
 from pyrmq.errors import ConfigError
-from pyrmq.net.address import Address, format_address
+from pyrmq.escape import escape
+from pyrmq.net.address import Address, format_address, is_loopback
 from pyrmq.net.server.listen import open_listeners
 
 log = logging.getLogger(__name__)
@@ -22,24 +26,48 @@ HEADERS_BOUND = 32 << 10
 """Longest head of a request, bytes."""
 KEEP_ALIVE = 60.0
 """Seconds for which a connection without a request stays open."""
+READ = 30
+"""Seconds without a byte after which a request that has begun is given up."""
 STOP = 3.0
 """Seconds that requests have to end in when the console stops."""
 
 
 class ConsoleService:
-    """The console, listening from the start. ConfigError if it cannot listen."""
+    """The console, listening from the start. ConfigError if it cannot be as the settings say."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._config = Config()
-        _tls(self._config, settings.cert, settings.key)
+        settings.check()
+        config = self._config = Config()
+        _tls(config, settings.cert, settings.key)
         host, port = settings.bind
         try:
             self._sockets = open_listeners(host, port)
         except ConfigError as e:
             raise ConfigError(f"{e}; --bind chooses another address") from e
-        self.address: Address = self._sockets[0].getsockname()[:2]
-        self._app = console_app(settings)
+        address = self._sockets[0].getsockname()
+        self.address: Address = (host, address[1])
+        self._settings = replace(settings, bind=self.address)
+        try:
+            self._app = console_app(self._settings)
+        except BaseException:
+            for sock in self._sockets:
+                sock.close()
+            raise
+        self._stop = trio.Event()
+        config.bind = [f"fd://{sock.detach()}" for sock in self._sockets]
+        config.accesslog, config.errorlog = None, log
+        config.loglevel = "WARNING"
+        config.include_server_header = False
+        config.h11_max_incomplete_size = HEADERS_BOUND
+        config.keep_alive_timeout = KEEP_ALIVE
+        config.read_timeout = READ
+        config.graceful_timeout = STOP
+        if not is_loopback(host) and not self._settings.secure:
+            log.warning(
+                "the console listens on %s without TLS: whoever can read the network reads "
+                "passwords and cookies; give --cert, or --url of a proxy that has TLS",
+                escape(format_address(self.address)),
+            )
 
     @property
     def url(self) -> str:
@@ -48,17 +76,27 @@ class ConsoleService:
         return self._settings.url or f"{scheme}://{format_address(self.address)}"
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serves until cancelled."""
-        config = self._config
-        config.bind = [f"fd://{sock.detach()}" for sock in self._sockets]
-        config.accesslog, config.errorlog = None, log
-        config.include_server_header = False
-        config.h11_max_incomplete_size = HEADERS_BOUND
-        config.keep_alive_timeout = KEEP_ALIVE
-        config.graceful_timeout = STOP
+        """Serves until it is stopped or cancelled; then requests that have begun may end."""
+        app: ASGIFramework = self._app  # type: ignore[assignment]  # the same, typed twice
         async with trio.open_nursery() as nursery:
-            await nursery.start(serve, self._app, config)
-            task_status.started()
+            nursery.start_soon(self._until_cancelled)
+            with trio.CancelScope(shield=True):
+                async with trio.open_nursery() as served:
+                    await served.start(
+                        partial(serve, shutdown_trigger=self._stop.wait), app, self._config
+                    )
+                    task_status.started()
+            nursery.cancel_scope.cancel()
+
+    def stop(self) -> None:
+        """Takes no more requests."""
+        self._stop.set()
+
+    async def _until_cancelled(self) -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.stop()
 
 
 def _tls(config: Config, cert: Path | None, key: Path | None) -> None:
@@ -68,4 +106,4 @@ def _tls(config: Config, cert: Path | None, key: Path | None) -> None:
     try:
         config.create_ssl_context()
     except (OSError, ssl.SSLError) as e:
-        raise ConfigError(f"--tls-cert {cert}: {e}") from e
+        raise ConfigError(f"--cert {escape(cert)}: {escape(e)}") from e

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from pyrmq.net.address import Address
+from pyrmq.errors import ConfigError
+from pyrmq.escape import escape
+from pyrmq.net.address import Address, is_loopback
 from pyrmq.net.client.credentials import Credentials
 from pyrmq.net.client.tls import Tls
 
@@ -49,6 +52,29 @@ class Settings:
     key: Path | None = None
     url: str = ""
     """The address that browsers use, if a proxy stands before the console."""
+    hosts: tuple[str, ...] = ()
+    """Names by which browsers may call the console, besides addresses and those of this machine."""
+
+    def check(self) -> None:
+        """ConfigError for settings that do not go together."""
+        if self.login is LoginKind.NONE and not is_loopback(self.bind[0]):
+            raise ConfigError(
+                f"the console on {escape(self.bind[0])} would let everybody who reaches it "
+                "administrate the cluster: give --login broker (the users of the brokers) or "
+                "--login FILE (pyrmq console passwords set FILE NAME makes one), or bind to "
+                f"{LOOPBACK}"
+            )
+        if self.key is not None and self.cert is None:
+            raise ConfigError("--key is the key of a certificate: give --cert too")
+        if self.url:
+            try:
+                parts = urlsplit(self.url)
+                whole = parts.scheme in ("http", "https") and bool(parts.hostname)
+                whole = whole and parts.path in ("", "/") and not parts.query
+            except ValueError:
+                whole = False
+            if not whole:
+                raise ConfigError(f"--url {escape(self.url)} is not http[s]://HOST[:PORT]")
 
     @property
     def secure(self) -> bool:

@@ -25,6 +25,8 @@
 
   const token = () => document.querySelector("meta[name=csrf-token]");
 
+  const asksByItself = (one) => (one.getAttribute("hx-trigger") || "").startsWith("every");
+
   apply(stored());
 
   document.addEventListener("click", (event) => {
@@ -53,6 +55,7 @@
   // Tokens of forms are those of the session. A new session gives the page new ones.
   document.addEventListener("htmx:configRequest", (event) => {
     event.detail.headers["X-CSRF-Token"] = token().content;
+    if (asksByItself(event.detail.elt)) event.detail.headers["X-By-Itself"] = "1";
   });
   document.addEventListener("htmx:afterRequest", (event) => {
     const answer = event.detail.xhr;
@@ -72,8 +75,7 @@
 
   // A tab that nobody sees asks for nothing; when it is seen it asks at once.
   document.addEventListener("htmx:beforeRequest", (event) => {
-    const polls = (event.target.getAttribute("hx-trigger") || "").startsWith("every");
-    if (document.hidden && polls) event.preventDefault();
+    if (document.hidden && asksByItself(event.target)) event.preventDefault();
   });
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) return;
