@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
-import trio
 
 from pyrmq.admin import Admin
 from pyrmq.client import ConsumeFrom, Producer, PushConsumer
@@ -20,6 +19,7 @@ from pyrmq.console.messages.listing import Asked, listed
 from pyrmq.console.settings import Settings
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message
+from pyrmq.model.record import ReceivedMessage
 from pyrmq.server import Running
 from tests.console import asgi, message_data
 from tests.console.message_data import GROUP, LETTERS, SCRIPT, UNDECIDED
@@ -60,7 +60,7 @@ class Rooms:
     async def changed(self, path: str, form: dict[str, object]) -> str:
         """The page after a change, with the message on it."""
         answer = await self.pages.post(path, form)
-        assert answer.status == 303, answer.text
+        assert answer.status == 303, re.sub("<[^>]+>|\\s+", " ", answer.text)[-300:]
         return await self.text(answer.headers["location"])
 
 
@@ -227,19 +227,15 @@ async def test_a_copy_and_a_delivery(embedded: Running) -> None:
         assert second.properties["own"] == "1"
         assert second.queue_id == first.queue_id
         assert second.msg_id != sent.msg_id
-        consumer = PushConsumer(
-            "readers", {"orders": "*"}, namesrv=embedded.namesrv,
-            consume_from=ConsumeFrom.FIRST_OFFSET,
-        )  # fmt: skip
         got: list[str] = []
 
-        async def consume() -> None:
-            async for message in consumer:
-                got.append(message.msg_id)
-                await consumer.acknowledge(message)
+        async def listener(message: ReceivedMessage) -> None:
+            got.append(message.msg_id)
 
-        async with consumer, trio.open_nursery() as nursery:
-            nursery.start_soon(consume)
+        async with PushConsumer(
+            "readers", {"orders": "*"}, namesrv=embedded.namesrv, listener=listener,
+            consume_from=ConsumeFrom.FIRST_OFFSET,
+        ):  # fmt: skip
             await eventually_trio(lambda: len(got) == 2, "both are consumed")
 
             async def member() -> str:
@@ -255,7 +251,6 @@ async def test_a_copy_and_a_delivery(embedded: Running) -> None:
                 "/messages/deliver", {**form, **chosen, "client": "nobody"}
             )
             assert (answer.status, "no connected member" in answer.text) == (422, True)
-            nursery.cancel_scope.cancel()
         assert "No member of the group" in await there.text(f"/messages/deliver?{at}&group=nobody")
 
 
@@ -290,7 +285,8 @@ async def test_transactions_are_decided(embedded: Running) -> None:
         assert "1 committed" in await there.changed("/transactions/commit", {"chosen": first})
         assert len(links(await there.text("/messages?topic=txn"))) == 1
         again = await there.pages.post("/transactions/commit", {"chosen": first})
-        assert (again.status, "committed" in again.text) == (422, True)
+        assert again.status == 422
+        assert re.search(r"is (committed|settled)", again.text)
         both = {"chosen": [first, second]}
         assert "1 failed" in await there.changed("/transactions/rollback", both)
         assert links(await there.text("/transactions"), _CHOSEN) == []
