@@ -188,7 +188,8 @@ async def listed(
     await merge.run()
     failed += merge.failed
     open_ = [lane for lane in merge.lanes if not lane.done]
-    following = {(x.queue.broker_name, x.queue.queue_id): x.position for x in merge.lanes}
+    kept = [*merge.lanes, *merge.broken]
+    following = {(x.queue.broker_name, x.queue.queue_id): x.position for x in kept}
     return Listing(
         merge.found,
         total,
@@ -204,6 +205,7 @@ class _Merge:
         self, admin: Admin, asked: Asked, wants: Wants, lanes: list[_Lane], limit: int
     ) -> None:
         self.lanes = lanes
+        self.broken: list[_Lane] = []
         self.found: list[ReceivedMessage] = []
         self.failed: list[str] = []
         self.early = ""
@@ -248,6 +250,7 @@ class _Merge:
                 except PyrmqError as e:
                     self.failed.append(f"broker {lane.queue.broker_name}: {e}")
                     self.lanes.remove(lane)
+                    self.broken.append(lane)
 
         async with trio.open_nursery() as nursery:
             for _ in range(min(AT_ONCE, len(lanes))):

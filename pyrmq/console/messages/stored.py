@@ -123,7 +123,7 @@ async def by_id(admin: Admin, topic: str, message_id: str) -> ReceivedMessage:
         return found
     if not topic:
         if refused is not None:
-            raise refused
+            raise NotFoundError(f"no message has the offset id {message_id}: {refused}")
         raise ClientError(f"{message_id} is no offset id of this cluster: say its topic as well")
     return (await admin.messages.by_unique_key(topic, message_id))[-1]
 

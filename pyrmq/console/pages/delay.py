@@ -13,11 +13,11 @@ from pyrmq.admin.timers import Bar
 from pyrmq.console.changes import change, done, form_of
 from pyrmq.console.link import admin_of
 from pyrmq.console.messages import asked, stored, waiting
-from pyrmq.console.messages.listing import Asked, listed
+from pyrmq.console.messages.listing import Asked, Listing, listed
 from pyrmq.console.messages.looking import looking
 from pyrmq.console.rendering import duration, fragment, page
 from pyrmq.console.room import Room
-from pyrmq.errors import ClientError
+from pyrmq.errors import ClientError, TopicNotExistError
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from pyrmq.model.properties import REAL_TOPIC
@@ -125,7 +125,10 @@ async def timers(request: Request) -> Response:
         return mine and row.due > now
 
     wanted = Asked(TIMER_TOPIC, cursor=str(query.get("cursor", "")))
-    found = await listed(admin, wanted, wants=wants)
+    try:
+        found = await listed(admin, wanted, wants=wants)
+    except TopicNotExistError:  # brokers older than RocketMQ 5
+        found = Listing([], 0, 0, "")
     rows = waiting.newest_of_each([waiting.TimerRow.of(m) for m in found.messages])
     recalled = {row.recalls for row in rows if row.recalls}
     return page(

@@ -28,7 +28,7 @@ from pyrmq.model.record import ReceivedMessage
 from pyrmq.net.command import MAX_NUMBER
 
 ROOM = Room("messages", "Messages", "/messages", 50)
-KEYED = 200
+KEYED = 64
 """Messages with one key that are shown."""
 FIELDS = ("topic", "id", "key", "broker", "queue", "offset", "begin", "end", "tags", "order")
 
