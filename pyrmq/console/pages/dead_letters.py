@@ -21,6 +21,7 @@ from pyrmq.admin.dead_letters import DeadLetter, Selection
 from pyrmq.admin.letter_data import letter_data
 from pyrmq.admin.link import AT_ONCE
 from pyrmq.admin.resend import ResendPlan, ResentState, To
+from pyrmq.console import audit
 from pyrmq.console.changes import RefusedError, change, done, form_of
 from pyrmq.console.link import admin_of
 from pyrmq.console.messages import asked, stored
@@ -242,6 +243,10 @@ async def resend(request: Request) -> Response:
         async with aclosing(admin.dead_letters.resend(plan, again=again)) as results:
             async for one in results:
                 counts[one.state] += 1
+                about = {"group": group, "letter": one.letter.id, "target": one.target or ""}
+                said = one.result.offset_msg_id if one.result else str(one.error or "")
+                outcome = f"{one.state.value} {said}".strip()
+                audit.line(request, "dead_letters.resend.one", about, outcome)
                 if one.error is not None:
                     problems.append(f"{one.letter.id}: {one.error}")
                 if counts[ResentState.SENT] + counts[ResentState.FAILED] >= MOST_RESENT:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pyrmq.admin.api import Admin
+from pyrmq.console import audit
 from pyrmq.console.changes import change, done, form_of
 from pyrmq.console.link import admin_of
 from pyrmq.console.messages import acting, asked, stored
@@ -67,7 +68,7 @@ async def _search(admin: Admin, query: Mapping[str, Any], values: dict[str, str]
         newest = list(reversed(keyed))[:KEYED]
         return {
             "list": Listing(newest, len(keyed), 0, "", failed=failed),
-            "what": "with this key, the newest first",
+            "what": f"with this key, the newest first; at most {KEYED} of each broker",
         }
     oldest = values["order"] == "oldest" or (not values["order"] and bool(values["offset"]))
     wanted = Asked(
@@ -205,6 +206,10 @@ async def resend(request: Request) -> Response:
     admin = await admin_of(request)
     message = await message_of(admin, await form_of(request))
     sent = await acting.resend(admin, message)
+    audit.line(
+        request, "message.resend.sent", {"topic": message.topic, "id": sent.msg_id},
+        sent.status.name,
+    )  # fmt: skip
     text = (
         f"A copy was sent to topic {message.topic}: {sent.status.name}, id {sent.msg_id}, queue "
         f"{sent.queue.queue_id} of {sent.queue.broker_name}, offset {sent.queue_offset}."

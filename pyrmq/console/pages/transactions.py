@@ -17,6 +17,7 @@ from pyrmq.admin.transactions import Decided
 from pyrmq.admin.txn.finder import State, Transaction
 from pyrmq.admin.txn.halves import Filter, Half
 from pyrmq.admin.txn.scan import NoTransactionsError
+from pyrmq.console import audit
 from pyrmq.console.changes import RefusedError, change, done, form_of
 from pyrmq.console.link import admin_of
 from pyrmq.console.messages import asked, stored
@@ -228,7 +229,11 @@ async def _decide(request: Request, verb: str) -> Response:
     results: list[Decided] = []
     act = getattr(admin.transactions, verb)
     for broker, names in by_broker.items():
-        results += await act(names, broker=await _check_broker(admin, broker))
+        of_broker = await act(names, broker=await _check_broker(admin, broker))
+        for one in of_broker:
+            about = {"broker": broker, "transaction": one.name}
+            audit.line(request, f"transaction.{verb}.one", about, str(one.answer or one.error))
+        results += of_broker
     good = [r for r in results if r.done]
     bad = [r for r in results if not r.done]
     words = {"commit": "committed", "rollback": "rolled back", "resume": "asked about again"}[verb]
@@ -244,17 +249,17 @@ def _said(result: Decided) -> str:
     return f"{result.name}: {result.answer or result.error}"
 
 
-@change("transaction.commit", about=("chosen",))
+@change("transaction.commit")
 async def commit(request: Request) -> Response:
     return await _decide(request, "commit")
 
 
-@change("transaction.rollback", about=("chosen",))
+@change("transaction.rollback")
 async def rollback(request: Request) -> Response:
     return await _decide(request, "rollback")
 
 
-@change("transaction.resume", about=("chosen",))
+@change("transaction.resume")
 async def resume(request: Request) -> Response:
     return await _decide(request, "resume")
 
