@@ -16,12 +16,16 @@ from pyrmq.errors import (
     InvalidParameterError,
     NotFoundError,
     RequestTimeoutError,
+    ResponseError,
+    ServiceNotAvailableError,
     SubscriptionError,
+    SystemBusyError,
     TopicNotExistError,
 )
 
 Handler = Callable[[Request], Awaitable[Response]]
-_UNREACHED = (ConnectError, RequestTimeoutError)
+_PASSING = (ConnectError, RequestTimeoutError, SystemBusyError, ServiceNotAvailableError)
+"""What may be over when the page asks again."""
 
 
 def looking(handler: Handler) -> Handler:
@@ -32,11 +36,14 @@ def looking(handler: Handler) -> Handler:
     async def run(request: Request) -> Response:
         try:
             return await handler(request)
-        except _UNREACHED:
+        except _PASSING:
             raise
         except (NotFoundError, TopicNotExistError) as e:
             return page(request, "error.html", 404, title="Not there", text=str(e), again=False)
         except (ClientError, ConfigError, InvalidParameterError, SubscriptionError) as e:
             return page(request, "error.html", 400, title="Not possible", text=str(e), again=False)
+        except ResponseError as e:
+            text = f"{e.server}: {e}" if e.server else str(e)
+            return page(request, "error.html", 502, title="Refused", text=text, again=False)
 
     return run
