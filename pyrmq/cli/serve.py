@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pyrmq.cli.console_beside import ConsoleOptions, console_options
 from pyrmq.cli.log_options import LogOptions, early_log, log_options_of
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Many(click.ParamType[str]):
     default="1",
     help="Brokers of one cluster, each a process; auto: as many as there are cores.  [default: 1]",
 )
+@console_options
 @log_options_of
 def server(
     config: Path | None,
@@ -57,6 +59,7 @@ def server(
     flush: str | None,
     brokers: str,
     log_options: LogOptions,
+    console: ConsoleOptions,
 ) -> None:
     """Run a name server and a broker in one process, or several brokers beside it.
 
@@ -67,7 +70,7 @@ def server(
 
     With --brokers N there is a line for each broker, and then `ready namesrv=… brokers=… pid=…`.
     A broker that dies is started again. The exit code is 0 after SIGTERM or Ctrl-C if all stopped
-    in order.
+    in order. With --console the ready line has `console=http://…` too.
     """
     logs = early_log()
     from pyrmq.auth.settings import AccessKeys
@@ -120,19 +123,25 @@ def server(
     if len(members) > 1:
         common = ("bindAddress", "flushDiskType")
         kept = {str(key): values[key] for key in common if key in values}
-        serve_beside(members, config, kept, log_options.words(), namesrv_config, broker_config)
+        serve_beside(
+            members, config, kept, log_options.words(), namesrv_config, broker_config, console
+        )
         return
 
     from pyrmq.cli.until_signal import ready_line, run
 
     @asynccontextmanager
     async def serve() -> AsyncIterator[Served]:
-        async with serving(broker_config, namesrv_config, settings.pinned) as running:
+        async with (
+            serving(broker_config, namesrv_config, settings.pinned) as running,
+            console.beside(running.namesrv, broker_config) as beside,
+        ):
             ready = ready_line(
                 running.broker,
                 namesrv=running.namesrv,
                 broker=format_address(running.broker_address),
                 store=broker_config.store_path_root_dir,
+                **beside,
             )
             logs.writer.flush()
             yield _served(ready, running.broker)

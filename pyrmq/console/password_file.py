@@ -110,7 +110,7 @@ def read(path: Path) -> dict[str, User]:
             raw = file.read(MAX_FILE + 1)
     except OSError as e:
         raise ConfigError(
-            f"{shown} cannot be read: {e.strerror} (pyrmq console passwords FILE set NAME makes it)"
+            f"{shown} cannot be read: {e.strerror} (pyrmq console passwords set FILE NAME makes it)"
         ) from None
     if is_open(mode):
         raise ConfigError(f"{shown} may be read by others: chmod 600")

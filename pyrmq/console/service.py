@@ -7,9 +7,11 @@ import ssl
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import trio
 from hypercorn.config import Config
+from hypercorn.logging import Logger
 from hypercorn.trio import serve
 from hypercorn.typing import ASGIFramework
 
@@ -55,8 +57,8 @@ class ConsoleService:
             raise
         self._stop = trio.Event()
         config.bind = [f"fd://{sock.detach()}" for sock in self._sockets]
-        config.accesslog, config.errorlog = None, log
-        config.loglevel = "WARNING"
+        config.accesslog, config.errorlog, config.logger_class = None, log, _Lines
+        config.alpn_protocols = ["http/1.1"]
         config.include_server_header = False
         config.h11_max_incomplete_size = HEADERS_BOUND
         config.keep_alive_timeout = KEEP_ALIVE
@@ -97,6 +99,13 @@ class ConsoleService:
             await trio.sleep_forever()
         finally:
             self.stop()
+
+
+class _Lines(Logger):
+    """What hypercorn logs, without its greeting."""
+
+    async def info(self, message: str, *args: Any, **kwargs: Any) -> None:
+        log.debug("%s", escape(message))
 
 
 def _tls(config: Config, cert: Path | None, key: Path | None) -> None:

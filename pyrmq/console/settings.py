@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
-from pyrmq.net.address import Address, is_loopback
+from pyrmq.net.address import Address, is_loopback, parse_addresses
 from pyrmq.net.client.credentials import Credentials
 from pyrmq.net.client.tls import Tls
 
@@ -57,6 +57,8 @@ class Settings:
 
     def check(self) -> None:
         """ConfigError for settings that do not go together."""
+        if not parse_addresses(self.namesrv):
+            raise ConfigError("no name server is given: -n HOST:PORT")
         if self.login is LoginKind.NONE and not is_loopback(self.bind[0]):
             raise ConfigError(
                 f"the console on {escape(self.bind[0])} would let everybody who reaches it "

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 import trio
 from starlette.datastructures import Headers
@@ -86,7 +86,7 @@ class Client:
             "http_version": "1.1",
             "method": method,
             "scheme": self.scheme,
-            "path": parts.path,
+            "path": unquote(parts.path),
             "raw_path": parts.path.encode(),
             "query_string": parts.query.encode(),
             "root_path": "",
@@ -130,7 +130,7 @@ async def lifespan(app: ASGIApp) -> AsyncIterator[None]:
     to_app.send_nowait({"type": "lifespan.startup"})
 
     async def send(message: Any) -> None:
-        assert message["type"].endswith(".complete"), message
+        assert message["type"] != "lifespan.startup.failed", message["message"]
         (started if "startup" in message["type"] else stopped).set()
 
     async def run() -> None:
