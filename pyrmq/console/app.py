@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 from pyrmq.console.broker_login import BrokerLogin
 from pyrmq.console.gate import Gate
 from pyrmq.console.headers import BodyBound, HostCheck, SafeHeaders, allowed_hosts
+from pyrmq.console.history import History
 from pyrmq.console.link import Links
 from pyrmq.console.login import Login, by_broker, by_file, still_in
 from pyrmq.console.pages import Rooms, all_rooms
@@ -40,6 +41,8 @@ def console_app(settings: Settings, rooms: Rooms | None = None) -> ASGIApp:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with trio.open_nursery() as nursery:
             app.state.links = state["links"] = Links(settings, nursery)
+            app.state.history = History()
+            nursery.start_soon(app.state.history.run)
             yield
             nursery.cancel_scope.cancel()
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import socket
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+import trio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
@@ -29,6 +31,10 @@ ALWAYS = {
 NO_STORE = "no-store"
 MAX_BODY = 8 << 20
 """Longest body of a request, bytes."""
+
+
+BODY_SECONDS = 60.0
+"""Seconds in which a body has to be there."""
 
 
 class SafeHeaders:
@@ -113,15 +119,21 @@ class BodyBound:
         if not stated.isdecimal() or len(stated) > 18 or int(stated) > self._most:
             await _too_long(self._most)(scope, receive, send)
             return
-        taken = 0
+        taken, until = 0, trio.current_time() + BODY_SECONDS
 
         async def bounded() -> Message:
-            nonlocal taken
-            message = await receive()
+            nonlocal taken, until
+            message: Message | None = None
+            with trio.move_on_at(until):
+                message = await receive()
+            if message is None:
+                raise HTTPException(408, f"a request may take {BODY_SECONDS:g} seconds")
             if message["type"] == "http.request":
                 taken += len(message.get("body", b""))
                 if taken > self._most:
                     raise HTTPException(413, _text(self._most))
+                if not message.get("more_body"):
+                    until = math.inf  # what comes next is the end of the connection
             return message
 
         await self._app(scope, bounded, send)

@@ -1,4 +1,6 @@
-"""An embedded broker, and a deadline for every trio test."""
+"""A broker in this process, and a deadline for tests that ask for one."""
+
+from __future__ import annotations
 
 from tests.support.fixtures import deadline as deadline
 from tests.support.fixtures import embedded as embedded

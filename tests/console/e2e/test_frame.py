@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from tests.console.browser import *  # noqa: F403
 from tests.console.browser import Tab
+from tests.console.browser import chromium as chromium
+from tests.console.browser import console as console
+from tests.console.browser import tab as tab
 
 
 def missing(tab: Tab) -> None:

@@ -6,15 +6,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import trio.testing
 
 from pyrmq.console.app import console_app
 from pyrmq.console.headers import MAX_BODY
 from pyrmq.console.settings import Settings
-from tests.console.asgi import Client, client
+from tests.console.asgi import Client, client, lifespan
 from tests.console.data import HOSTILE
 from tests.console.rooms import ROOMS
-
-pytestmark = pytest.mark.usefixtures("deadline")
 
 
 @pytest.fixture
@@ -102,6 +101,33 @@ async def test_a_long_body_without_a_length(browser: Client) -> None:
     }
     body = b"name=" + b"x" * MAX_BODY
     assert (await browser.request("POST", "/room/make", body, headers)).status == 413
+
+
+async def test_a_body_that_does_not_come(autojump_clock: trio.testing.MockClock) -> None:
+    app = console_app(Settings("127.0.0.1:9876"), ROOMS)
+    answers: list[dict[str, Any]] = []
+    parts = [{"type": "http.request", "body": b"name=", "more_body": True}]
+    headers = [
+        (b"host", b"127.0.0.1"),
+        (b"content-type", b"application/x-www-form-urlencoded"),
+    ]
+    scope = {
+        "type": "http", "method": "POST", "path": "/room/make", "raw_path": b"/room/make",
+        "query_string": b"", "headers": headers, "scheme": "http", "root_path": "",
+        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 1), "http_version": "1.1",
+    }  # fmt: skip
+
+    async def receive() -> Any:
+        if not parts:
+            await trio.sleep_forever()
+        return parts.pop(0)
+
+    async def send(message: Any) -> None:
+        answers.append(message)
+
+    async with lifespan(app):
+        await app(scope, receive, send)
+    assert answers[0]["status"] == 408
 
 
 @pytest.mark.parametrize("text", HOSTILE)
