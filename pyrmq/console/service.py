@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 import ssl
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import trio
 from hypercorn.config import Config
 from hypercorn.logging import Logger
-from hypercorn.trio import serve
 from hypercorn.typing import ASGIFramework
 
 from pyrmq.console.app import console_app
+from pyrmq.console.http import HttpServer
 from pyrmq.console.settings import Settings
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
@@ -27,11 +26,7 @@ log = logging.getLogger(__name__)
 HEADERS_BOUND = 32 << 10
 """Longest head of a request, bytes."""
 KEEP_ALIVE = 60.0
-"""Seconds for which a connection without a request stays open."""
-READ = 30
-"""Seconds without a byte after which a request that has begun is given up."""
-STOP = 3.0
-"""Seconds that requests have to end in when the console stops."""
+"""Seconds for which a connection without a (whole) request stays open."""
 
 
 class ConsoleService:
@@ -50,20 +45,17 @@ class ConsoleService:
         self.address: Address = (host, address[1])
         self._settings = replace(settings, bind=self.address)
         try:
-            self._app = console_app(self._settings)
+            app: ASGIFramework = console_app(self._settings)  # type: ignore[assignment]
         except BaseException:
             for sock in self._sockets:
                 sock.close()
             raise
-        self._stop = trio.Event()
-        config.bind = [f"fd://{sock.detach()}" for sock in self._sockets]
+        self._server = HttpServer(app, config, self._sockets)
         config.accesslog, config.errorlog, config.logger_class = None, log, _Lines
         config.alpn_protocols = ["http/1.1"]
         config.include_server_header = False
         config.h11_max_incomplete_size = HEADERS_BOUND
         config.keep_alive_timeout = KEEP_ALIVE
-        config.read_timeout = READ
-        config.graceful_timeout = STOP
         if not is_loopback(host) and not self._settings.secure:
             log.warning(
                 "the console listens on %s without TLS: whoever can read the network reads "
@@ -79,20 +71,15 @@ class ConsoleService:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until it is stopped or cancelled; then requests that have begun may end."""
-        app: ASGIFramework = self._app  # type: ignore[assignment]  # the same, typed twice
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._until_cancelled)
             with trio.CancelScope(shield=True):
-                async with trio.open_nursery() as served:
-                    await served.start(
-                        partial(serve, shutdown_trigger=self._stop.wait), app, self._config
-                    )
-                    task_status.started()
+                await self._server.run(task_status=task_status)
             nursery.cancel_scope.cancel()
 
     def stop(self) -> None:
         """Takes no more requests."""
-        self._stop.set()
+        self._server.stop()
 
     async def _until_cancelled(self) -> None:
         try:

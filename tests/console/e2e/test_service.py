@@ -8,6 +8,7 @@ import socket
 import ssl
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -57,6 +58,24 @@ def test_it_serves_while_the_cluster_is_away_and_stops_in_order(tmp_path: Path) 
     said = (tmp_path / "log").read_text()
     assert "Traceback" not in said
     assert "ERROR" not in said
+
+
+def test_a_client_that_takes_nothing_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    with ConsoleProcess(AWAY, log=tmp_path / "log") as console:
+        at = urlsplit(console.url)
+        with socket.socket() as greedy:
+            greedy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            greedy.connect((at.hostname, at.port))
+            request = b"GET /static/htmx.min.js HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+            greedy.setblocking(False)
+            asked = 0
+            with suppress(BlockingIOError):
+                while True:  # until the server reads no more, because it cannot write
+                    asked += greedy.send(request * 100)
+            assert status(console.url) == 200
+            console.__exit__(None, None, None)
+            assert asked > 0
+            console.__enter__()
 
 
 def test_tls(tmp_path: Path) -> None:
