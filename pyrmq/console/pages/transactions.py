@@ -34,6 +34,8 @@ MOST_PLACES = 50
 """Pairs of topic and producer group that a page counts."""
 MOST_AT_ONCE = 100
 """Transactions that are decided at once."""
+LATE = 60_000
+"""ms after which a transaction is late: by then its broker has asked the producer."""
 VERBS = {
     "commit": "Commit",
     "rollback": "Roll back",
@@ -66,6 +68,11 @@ class Pending:
     damaged: int
     without: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+
+    @property
+    def late(self) -> bool:
+        """Whether the oldest waits longer than a broker lets a producer take, by default."""
+        return self.oldest is not None and time.time() * 1000 - self.oldest > LATE
 
 
 async def pending(admin: Admin, wanted: Filter, broker: str | None = None) -> Pending:
