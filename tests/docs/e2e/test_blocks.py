@@ -12,6 +12,7 @@ import asyncio
 import inspect
 import io
 import logging
+import os
 import re
 from collections.abc import Iterator
 from contextlib import redirect_stdout, suppress
@@ -39,9 +40,9 @@ RUN = (
     "timers.md",
 )
 """Pages of which every block runs here."""
-LANGUAGES = {"", "python", "java", "sql", "toml", "yaml", "ini", "mermaid"}
+LANGUAGES = {"", "sh", "text", "python", "java", "sql", "toml", "yaml", "ini", "mermaid"}
 ELSEWHERE = {
-    "README.md": (
+    "../README.md": (
         5,
         "tests/cli/e2e/test_docs_programs.py; Spark; lines of scan.md, tables.md",
     ),
@@ -53,6 +54,7 @@ ELSEWHERE = {
     "spark-cluster.md": (2, "needs a cluster of Spark: tests/spark/e2e/proof"),
     "tables.md": (5, "tests/tables/unit; needs Spark: tests/spark/e2e/test_iceberg.py"),
     "pipeline.md": (1, "needs Spark and stores in /data: tests/spark/e2e/jobs"),
+    "tutorial.md": (3, "tests/docs/e2e/test_walks.py"),
 }
 """How many blocks other pages have, and who runs them or why nobody does."""
 
@@ -165,11 +167,10 @@ def test_every_block_is_accounted_for() -> None:
     """None is left out because nobody thought of it, or because it is called otherwise."""
     for path in PAGES:
         languages = {language for language, _ in fences(path)}
-        assert languages <= {"", "python", "java", "sql", "toml", "yaml", "ini", "mermaid"}, (
-            path.name
-        )
-        if path.name not in RUN:
-            assert len(blocks(path)) == ELSEWHERE.get(path.name, (0, ""))[0], path.name
+        assert languages <= LANGUAGES, path.name
+        name = os.path.relpath(path, ROOT / "docs")
+        if name not in RUN:
+            assert len(blocks(path)) == ELSEWHERE.get(name, (0, ""))[0], name
     assert len(blocks(ROOT / "docs" / "guide.md")) == 21
 
 

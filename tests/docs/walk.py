@@ -1,0 +1,226 @@
+"""Follows a page of docs/ as a reader does: writes its programs, runs its commands, compares.
+
+    python -m tests.docs.walk docs/tutorial.md [--bin DIR]
+
+- A block of `sh` is run. `pyrmq server …` and other servers are started, and serve until the page
+  starts them again.
+- A block of `text` behind it is its output: `…` stands for any text, a line `…` for any lines.
+- `# exit code N` at the end of a line of `sh` is the code that the command ends with.
+- A block of Python below a line that names a file in backquotes is that file.
+
+Pages name the default ports and /data; a walk uses free ports and a folder of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+FENCE = re.compile(r"^ *```([^\n]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+SERVES = re.compile(r"pyrmq (server|broker|namesrv)\b(?!.*--help)")
+FILE = re.compile(r"`([\w-]+\.(?:py|conf|yaml|toml))`")
+CODE = re.compile(r"\s*# exit code (\d+)(?: or (\d+))?[^\n]*$", re.MULTILINE)
+PORTS = {"9876": "--namesrv-port", "10911": "--broker-port"}
+SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Block:
+    line: int
+    language: str
+    text: str
+    before: str
+    """The last line of text above it."""
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for match in FENCE.finditer(text):
+        above = text[: match.start()].rstrip().rpartition("\n")[2]
+        line = text.count("\n", 0, match.start(2)) + 1
+        found.append(Block(line, match[1].strip(), match[2], above))
+    return found
+
+
+def steps(page: Path) -> Iterator[tuple[Block, Block | None]]:
+    """Blocks to run or to write, each with the block of its output."""
+    found = blocks(page)
+    for block, after in zip(found, [*found[1:], None], strict=True):
+        if block.language != "text":
+            shown = after is not None and after.language == "text" and block.language == "sh"
+            yield block, after if shown else None
+
+
+def pattern(expected: str) -> re.Pattern[str]:
+    lines = []
+    for line in expected.rstrip("\n").split("\n"):
+        if line.strip() == "…":
+            lines.append(r"(?:[^\n]*\n)*?")
+        else:
+            lines.append(".*?".join(re.escape(part) for part in line.split("…")) + r" *\n")
+    return re.compile("".join(lines))
+
+
+class WalkError(AssertionError):
+    """A page says something else than one sees."""
+
+
+class Walk:
+    """A reader with a folder, and servers that run in it."""
+
+    def __init__(self, page: Path, folder: Path, programs: Path) -> None:
+        self.page = page
+        self.folder = folder
+        self._ports: dict[str, str] = {}
+        self._servers: list[subprocess.Popen[str]] = []
+        home = folder / "home"
+        home.mkdir(exist_ok=True)
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYRMQ_", "NAMESRV"))}
+        self.env = kept | {
+            "HOME": str(home),
+            "XDG_STATE_HOME": str(home),
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "COLUMNS": "400",
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for server in self._servers:
+            self._stop(server)
+
+    def follow(self, block: Block, output: Block | None) -> None:
+        """One step."""
+        if block.language == "sh" and SERVES.match(block.text):
+            self._serve(block, output)
+        elif block.language == "sh":
+            self._run(block, output)
+        else:
+            name = FILE.search(block.before)
+            if name is None:
+                raise WalkError(f"{self._at(block)}: no command, and no name of a file above it")
+            (self.folder / name[1]).write_text(self._here(block.text), encoding="utf-8")
+
+    def _here(self, text: str) -> str:
+        """A text of the page with the ports and the folder of this walk."""
+        for port, own in self._ports.items():
+            text = re.sub(rf"(?<=:){port}\b", own, text)
+        return text.replace("/data/", f"{self.folder}/data/").replace(
+            "/backup", f"{self.folder}/backup"
+        )
+
+    def _as_printed(self, text: str) -> str:
+        """What was printed, as the page would say it."""
+        for port, own in self._ports.items():
+            text = re.sub(rf"(?<=:){own}\b", port, text)
+        return text.replace(str(self.folder), "")
+
+    def _serve(self, block: Block, output: Block | None) -> None:
+        while self._servers:
+            self._stop(self._servers.pop())
+        words = shlex.split(self._here(block.text.strip()))
+        for port, option in PORTS.items():
+            words += [option, self._ports.get(port, "0")]
+        with (self.folder / "server.log").open("a", encoding="utf-8") as log:
+            server = subprocess.Popen(
+                words,
+                cwd=self.folder,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        self._servers.append(server)
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        if not line.startswith("ready "):
+            raise WalkError(f"{self._at(block)}: {line}{(self.folder / 'server.log').read_text()}")
+        facts = dict(word.partition("=")[::2] for word in line.split()[1:])
+        self._ports = {
+            "9876": facts["namesrv"].rpartition(":")[2],
+            "10911": facts["broker"].rpartition(":")[2],
+        }
+        self.env["NAMESRV_ADDR"] = facts["namesrv"]
+        self._compare(block, output, line)
+
+    def _stop(self, server: subprocess.Popen[str]) -> None:
+        if server.poll() is None:
+            server.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            server.wait(20)
+        if server.poll() is None:
+            server.kill()
+        server.wait()
+        if server.stdout is not None:
+            server.stdout.close()
+
+    def _run(self, block: Block, output: Block | None) -> None:
+        codes = CODE.search(block.text)
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", self._here(CODE.sub("", block.text))],
+            cwd=self.folder,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        wanted = {int(code) for code in codes.groups() if code} if codes else {0}
+        if done.returncode not in wanted:
+            said = f"exit code {done.returncode}\n{done.stdout}{done.stderr}"
+            raise WalkError(f"{self._at(block)}: {said}")
+        self._compare(block, output, done.stdout)
+
+    def _compare(self, block: Block, output: Block | None, printed: str) -> None:
+        seen = self._as_printed(printed)
+        if output is not None and not pattern(output.text).fullmatch(seen):
+            raise WalkError(
+                f"{self._at(block)}: the page says\n{output.text}\nand one sees\n{seen}"
+            )
+
+    def _at(self, block: Block) -> str:
+        return f"{self.page.name}, line {block.line}"
+
+
+def main() -> int:
+    """Follows a page and says how long each step took."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("page", type=Path)
+    parser.add_argument("--bin", type=Path, default=Path(sys.executable).parent)
+    parser.add_argument("--folder", type=Path, default=Path.cwd())
+    parser.add_argument("--from", dest="first", type=int, default=0, help="line to begin at")
+    asked = parser.parse_args()
+    began = time.monotonic()
+    with Walk(asked.page, asked.folder.resolve(), asked.bin.absolute()) as walk:
+        for block, output in steps(asked.page):
+            if block.line >= asked.first:
+                step = time.monotonic()
+                walk.follow(block, output)
+                print(f"line {block.line}: {time.monotonic() - step:.1f} s")
+    print(f"{asked.page}: {time.monotonic() - began:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
