@@ -32,6 +32,8 @@ FENCE = re.compile(r"^ *```([^\n]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 SERVES = re.compile(r"pyrmq (server|broker|namesrv)\b(?!.*--help)")
 FILE = re.compile(r"`([\w-]+\.(?:py|conf|yaml|toml))`")
 CODE = re.compile(r"\s*# exit code (\d+)(?: or (\d+))?[^\n]*$", re.MULTILINE)
+FOLDERS = re.compile(r"(?<![\w./])/(?:data|backup)\b")
+"""Folders that pages name."""
 PORTS = {"9876": "--namesrv-port", "10911": "--broker-port"}
 SECONDS = 60.0
 
@@ -87,7 +89,8 @@ class Walk:
         self._ports: dict[str, str] = {}
         self._servers: list[subprocess.Popen[str]] = []
         home = folder / "home"
-        home.mkdir(exist_ok=True)
+        for path in (home, folder / "data", folder / "backup"):
+            path.mkdir(exist_ok=True)
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYRMQ_", "NAMESRV"))}
         self.env = kept | {
             "HOME": str(home),
@@ -124,9 +127,7 @@ class Walk:
         """A text of the page with the ports and the folder of this walk."""
         for port, own in self._ports.items():
             text = re.sub(rf"(?<=:){port}\b", own, text)
-        return text.replace("/data/", f"{self.folder}/data/").replace(
-            "/backup", f"{self.folder}/backup"
-        )
+        return FOLDERS.sub(lambda found: f"{self.folder}{found[0]}", text)
 
     def _as_printed(self, text: str) -> str:
         """What was printed, as the page would say it."""
@@ -204,7 +205,7 @@ class Walk:
 
 
 def main() -> int:
-    """Follows a page and says how long each step took."""
+    """Follows a page; says how long each step took, and what differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("page", type=Path)
     parser.add_argument("--bin", type=Path, default=Path(sys.executable).parent)
@@ -212,14 +213,19 @@ def main() -> int:
     parser.add_argument("--from", dest="first", type=int, default=0, help="line to begin at")
     asked = parser.parse_args()
     began = time.monotonic()
+    wrong = 0
     with Walk(asked.page, asked.folder.resolve(), asked.bin.absolute()) as walk:
         for block, output in steps(asked.page):
             if block.line >= asked.first:
                 step = time.monotonic()
-                walk.follow(block, output)
+                try:
+                    walk.follow(block, output)
+                except WalkError as e:
+                    wrong += 1
+                    print(e)
                 print(f"line {block.line}: {time.monotonic() - step:.1f} s")
-    print(f"{asked.page}: {time.monotonic() - began:.0f} s")
-    return 0
+    print(f"{asked.page}: {time.monotonic() - began:.0f} s, {wrong} steps differ")
+    return int(wrong > 0)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from tests.docs.walk import Block, Walk, WalkError, steps
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
-WALKS = ("tutorial.md",)
+WALKS = ("tutorial.md", "handbook.md", "failures.md")
 CANNOT = {
     "pip install": "needs a wheel: scripts/dist_check.sh installs one and follows the tutorial",
 }
