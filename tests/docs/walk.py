@@ -8,7 +8,8 @@
 - `# exit code N` at the end of a line of `sh` is the code that the command ends with.
 - A block of Python below a line that names a file in backquotes is that file.
 
-Pages name the default ports and /data; a walk uses free ports and a folder of its own.
+Pages name the default ports and /data; a walk uses free ports and a folder of its own. A test runs
+plain commands of `pyrmq` in its own process, as each start of Python takes longer than the command.
 """
 
 from __future__ import annotations
@@ -22,11 +23,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import chdir, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 from types import TracebackType
 from typing import Self
+
+from click.testing import CliRunner
+
+from pyrmq.cli import main as pyrmq
 
 FENCE = re.compile(r"^ *```([^\n]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 SERVES = re.compile(r"pyrmq (server|broker|namesrv)\b(?!.*--help)")
@@ -53,7 +59,7 @@ def blocks(page: Path) -> list[Block]:
     for match in FENCE.finditer(text):
         above = text[: match.start()].rstrip().rpartition("\n")[2]
         line = text.count("\n", 0, match.start(2)) + 1
-        found.append(Block(line, match[1].strip(), match[2], above))
+        found.append(Block(line, match[1].strip(), dedent(match[2]), above))
     return found
 
 
@@ -76,6 +82,20 @@ def pattern(expected: str) -> re.Pattern[str]:
     return re.compile("".join(lines))
 
 
+def plain_commands(text: str) -> list[list[str]] | None:
+    """The commands of a block without their `pyrmq`; None if it takes a shell, or a process."""
+    commands = []
+    for line in text.replace("\\\n", " ").splitlines():
+        if re.search(r"[|;&$<>*()~`]|^\s*pyrmq pipeline", line):
+            return None
+        words = shlex.split(line, comments=True)
+        if words and words[0] != "pyrmq":
+            return None
+        if words:
+            commands.append(words[1:])
+    return commands
+
+
 class WalkError(AssertionError):
     """A page says something else than one sees."""
 
@@ -83,9 +103,10 @@ class WalkError(AssertionError):
 class Walk:
     """A reader with a folder, and servers that run in it."""
 
-    def __init__(self, page: Path, folder: Path, programs: Path) -> None:
+    def __init__(self, page: Path, folder: Path, programs: Path, here: bool = False) -> None:
         self.page = page
         self.folder = folder
+        self._here_too = here
         self._ports: dict[str, str] = {}
         self._servers: list[subprocess.Popen[str]] = []
         home = folder / "home"
@@ -177,8 +198,16 @@ class Walk:
 
     def _run(self, block: Block, output: Block | None) -> None:
         codes = CODE.search(block.text)
+        text = self._here(CODE.sub("", block.text))
+        commands = plain_commands(text) if self._here_too else None
+        code, out, err = self._shell(text) if commands is None else self._in_process(commands)
+        if code not in ({int(code) for code in codes.groups() if code} if codes else {0}):
+            raise WalkError(f"{self._at(block)}: exit code {code}\n{out}{err}")
+        self._compare(block, output, out)
+
+    def _shell(self, text: str) -> tuple[int, str, str]:
         done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", self._here(CODE.sub("", block.text))],
+            ["bash", "-euo", "pipefail", "-c", text],
             cwd=self.folder,
             env=self.env,
             stdin=subprocess.DEVNULL,
@@ -187,11 +216,17 @@ class Walk:
             timeout=SECONDS,
             check=False,
         )
-        wanted = {int(code) for code in codes.groups() if code} if codes else {0}
-        if done.returncode not in wanted:
-            said = f"exit code {done.returncode}\n{done.stdout}{done.stderr}"
-            raise WalkError(f"{self._at(block)}: {said}")
-        self._compare(block, output, done.stdout)
+        return done.returncode, done.stdout, done.stderr
+
+    def _in_process(self, commands: list[list[str]]) -> tuple[int, str, str]:
+        out = err = ""
+        for words in commands:
+            with chdir(self.folder):
+                done = CliRunner().invoke(pyrmq, words, env=self.env)
+            out, err = out + done.stdout, err + done.stderr
+            if done.exit_code:
+                return done.exit_code, out, err
+        return 0, out, err
 
     def _compare(self, block: Block, output: Block | None, printed: str) -> None:
         seen = self._as_printed(printed)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,11 @@ from tests.docs.walk import Block, Walk, WalkError, steps
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
-WALKS = ("tutorial.md", "handbook.md", "failures.md")
+STORE = ROOT / "tests" / "store" / "data" / "store-5.3.3.tar.gz"
+WALKS = ("tutorial.md", "handbook.md", "failures.md", "migration.md")
 CANNOT = {
+    "bin/mq": "needs Apache RocketMQ: tests/system/interop/test_store_exchange.py",
+    "JAVA-NAMESRV": "needs Apache RocketMQ: tests/system/interop/test_cluster_files.py",
     "pip install": "needs a wheel: scripts/dist_check.sh installs one and follows the tutorial",
 }
 """Blocks that do not run here, by a word in them, and why."""
@@ -25,10 +30,27 @@ def reason(block: Block) -> str | None:
 @pytest.mark.parametrize("name", WALKS)
 def test_a_page_is_followed(name: str, tmp_path: Path) -> None:
     page = DOCS / name
-    with Walk(page, tmp_path, Path(sys.executable).parent) as walk:
+    with Walk(page, tmp_path, Path(sys.executable).parent, here=name != "tutorial.md") as walk:
+        if name == "migration.md":
+            _store_of_apache(walk)
         for block, output in steps(page):
             if reason(block) is None:
                 walk.follow(block, output)
+
+
+def _store_of_apache(walk: Walk) -> None:
+    """The page moves a store that Apache RocketMQ 5.3.3 wrote, with small files."""
+    with tarfile.open(STORE) as tar:
+        members = [member for member in tar if member.name.startswith("store")]
+        tar.extractall(walk.folder / "data", members, filter="data")
+    for path in (walk.folder / "data").rglob("*"):
+        os.utime(path)  # its messages have not expired
+    sizes = {"COMMIT_LOG": "65536", "CONSUME_QUEUE": "2000", "TIMER_LOG": "102400"}
+    walk.env |= {f"PYRMQ_BROKER_CONF_MAPPED_FILE_SIZE_{k}": v for k, v in sizes.items()}
+    walk.env |= {
+        "PYRMQ_BROKER_CONF_MAX_HASH_SLOT_NUM": "500",
+        "PYRMQ_BROKER_CONF_MAX_INDEX_NUM": "1000",
+    }
 
 
 def test_what_is_not_run_is_there() -> None:
