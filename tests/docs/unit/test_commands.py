@@ -22,32 +22,41 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-FENCE = re.compile(r"^ *```(?:sh)?\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^ *```([^\n]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^ {4,}(?=pyrmq )(.*)$", re.MULTILINE)
 INLINE = re.compile(r"`(pyrmq [^`]+)`")
+CALL = re.compile(r"(?:\$ |sudo |[\w/.]*/bin/|[A-Z_]+=\S+ )*pyrmq (?=\S)(.*)")
 PLACEHOLDER = re.compile(r"…|\.\.\.|[A-Z][A-Z_]*$|\[|<")
 
 
 def calls(page: Path) -> Iterator[str]:
     """What follows `pyrmq` in the lines of its code."""
     text = page.read_text(encoding="utf-8")
-    shown = [line for block in FENCE.findall(text) for line in _lines(block)]
+    shown = blocks(page)
     rest = FENCE.sub("", text)
     shown += INDENTED.findall(rest) + [" ".join(span.split()) for span in INLINE.findall(rest)]
     for line in shown:
-        found = re.match(r"(?:\$ |sudo |[\w/.]*/bin/|[A-Z_]+=\S+ )*pyrmq (?=\S)(.*)", line.strip())
-        if found:
-            yield found[1]
+        if call := call_of(line):
+            yield call
 
 
-def _lines(block: str) -> list[str]:
-    return block.replace("\\\n", " ").splitlines()
+def call_of(line: str) -> str | None:
+    """What follows `pyrmq` in a line of a block."""
+    found = CALL.match(line.strip())
+    return found[1] if found else None
+
+
+def blocks(page: Path) -> list[str]:
+    """The lines of its blocks of commands."""
+    found = FENCE.findall(page.read_text(encoding="utf-8"))
+    text = "\n".join(block for language, block in found if language.strip() in ("", "sh"))
+    return text.replace("\\\n", " ").splitlines()
 
 
 def words(line: str) -> Iterator[list[str]]:
     """The words of a call; alternatives (`commit|rollback`) as calls of their own."""
-    command = re.split(r" (?:&&|\|\||[|>;&]|#)(?: |$)", f"{line} ")[0]
-    split = [word.split("|") for word in shlex.split(command, comments=True)]
+    command = re.split(r" (?:&&|\|\||[|>;&])(?: |$)|\s#", f"{line} ")[0]
+    split = [word.split("|") for word in shlex.split(command)]
     yield from ([*one] for one in itertools.product(*split))
 
 
@@ -73,6 +82,9 @@ def fault(call: list[str]) -> str | None:
             return f"no command {rest[0]}"
         known |= {f"-{option.short}" for option in flat.all_options}
         known |= {f"--{option.long}" for option in flat.all_options}
+    if command.name == "sweep":  # another load with its options stands behind it
+        load = next((i for i, word in enumerate(rest) if word == "send"), len(rest))
+        rest = rest[:load]
     for word in rest:
         if re.match(r"--?[a-zA-Z]", word) and word.rstrip("…").partition("=")[0] not in known:
             return f"no option {word}"
