@@ -77,6 +77,7 @@ ELSEWHERE = {
     "spark.md": "tests/spark/e2e",
     "store.md": "tests/cli/e2e/test_cli_store.py",
     "systemd.md": "needs systemd and root: tests/deploy/unit/test_units.py reads the units",
+    "tables.md": "tests/tables/e2e",
     "tls.md": "tests/cli/e2e/test_cli_tls.py",
 }
 """Other pages with commands: who runs the same, or why nobody does."""
@@ -168,7 +169,7 @@ def test_commands_work(name: str, place: Place, tmp_path: Path) -> None:
         for call in words(place.put_in(line)):
             with chdir(tmp_path):
                 done = CliRunner().invoke(main, confirmed(call), env=environment, input=SECRETS)
-            if done.exit_code:
+            if done.exit_code not in ((0, 3) if "cluster health" in line else (0,)):
                 wrong.append(f"pyrmq {line}: {done.exit_code}: {done.output} {done.exception!r}")
     assert not wrong, "\n".join(wrong)
 
