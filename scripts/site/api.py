@@ -6,6 +6,7 @@ Which names there are says `pyrmq` itself: a name that it exports is on one of t
 from __future__ import annotations
 
 import pyrmq
+import pyrmq.sync
 
 CLIENTS = """# Clients
 
@@ -49,21 +50,41 @@ ADMIN_MEMBERS = {
 """Members of Admin, and their classes."""
 
 
+FIRST = ("Producer", "TransactionalProducer", "PushConsumer", "SimpleConsumer", "LitePullConsumer")
+"""What readers look for first."""
+
+
 def pages() -> dict[str, str]:
     """Their texts, by place on the site."""
     names: dict[str, list[str]] = {"clients": [], "values": [], "scan": []}
     for module, listed in pyrmq._NAMES.items():
         names[_page(module)] += [f"{module}.{name}" for name in listed.split()]
-    members = [f"::: {name}\n    options: {{heading_level: 2}}" for name in ADMIN_MEMBERS.values()]
+    names["clients"].sort(key=_rank)
+    members = [_entry(name) for name in ADMIN_MEMBERS.values()]
     return {
         "reference/api-clients.md": _page_of(CLIENTS, names["clients"]),
         "reference/api-values.md": _page_of(VALUES, names["values"]),
         "reference/api-scan.md": _page_of(SCAN, names["scan"]),
-        "reference/api-admin.md": "\n".join([ADMIN, "::: pyrmq.admin.api.Admin", *members, ""]),
+        "reference/api-admin.md": "\n".join([ADMIN, _entry("pyrmq.admin.api.Admin"), *members, ""]),
         "reference/api-testing.md": "\n".join(
             [TESTING, "::: pyrmq.testing\n    options: {show_root_heading: false}", ""]
         ),
     }
+
+
+def _rank(name: str) -> tuple[int, str]:
+    last = name.rpartition(".")[2]
+    return FIRST.index(last) if last in FIRST else len(FIRST), last
+
+
+def _entry(name: str) -> str:
+    """The directive for a name. A client has the members that its twin for blocking code has: the
+    others are for its own parts."""
+    last = name.rpartition(".")[2]
+    if last not in (*FIRST, "Outbox", "Admin"):
+        return f"::: {name}"
+    members = [member for member in dir(getattr(pyrmq.sync, last)) if not member.startswith("_")]
+    return f"::: {name}\n    options: {{members: [{', '.join(members)}]}}"
 
 
 def _page(module: str) -> str:
@@ -73,4 +94,4 @@ def _page(module: str) -> str:
 
 
 def _page_of(head: str, names: list[str]) -> str:
-    return "\n".join([head, *(f"::: {name}" for name in names), ""])
+    return "\n".join([head, *map(_entry, names), ""])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import inspect
 import re
 from collections import Counter
@@ -36,10 +37,11 @@ Row = tuple[str, str]
 
 def pages() -> dict[str, str]:
     """Their texts, by place on the site."""
-    rest = [name for name in sorted(main.commands) if name not in OWN_PAGES]
-    admin = main.commands["admin"]
+    found = dict(_below(main))
+    admin = found["admin"]
     assert isinstance(admin, click.Group)
-    own = (line for name in rest for line in _tree(main.commands[name], ("pyrmq", name), 2))
+    rest = [name for name in found if name not in OWN_PAGES]
+    own = (line for name in rest for line in _tree(found[name], ("pyrmq", name), 2))
     return {
         "reference/commands.md": "\n".join([HEAD, *own]) + "\n",
         "reference/admin.md": "\n".join([ADMIN, *_branch(admin, ("pyrmq", "admin"), 2)]) + "\n",
@@ -56,16 +58,25 @@ def _branch(group: click.Group, path: tuple[str, ...], level: int) -> Iterator[s
         yield f"{'#' * level} Options of {'most' if len(path) < 3 else 'these'} commands"
         first = next(c for w, c in leaves if common <= set(_options(c, w)))
         yield from _table([row for row in _options(first, path) if row in common])
-    for name in sorted(group.commands):
-        yield from _tree(group.commands[name], (*path, name), level, common)
+    for name, command in _below(group):
+        yield from _tree(command, (*path, name), level, common)
+
+
+def _below(group: click.Group) -> Iterator[tuple[str, click.Command]]:
+    """The commands of a group by name; some are loaded only when they are asked for."""
+    context = click.Context(group)
+    for name in sorted(group.list_commands(context)):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield name, command
 
 
 def _leaves(
     command: click.Command, path: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     if isinstance(command, click.Group):
-        for name in sorted(command.commands):
-            yield from _leaves(command.commands[name], (*path, name))
+        for name, below in _below(command):
+            yield from _leaves(below, (*path, name))
     else:
         yield path, command
 
@@ -80,8 +91,8 @@ def _tree(
     yield _said(command)
     if isinstance(command, click.Group):
         yield from _table([r for r in _options(command, path) if not r[0].startswith("`-h")])
-        for name in sorted(command.commands):
-            yield from _tree(command.commands[name], (*path, name), level + 1, common)
+        for name, below in _below(command):
+            yield from _tree(below, (*path, name), level + 1, common)
         return
     with _context(command, path) as context:
         words = " ".join(command.collect_usage_pieces(context))
@@ -103,13 +114,14 @@ def _said(command: click.Command) -> str:
             block = part.removeprefix("\b").strip("\n")
             parts.append(f"```text\n{block}\n```")
         else:
-            parts.append(re.sub(r"([<>*_])", r"\\\1", part) if "`" not in part else part)
+            parts.append(_escaped(part))
     return "\n\n".join(parts) + "\n"
 
 
 def _options(command: click.Command, path: tuple[str, ...]) -> list[Row]:
     with _context(command, path) as context:
-        found = [param.get_help_record(context) for param in command.get_params(context)]
+        options = [p for p in command.get_params(context) if isinstance(p, click.Option)]
+        found = [option.get_help_record(context) for option in options]
     return [(f"`{row[0]}`", row[1]) for row in found if row is not None]
 
 
@@ -127,7 +139,7 @@ def _escaped(text: str) -> str:
     """Text that is no Markdown, but for code between backquotes."""
     parts = text.split("`")
     for i in range(0, len(parts), 2):
-        parts[i] = re.sub(r"([<>*_\[\]])", r"\\\1", parts[i])
+        parts[i] = re.sub(r"([*_\[\]])", r"\\\1", html.escape(parts[i], quote=False))
     return "`".join(parts)
 
 

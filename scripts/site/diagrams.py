@@ -17,7 +17,7 @@ ARROW = re.compile(r"(\w+)(-->>|->>)(\w+): (.+)$")
 NOTE = re.compile(r"Note over (\w+)(?:,\s*(\w+))?: (.+)$")
 BLOCK = re.compile(r"(alt|opt|loop|par) (.+)$")
 EDGE = re.compile(r"(\w+) --> *(.*)$")
-COLUMN, LINE, CHAR = 132, 14, 6.2
+COLUMN, LINE, CHAR = 116, 14, 6.0
 """Between two participants, between two lines of text, of a character: px."""
 
 ARROW_HEAD = (
@@ -91,7 +91,7 @@ class _Sequence:
         shapes = [*self._participants(head, height), *self.shapes]
         text = html.escape(source.strip()).replace("\n", "&#10;")
         return (
-            f'<figure class="sequence"><svg role="img" viewBox="0 0 {width} {height}" '
+            f'<figure class="sequence" tabindex="0"><svg role="img" viewBox="0 0 {width} {height}" '
             f'width="{width}" height="{height}" xmlns="http://www.w3.org/2000/svg">'
             f"<title>A sequence of calls; the same as text stands below</title>"
             f"{ARROW_HEAD}{''.join(shapes)}</svg>"

@@ -11,6 +11,10 @@ from types import ModuleType
 import pytest
 import yaml
 
+import pyrmq
+from pyrmq.cli import main
+from pyrmq.cli.mqadmin.run import COMMANDS
+
 ROOT = Path(__file__).resolve().parents[3]
 SITE = ROOT / "scripts" / "site"
 
@@ -93,3 +97,33 @@ def test_every_page_has_a_place_in_the_menu() -> None:
     menu = yaml.safe_dump(yaml.safe_load(text)["nav"])
     missing = [path.name for path in (ROOT / "docs").glob("*.md") if path.name not in menu]
     assert not missing, "mkdocs.yml: nav"
+
+
+def test_every_command_and_every_name_has_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = module("commands", monkeypatch)
+    pages = commands.pages()
+    for path, _ in commands._leaves(main, ("pyrmq",)):
+        page = {"admin": "reference/admin.md"}.get(path[1], "reference/commands.md")
+        if path[1] != "mqadmin":
+            assert f"# {' '.join(path)}\n" in pages[page]
+    for name in COMMANDS:
+        assert f"## {name}\n" in pages["reference/mqadmin.md"]
+    api = "\n".join(module("api", monkeypatch).pages().values())
+    missing = {name for name in pyrmq.__all__ if not re.search(rf"^::: .*\b{name}$", api, re.M)}
+    assert missing <= {"aio", "errors", "oms", "sync", "testing", "__version__"}
+
+
+def test_a_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
+    diagrams = module("diagrams", monkeypatch)
+    text = (
+        "```mermaid\nsequenceDiagram\n    participant a as x/y.py\n    participant b\n    %s\n```\n"
+    )
+    drawn = diagrams.drawn(text % "a->>b: call() <1>\n    alt A\n    b-->>a: back\n    end")
+    assert "call() &lt;1&gt;" in drawn
+    assert drawn.count("marker-end") == 2
+    with pytest.raises(diagrams.DiagramError, match="no participant c"):
+        diagrams.drawn(text % "a->>c: call()")
+    with pytest.raises(diagrams.DiagramError, match="not known: activate a"):
+        diagrams.drawn(text % "activate a")
+    flow = "```mermaid\nflowchart TD\n    a --> b & c\n```\n"
+    assert "| `a` | `b`, `c` |" in diagrams.drawn(flow)
