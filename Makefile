@@ -82,7 +82,7 @@ test: $(STAMP) $(COMPILED) test-rust test-jar ## Test all behaviour (interop and
 soak: $(STAMP) ## All kinds of load for 10 minutes, with stops and kills (MINUTES=, SEED=, FLUSH=SYNC_FLUSH)
 	$(BIN)/python -m tests.system.soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(FLUSH),--flush $(FLUSH))
 
-lint: lint-style lint-python lint-rust ## Check style, types, layers and pages made from the code
+lint: lint-style lint-python lint-rust site ## Check style, types, layers, pages made from the code, and the site
 
 lint-style: engine ## The quick part of it: seconds
 	$(BIN)/ruff check .
