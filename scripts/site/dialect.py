@@ -77,7 +77,8 @@ class _Writer:
             self._items.pop()
         depth = len(self._items)
         before = ITEM.match(self.lines[-1]) if self.lines else None
-        if first or (depth and not (before and len(before[1]) == 4 * depth)):
+        behind_code = bool(self.lines) and FENCE.match(self.lines[-1]) is not None
+        if first or behind_code or (depth and not (before and len(before[1]) == 4 * depth)):
             self._separate()
         self._items.append(indent + len(item[2]) + len(item[3]))
         self.lines.append(f"{'    ' * depth}{item[2].replace(')', '.')} {line[item.end() :]}")

@@ -46,7 +46,10 @@ def links(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         ("In the year\n1984. It was\n", "In the year\n1984. It was\n"),
         ("- a\n  goes on\n\n  and on\n", "- a\n    goes on\n\n    and on\n"),
         ("- a\n  - b\n    - c\n- d\n", "- a\n\n    - b\n\n        - c\n- d\n"),
-        ("1. a\n\n   ```sh\n   ls\n   ```\n2. b\n", "1. a\n\n    ```sh\n    ls\n    ```\n2. b\n"),
+        (
+            "1. a\n\n   ```sh\n   ls\n   ```\n2. b\n",
+            "1. a\n\n    ```sh\n    ls\n    ```\n\n2. b\n",
+        ),
         ("- a\n\nText\n", "- a\n\nText\n"),
         ("Text\n| a |\n|---|\n| 1 |\n", "Text\n\n| a |\n|---|\n| 1 |\n"),
         ("```\nText\n- a\n```\n", "```\nText\n- a\n```\n"),
