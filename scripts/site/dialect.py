@@ -21,6 +21,8 @@ class _Writer:
         self.lines: list[str] = []
         self._items: list[int] = []
         """Where the contents of the open items begin, outermost first."""
+        self._loose = False
+        """Whether the last item has code or an empty line."""
         self._fence: tuple[str, str, str] | None = None
         """Of an open block of code: its indent, its mark, and its indent here."""
 
@@ -50,6 +52,7 @@ class _Writer:
             self._items.clear()
         here = "    " * self._depth(len(indent))
         self._fence = indent, mark, here
+        self._loose = True
         self.lines.append(here + line[len(indent) :])
 
     def _depth(self, indent: int) -> int:
@@ -77,15 +80,16 @@ class _Writer:
             self._items.pop()
         depth = len(self._items)
         before = ITEM.match(self.lines[-1]) if self.lines else None
-        behind_code = bool(self.lines) and FENCE.match(self.lines[-1]) is not None
-        if first or behind_code or (depth and not (before and len(before[1]) == 4 * depth)):
+        if first or self._loose or (depth and not (before and len(before[1]) == 4 * depth)):
             self._separate()
+        self._loose = False
         self._items.append(indent + len(item[2]) + len(item[3]))
         self.lines.append(f"{'    ' * depth}{item[2].replace(')', '.')} {line[item.end() :]}")
 
     def _other(self, line: str) -> None:
         """A line of a paragraph or a table, or an empty one."""
         indent = len(line) - len(line.lstrip())
+        self._loose = self._loose or not line
         if self._blank() and line:  # only now does an item end
             while self._items and indent < self._items[-1]:
                 self._items.pop()

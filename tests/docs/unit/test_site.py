@@ -50,6 +50,7 @@ def links(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
             "1. a\n\n   ```sh\n   ls\n   ```\n2. b\n",
             "1. a\n\n    ```sh\n    ls\n    ```\n\n2. b\n",
         ),
+        ("1. a\n\n   b\n2. c\n3. d\n", "1. a\n\n    b\n\n2. c\n3. d\n"),
         ("- a\n\nText\n", "- a\n\nText\n"),
         ("Text\n| a |\n|---|\n| 1 |\n", "Text\n\n| a |\n|---|\n| 1 |\n"),
         ("```\nText\n- a\n```\n", "```\nText\n- a\n```\n"),
