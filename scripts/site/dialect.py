@@ -71,7 +71,8 @@ class _Writer:
         indented by four outside of lists is code."""
         if not self._items and len(item[1]) >= 4:
             return False
-        return bool(self._items) or self._blank() or item[2] in "-*+" or item[2][:-1] == "1"
+        below = self._items or self._blank() or FENCE.match(self.lines[-1])
+        return bool(below) or item[2] in "-*+" or item[2][:-1] == "1"
 
     def _item(self, line: str, item: re.Match[str]) -> None:
         indent = len(item[1])
