@@ -41,6 +41,11 @@ CODE = re.compile(r"\s*# exit code (\d+)(?: or (\d+))?[^\n]*$", re.MULTILINE)
 FOLDERS = re.compile(r"(?<![\w./])/(?:data|backup)\b")
 """Folders that pages name."""
 PORTS = {"9876": "--namesrv-port", "10911": "--broker-port"}
+FULL_DISK = {
+    f"PYRMQ_BROKER_CONF_DISK_{key}_RATIO": "100"
+    for key in ("MAX_USED_SPACE", "SPACE_CLEAN_FORCIBLY", "SPACE_WARNING_LEVEL")
+}
+"""Servers take messages, and delete none, however full the disk is."""
 SECONDS = 60.0
 
 
@@ -166,7 +171,7 @@ class Walk:
             server = subprocess.Popen(
                 words,
                 cwd=self.folder,
-                env=self.env,
+                env=self.env | FULL_DISK,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -16,6 +16,7 @@ DOCS = ROOT / "docs"
 STORE = ROOT / "tests" / "store" / "data" / "store-5.3.3.tar.gz"
 WALKS = ("tutorial.md", "handbook.md", "failures.md", "migration.md")
 CANNOT = {
+    "pyrmq doctor": "depends on the machine: tests/doctor",
     "bin/mq": "needs Apache RocketMQ: tests/system/interop/test_store_exchange.py",
     "JAVA-NAMESRV": "needs Apache RocketMQ: tests/system/interop/test_cluster_files.py",
     "pip install": "needs a wheel: scripts/dist_check.sh installs one and follows the tutorial",
