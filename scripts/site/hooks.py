@@ -78,6 +78,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return for_python_markdown(drawn(_links.of_the_site(page.file.src_uri, markdown)))
 
 
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Names the search for screen readers."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"', 1)
+
+
 def on_post_build(config: MkDocsConfig) -> None:
     """Fails if a page would load something from another host."""
     site = Path(config.site_dir)
