@@ -46,6 +46,7 @@ class _Writer:
         self.lines.append(indent_here + stripped if stripped else "")
         if stripped.startswith(mark) and not stripped.strip(mark[0]).strip():
             self._fence = None
+            self.lines.append("")
 
     def _open(self, line: str, indent: str, mark: str) -> None:
         if not indent:
@@ -71,8 +72,7 @@ class _Writer:
         indented by four outside of lists is code."""
         if not self._items and len(item[1]) >= 4:
             return False
-        below = self._items or self._blank() or FENCE.match(self.lines[-1])
-        return bool(below) or item[2] in "-*+" or item[2][:-1] == "1"
+        return bool(self._items) or self._blank() or item[2] in "-*+" or item[2][:-1] == "1"
 
     def _item(self, line: str, item: re.Match[str]) -> None:
         indent = len(item[1])
@@ -108,4 +108,4 @@ def for_python_markdown(text: str) -> str:
     out = _Writer()
     for line in text.splitlines():
         out.take(line)
-    return "\n".join(out.lines) + "\n"
+    return "\n".join(out.lines).rstrip("\n") + "\n"

@@ -54,6 +54,8 @@ def links(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         ("- a\n\nText\n", "- a\n\nText\n"),
         ("Text\n| a |\n|---|\n| 1 |\n", "Text\n\n| a |\n|---|\n| 1 |\n"),
         ("```\nText\n- a\n```\n", "```\nText\n- a\n```\n"),
+        ("```\na\n```\nText\n2. b\n", "```\na\n```\n\nText\n2. b\n"),
+        ("```\na\n```\n5. b\n", "```\na\n```\n\n5. b\n"),
         ("Text\n\n    - code\n", "Text\n\n    - code\n"),
         ("a\n\n---\n\nb\n", "a\n\n---\n\nb\n"),
     ],
