@@ -25,7 +25,7 @@ LONG_FORMS := crash faults simulation memory interop spark python sanitize fuzz 
 
 .DEFAULT_GOAL := help
 .PHONY: help setup engine jar run demo demo-ha demo-outbox quick test soak test-rust test-jar lint lint-style lint-python lint-rust docs format bench bench-loopback \
-	bench-client bench-instructions bench-transactions bench-spark bench-plot bench-save bench-compare profile docs-plots site site-serve wheel-check thorough $(LONG_FORMS:%=thorough-%) clean
+	bench-client bench-instructions bench-transactions bench-spark bench-plot bench-save bench-compare profile docs-plots wheel-check thorough $(LONG_FORMS:%=thorough-%) clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -181,6 +181,7 @@ docs: $(STAMP) ## Write the pages of docs/ and the dashboards that are made from
 docs-plots: $(STAMP) ## Draw docs/images, the plots of jobs that the documentation shows
 	$(BIN)/python scripts/docs_plots.py
 
+.PHONY: site site-serve
 site: engine ## Build the site of docs/ into build/site: dead links, and pages that no menu has, are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 

@@ -97,6 +97,11 @@ def test_docstrings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert listed("Text that says: this.") == "Text that says: this."
 
 
+def test_the_index_has_no_blocks() -> None:
+    """So that those who run blocks may leave it out."""
+    assert "```" not in (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+
+
 def test_every_page_has_a_place_in_the_menu() -> None:
     """As `make site` checks it, in a moment."""
     text = re.sub(r"!ENV \[[^]]*\]|!!python\S+", "", (ROOT / "mkdocs.yml").read_text("utf-8"))
