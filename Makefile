@@ -82,7 +82,7 @@ test: $(STAMP) $(COMPILED) test-rust test-jar ## Test all behaviour (interop and
 soak: $(STAMP) ## All kinds of load for 10 minutes, with stops and kills (MINUTES=, SEED=, FLUSH=SYNC_FLUSH)
 	$(BIN)/python -m tests.system.soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(FLUSH),--flush $(FLUSH))
 
-lint: lint-style lint-python lint-rust ## Check style, types, layers and pages made from the code
+lint: lint-style lint-python lint-rust site ## Check style, types, layers, pages made from the code, and the site
 
 lint-style: engine ## The quick part of it: seconds
 	$(BIN)/ruff check .
@@ -180,6 +180,13 @@ docs: $(STAMP) ## Write the pages of docs/ and the dashboards that are made from
 
 docs-plots: $(STAMP) ## Draw docs/images, the plots of jobs that the documentation shows
 	$(BIN)/python scripts/docs_plots.py
+
+.PHONY: site site-serve
+site: engine ## Build the site of docs/ into build/site: dead links, and pages that no menu has, are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+site-serve: engine ## Show it at 127.0.0.1:8000, and again after each change of a page
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 bench-loopback: $(STAMP) ## Measure a broker over loopback beside the least one can do (PEER=1: and Apache's)
 	@mkdir -p build
