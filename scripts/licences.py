@@ -105,7 +105,9 @@ def linked(built: Built) -> list[Crate]:
         text = cargo("tree", *chosen, *edges, "--target", target)
         names |= {tuple(line.split()[:2]) for line in text.splitlines() if line}
         found = json.loads(
-            cargo("metadata", "--format-version", "1", "--all-features", "--filter-platform", target)
+            cargo(
+                "metadata", "--format-version", "1", "--all-features", "--filter-platform", target
+            )
         )
         packages.update({(one["name"], f"v{one['version']}"): one for one in found["packages"]})
     crates = [
