@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGES = ("pyrmq", "spark_ext", "pyspark_rocketmq", "pyspark_pyrmq")
-MODULES = ("pyrmq/_native", "pyrmq/engine")
+MODULES = ("_native", "engine")
 JAR = "spark_ext/jars/pyrmq-spark.jar"
 ROOT = Path(__file__).resolve().parent.parent
 MOST_BYTES = 100_000_000
@@ -48,7 +48,7 @@ def faults(wheel: Path, source: Path) -> Iterator[str]:
     python, _, cpu = named.groups()
     with zipfile.ZipFile(wheel) as file:
         names = set(file.namelist())
-    modules = {f"{module}.cpython-{python}-{cpu}-linux-gnu.so" for module in MODULES}
+    modules = {f"pyrmq/{module}.cpython-{python}-{cpu}-linux-gnu.so" for module in MODULES}
     for name in sorted(modules - names):
         yield f"it lacks {name}"
     for name in sorted(name for name in names if name.endswith(".so")):

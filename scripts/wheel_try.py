@@ -2,9 +2,9 @@
 
     PYTHON scripts/wheel_try.py WHEEL [--extra console]…
 
-Run it with the Python that the wheel is for. It sends, consumes, kills and restarts a broker, writes
-the files to deploy, and measures a little. The wheel must need no package of an extra for that.
-`--extra` then installs the extra and loads what needs it.
+Run it with the Python that the wheel is for. It sends, consumes, kills and restarts a broker,
+writes the files to deploy, and measures a little. The wheel must need no package of an extra for
+that. `--extra` then installs the extra and loads what needs it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ for name in ("pyspark", "pyarrow", "numpy", "starlette", "mcp"):
     assert importlib.util.find_spec(name) is None, name + " came without its extra"
 """
 EXTRAS: dict[str, str] = {}
-"""A program for each extra that is tried: it needs what the extra installs, and files of the wheel."""
+"""A program for each extra: it needs what the extra installs, and files of the wheel."""
 DEPLOYED = ("systemd", "docker", "compose", "kubernetes")
 SECONDS = 600
 """Under an emulator all takes ten times as long."""

@@ -1,6 +1,6 @@
 """Builds wheels for Linux on x86_64 and aarch64, one for each Python: dist/pyrmq_broker-….whl.
 
-    scripts/wheels.py [--cpu x86_64|aarch64]… [--python 3.12]… [--out DIR] [--no-jar]
+    scripts/wheels.py [--cpu x86_64|aarch64]… [--python 3.12]… [--out DIR] [--try] [--no-jar]
 
 `make wheels` runs it with the tools of scripts/wheels.txt. zig compiles and links, so that a wheel
 runs with glibc 2.17 and newer, and so that one machine builds for both CPUs. Each version needs its
@@ -33,9 +33,10 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 JAR = Path("spark_ext/jars/pyrmq-spark.jar")
 ASK = """
 import json, sys, sysconfig
-print(json.dumps([list(sys.version_info[:2]), sys.implementation.name, sys.executable,
+print(json.dumps([list(sys.version_info[:2]), sys.implementation.name,
     sysconfig.get_path("include"), sysconfig.get_config_h_filename(),
-    sysconfig.get_config_var("MULTIARCH") or "", bool(sysconfig.get_config_var("Py_GIL_DISABLED"))]))
+    sysconfig.get_config_var("MULTIARCH") or "",
+    bool(sysconfig.get_config_var("Py_GIL_DISABLED"))]))
 """
 
 
@@ -48,7 +49,7 @@ class Python:
     """An interpreter on this machine, whose headers and version a wheel is built for."""
 
     version: str
-    executable: Path
+    executable: str
     include: Path
     config: Path
     """pyconfig.h."""
@@ -63,18 +64,18 @@ class Python:
     @classmethod
     def asked(cls, executable: str, version: str) -> Python | None:
         """None if it does not run, or is not CPython of this version with a GIL."""
-        try:
-            ran = subprocess.run(
-                [executable, "-c", ASK], capture_output=True, text=True, check=True
-            )
-        except (OSError, subprocess.CalledProcessError):
+        file = shutil.which(executable)
+        if file is None:
             return None
-        numbers, kind, own, include, config, multiarch, free = json.loads(ran.stdout)
+        ran = subprocess.run([file, "-c", ASK], capture_output=True, check=False)
+        if ran.returncode:  # as pyenv's `python3.12`, where it has no 3.12
+            return None
+        numbers, kind, include, config, multiarch, free = json.loads(ran.stdout)
         if (".".join(map(str, numbers)), kind, free) != (version, "cpython", False):
             return None
         # Debian's pyconfig.h only includes the one of the CPU.
         beside = Path(include).parent / multiarch / Path(include).name / "pyconfig.h"
-        return cls(version, Path(own), Path(include), beside if beside.exists() else Path(config))
+        return cls(version, file, Path(include), beside if beside.exists() else Path(config))
 
 
 def find_python(version: str) -> Python | None:
@@ -86,19 +87,15 @@ def find_python(version: str) -> Python | None:
     return None
 
 
-def run(*command: str | Path, cwd: Path = ROOT) -> str:
-    """Its output. What it prints is shown if it fails."""
+def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> None:
+    """What it prints is shown if it fails."""
+    words = list(map(str, command))
     ran = subprocess.run(
-        list(map(str, command)),
-        cwd=cwd,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        words, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
     )
     if ran.returncode:
-        print(ran.stdout, file=sys.stderr)
-        raise Unable(f"{' '.join(map(str, command))} failed")
-    return ran.stdout
+        print(ran.stdout.decode(errors="replace"), file=sys.stderr)
+        raise Unable(f"{' '.join(words)} failed")
 
 
 def tool(name: str) -> Path:
@@ -167,7 +164,7 @@ def compile_engine(code: Path, folder: Path, include: Path, python: Python, cpu:
     return built
 
 
-def environment(cpu: str) -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Symbols stay in, for flame graphs and panics: 8 % of a wheel. Tables of lines do not."""
     folder = Path(sys.executable).parent
     return {
@@ -180,23 +177,17 @@ def environment(cpu: str) -> dict[str, str]:
 
 def build(folder: Path, python: Python, cpu: str, out: Path) -> Path:
     """One wheel. maturin compiles the crate, audits it and packs."""
-    command = [
+    run(
         *(tool("maturin"), "build", "--release", "--locked", "--zig", "--auditwheel", "check"),
         *("--target", f"{cpu}-unknown-linux-gnu", "--interpreter", python.executable),
         *("--compatibility", f"manylinux_{GLIBC.replace('.', '_')}", "--out", out),
-    ]
-    ran = subprocess.run(
-        list(map(str, command)),
         cwd=folder,
-        env=environment(cpu),
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        env=environment(),
     )
     found = list(out.glob(f"*-{python.tag}-{python.tag}-*_{cpu}.whl"))
-    if ran.returncode or len(found) != 1:
-        print(ran.stdout, file=sys.stderr)
-        raise Unable(f"no wheel for Python {python.version} on {cpu}")
+    if len(found) != 1:
+        names = [path.name for path in out.iterdir()]
+        raise Unable(f"maturin made no wheel for Python {python.version} on {cpu}: {names}")
     return found[0]
 
 
@@ -223,6 +214,8 @@ def wheels(args: argparse.Namespace) -> Iterator[Path]:
                 wheel = build(folder, python, cpu, work / "dist")
                 engine.unlink()
                 wheel_contents.check(wheel, jar=args.jar)
+                if args.tried and cpu == os.uname().machine:
+                    run(python.executable, "scripts/wheel_try.py", wheel)
                 args.out.mkdir(parents=True, exist_ok=True)
                 yield Path(shutil.copy(wheel, args.out))
 
@@ -232,6 +225,7 @@ def main() -> int:
     options.add_argument("--cpu", action="append", choices=CPUS, help="default: both")
     options.add_argument("--python", action="append", choices=PYTHONS, help="default: all found")
     options.add_argument("--out", type=Path, default=ROOT / "dist")
+    options.add_argument("--try", dest="tried", action="store_true", help="those of this CPU")
     options.add_argument("--no-jar", dest="jar", action="store_false", help="without Spark's jar")
     try:
         for wheel in wheels(options.parse_args()):

@@ -32,7 +32,7 @@ def engine(facts: Facts) -> Iterator[Finding]:
         yield warning(
             f"pyrmq {__version__}, engine built for debugging",
             "it is several times slower",
-            "pip install --force-reinstall --no-deps of a wheel that `pip wheel` made",
+            "pip install --force-reinstall --no-deps of a wheel that `make wheel` made",
         )
 
 
