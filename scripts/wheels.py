@@ -157,7 +157,7 @@ def compile_engine(code: Path, folder: Path, include: Path, python: Python, cpu:
     built = folder / "pyrmq" / f"engine{python.suffix(cpu)}"
     run(
         *(sys.executable, "-m", "ziglang", "cc", "-target", f"{cpu}-linux-gnu.{GLIBC}"),
-        *("-shared", "-fPIC", "-O3", "-fwrapv", "-DNDEBUG", "-g0", "-Wl,--strip-debug"),
+        *("-shared", "-fPIC", "-O3", "-fwrapv", "-DNDEBUG", "-g0"),
         *("-I", include, "-I", folder / "native/include"),
         *("-include", ROOT / "build_backend/same_sizes.h", code, "-o", built),
     )
