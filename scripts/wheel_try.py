@@ -27,7 +27,35 @@ assert RELEASE_BUILD, "the wheel has a development engine"
 for name in ("pyspark", "pyarrow", "numpy", "starlette", "mcp"):
     assert importlib.util.find_spec(name) is None, name + " came without its extra"
 """
-EXTRAS: dict[str, str] = {}
+CONSOLE = """
+import http.client, re, subprocess, sys
+command = [sys.executable, "-m", "pyrmq", "console", "-n", "127.0.0.1:9", "--bind", "127.0.0.1:0"]
+served = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+try:
+    port = int(re.search(r"console=http://127.0.0.1:([0-9]+)", served.stdout.readline())[1])
+    for path in ("/", "/static/console.css", "/static/console.js", "/static/htmx.min.js"):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request("GET", path)
+        status = connection.getresponse().status
+        assert status < 400, (path, status)
+finally:
+    served.terminate()
+    served.wait()
+"""
+MCP = """
+import json, subprocess, sys
+hello = {"protocolVersion": "2025-06-18", "capabilities": {}}
+hello["clientInfo"] = {"name": "wheel-try", "version": "1"}
+request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+command = [sys.executable, "-m", "pyrmq", "mcp", "-n", "127.0.0.1:9"]
+served = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+print(json.dumps(request), file=served.stdin, flush=True)
+answer = json.loads(served.stdout.readline())
+assert "serverInfo" in answer["result"], answer
+served.stdin.close()
+assert served.wait() == 0
+"""
+EXTRAS: dict[str, str] = {"console": CONSOLE, "mcp": MCP}
 """A program for each extra: it needs what the extra installs, and files of the wheel."""
 DEPLOYED = ("systemd", "docker", "compose", "kubernetes")
 SECONDS = 600
