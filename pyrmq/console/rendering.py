@@ -150,7 +150,8 @@ def rate(value: float | None) -> str:
     """A number a second."""
     if value is None:
         return BLANK
-    return f"{number(round(value, 1) if abs(value) < 100 else round(value))}/s"
+    shown = f"{value:.1f}".removesuffix(".0") if abs(value) < 100 else number(round(value))
+    return f"{shown}/s"
 
 
 def percent(value: float | None) -> str:
