@@ -21,15 +21,15 @@ COOKIE = "pyrmq-console-8090"
 PASSWORDS = {"ann": "correct horse", "rob": "battery staple"}
 
 
-@pytest.fixture(scope="module")
-def users() -> list[User]:
+@pytest.fixture
+def users(cheap: None) -> list[User]:
     roles = {"ann": Role.ADMIN, "rob": Role.READ_ONLY}
     return [User(name, roles[name], hashed(word)) for name, word in PASSWORDS.items()]
 
 
 @pytest.fixture(autouse=True)
 def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user who is not there costs nothing here."""
+    """A check of a password costs nothing here."""
     monkeypatch.setattr(password_file, "COST", 2)
 
 
