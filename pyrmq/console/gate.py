@@ -11,6 +11,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyrmq.console.changes import TOKEN_HEADER
+from pyrmq.console.headers import LOGIN
 from pyrmq.console.rendering import is_htmx
 from pyrmq.console.sessions import Session, Sessions
 from pyrmq.console.settings import LoginKind, Role, Settings
@@ -19,7 +20,7 @@ NOBODY = "nobody"
 """The user of a console without login."""
 BY_ITSELF = "x-by-itself"
 """The header of requests that a page makes without its user."""
-LOGIN, LOGOUT = "/login", "/logout"
+LOGOUT = "/logout"
 STATIC, HEALTH = "/static/", "/health"
 """What needs no session."""
 
