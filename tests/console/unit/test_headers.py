@@ -155,6 +155,11 @@ async def test_texts_of_others_are_texts(browser: Client, text: str) -> None:
         assert part not in body
 
 
+async def test_a_page_that_asks_again_asks_for_the_same(browser: Client) -> None:
+    address = "/room/away/%25RETRY%25a%7Bb%7D%3F?q=%25"
+    assert f'hx-get="{address}"' in (await browser.get(address)).text
+
+
 async def test_what_a_server_refuses_is_a_page_that_asks_again(browser: Client) -> None:
     answer = await browser.get("/room/away")
     assert answer.status == 502
