@@ -1,4 +1,4 @@
-"""The console with login by the users of Apache RocketMQ's broker: of ACL 2.0, and of one without."""
+"""The console with login by the users of Apache RocketMQ's broker, and a broker without users."""
 
 from __future__ import annotations
 
