@@ -26,7 +26,9 @@ import trio
 import pyrmq
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+INDEX = ROOT / "docs" / "README.md"
+"""It leads to the other pages, and has no blocks."""
+PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").glob("*.md")} - {INDEX})]
 ADDRESS = "127.0.0.1:9876"
 RUN = (
     "guide.md",
@@ -53,8 +55,10 @@ ELSEWHERE = {
     "spark-cluster.md": (2, "needs a cluster of Spark: tests/spark/e2e/proof"),
     "tables.md": (5, "tests/tables/unit; needs Spark: tests/spark/e2e/test_iceberg.py"),
     "pipeline.md": (1, "needs Spark and stores in /data: tests/spark/e2e/jobs"),
+    "tutorial.md": (3, "tests/docs/e2e/test_walks.py"),
 }
 """How many blocks other pages have, and who runs them or why nobody does."""
+LANGUAGES |= {"sh", "text"}  # tests/docs/e2e/test_walks.py
 
 
 @dataclass(frozen=True)
