@@ -9,7 +9,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pyrmq.admin import Admin
+from pyrmq.admin.link import Replica
+from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.console.app import console_app
+from pyrmq.console.pages import configuration_data
 from pyrmq.console.settings import Settings
 from pyrmq.net.address import format_address
 from pyrmq.server import Running
@@ -175,3 +178,57 @@ async def test_what_a_broker_does_not_have_is_one_line(running: Running, browser
     assert page.status == 200
     assert "ACL 1.0 is not enabled" in page.text
     assert "there is no cluster Other" in (await browser.get("/access?cluster=Other")).text
+
+
+async def test_where_servers_differ(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two brokers, and one that does not answer; two name servers."""
+    configs = {"broker-a": {"slowLogMs": "50", "x": "<b>"}, "broker-b": {"slowLogMs": "1000"}}
+    found = configuration_data.differences(configs, BrokerConfig)
+    replicas = [Replica("C", f"broker-{n}", 0, f"10.0.0.{n}:10911") for n in "abc"]
+    answered = frozenset(r.address for r in replicas[:2])
+
+    async def brokers(admin: Admin, *, own: bool = False) -> configuration_data.Brokers:
+        return configuration_data.Brokers(
+            ("C",), tuple(replicas), answered, found, ("10.0.0.c:10911: it is away",)
+        )
+
+    monkeypatch.setattr(configuration_data, "brokers", brokers)
+    text = (await browser.get("/configuration")).text
+    assert [word in text for word in ("slowLogMs", "1000", "no such key", "&lt;b&gt;")] == [
+        True
+    ] * 4
+    assert text.count("does not answer") == 1
+    assert "it is away" in text
+    server = configuration_data.ServerConfig("10.0.0.1:9876", "the name servers", "", True, ())
+
+    async def name_servers(admin: Admin) -> configuration_data.NameServers:
+        return configuration_data.NameServers(
+            server, ("10.0.0.1:9876", "10.0.0.2:9876"), found, ("10.0.0.3:9876: away",)
+        )
+
+    monkeypatch.setattr(configuration_data, "name_servers", name_servers)
+    text = (await browser.get("/configuration/namesrv")).text
+    assert "Where name servers differ" in text
+    assert "and 1 more" in text
+    assert "10.0.0.3:9876: away" in text
+
+
+async def test_who_may_only_read_gets_no_form(running: Running) -> None:
+    settings = Settings(running.namesrv, ("127.0.0.1", 8090), read_only=True)
+    base = f"/configuration/brokers/{format_address(running.broker_address)}"
+    async with client(console_app(settings)) as reader:
+        for path in (
+            f"{base}/keys/longPollingEnable",
+            f"{base}/keys/longPollingEnable/preview?value=true",
+            "/configuration/kv", "/configuration/kv/preview?namespace=N&key=K&value=V",
+            "/access", "/access/users/new", "/access/users/one?name=root", "/access/lists",
+            "/access/lists/edit", "/access/lists/preview?subject=User:a&resources=Topic:a"
+            "&actions=All&decision=Allow",
+        ):  # fmt: skip
+            page = await reader.get(path)
+            assert page.status == 200, path
+            assert 'method="post"' not in page.text, path
+            assert "Delete" not in page.text, path
+        refused = await reader.post(f"{base}/change", {"key": "longPollingEnable", "value": "true"})
+        assert refused.status == 403
+    assert await config_of(running, "longPollingEnable") == "false"
