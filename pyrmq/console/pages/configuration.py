@@ -40,8 +40,8 @@ async def brokers(request: Request) -> Response:
 
 
 def _keys(request: Request, keys: tuple[KeyRow, ...]) -> Listing[KeyRow]:
-    only = _ONLY.get(request.query_params.get("only", ""), lambda row: True)
-    rows = [row for row in keys if only(row)]
+    only = _ONLY.get(request.query_params.get("only", ""))
+    rows = [row for row in keys if only is None or only(row)]
     return listing(request, rows, COLUMNS, "name", lambda row: f"{row.name} {row.doc}")
 
 

@@ -194,10 +194,8 @@ async def test_where_servers_differ(browser: Client, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(configuration_data, "brokers", brokers)
     text = (await browser.get("/configuration")).text
-    assert [word in text for word in ("slowLogMs", "1000", "no such key", "&lt;b&gt;")] == [
-        True
-    ] * 4
-    assert text.count("does not answer") == 1
+    for word in ("slowLogMs", "1000", "no such key", "&lt;b&gt;", '"badge bad">does not answer<'):
+        assert word in text
     assert "it is away" in text
     server = configuration_data.ServerConfig("10.0.0.1:9876", "the name servers", "", True, ())
 
