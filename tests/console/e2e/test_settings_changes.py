@@ -230,3 +230,22 @@ async def test_who_may_only_read_gets_no_form(running: Running) -> None:
         refused = await reader.post(f"{base}/change", {"key": "longPollingEnable", "value": "true"})
         assert refused.status == 403
     assert await config_of(running, "longPollingEnable") == "false"
+
+
+async def test_a_change_is_done_where_it_can_be(
+    running: Running, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = format_address(running.broker_address)
+
+    async def targets(admin: Admin, asked: str, scope: str) -> list[Replica]:
+        return [Replica("C", "broker-a", 0, address), Replica("C", "broker-z", 0, "127.0.0.1:1")]
+
+    monkeypatch.setattr(configuration_data, "targets", targets)
+    base = f"/configuration/brokers/{address}"
+    preview = await browser.get(f"{base}/keys/longPollingEnable/preview?value=true&scope=all")
+    assert "cannot connect to 127.0.0.1:1" in preview.text
+    asked = {"key": "longPollingEnable", "value": "true", "scope": "all"}
+    answer = await browser.post(f"{base}/change", asked)
+    assert (answer.status, await config_of(running, "longPollingEnable")) == (303, "true")
+    told = (await browser.get(answer.headers["location"])).text
+    assert "at 1 of 2 servers: broker-z: cannot connect" in told
