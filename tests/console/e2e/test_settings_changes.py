@@ -15,6 +15,7 @@ from pyrmq.console.app import console_app
 from pyrmq.console.pages import configuration_data
 from pyrmq.console.settings import Settings
 from pyrmq.net.address import format_address
+from pyrmq.net.client.credentials import Credentials
 from pyrmq.server import Running
 from tests.console.asgi import Client, client
 from tests.support.fixtures import Serve
@@ -249,3 +250,18 @@ async def test_a_change_is_done_where_it_can_be(
     assert (answer.status, await config_of(running, "longPollingEnable")) == (303, "true")
     told = (await browser.get(answer.headers["location"])).text
     assert "at 1 of 2 servers: broker-z: cannot connect" in told
+
+
+async def test_who_signs_the_requests_is_not_deleted(running: Running) -> None:
+    credentials = Credentials("root", "root-s3cret")
+    settings = Settings(running.namesrv, ("127.0.0.1", 8090), credentials=credentials)
+    async with client(console_app(settings)) as browser:
+        page = await browser.get("/access/users/one?name=root")
+        assert "This user signs the requests of this page." in page.text
+        assert "/access/users/delete" not in page.text
+        asked = {"cluster": CLUSTER, "name": "root", "_typed": "root"}
+        refused = await browser.post("/access/users/delete", asked)
+        assert (refused.status, "delete it as another user" in refused.text) == (422, True)
+        kept = await browser.get("/access")
+        assert "root" in kept.text
+        assert "s3cret" not in page.text + refused.text + kept.text
