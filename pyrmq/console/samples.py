@@ -80,7 +80,7 @@ class Hour:
 
 
 class Rows:
-    """The rows of one broker: 360 at most, about 70 KiB."""
+    """The rows of one broker: 360 at most, about 90 KiB."""
 
     def __init__(self) -> None:
         self._times: deque[int] = deque(maxlen=POINTS)
