@@ -61,7 +61,7 @@ def _part_only(request: Request) -> bool:
 
 def _context(request: Request, values: Mapping[str, Any]) -> dict[str, Any]:
     settings: Settings = request.app.state.settings
-    session = session_of(request) if "pyrmq.session" in request.scope else None
+    session = session_of(request) if "pyrmq_session" in request.scope else None
     found = {
         "request": request,
         "path": request.url.path,

@@ -57,6 +57,16 @@ def test_health_and_figures_of_the_same_broker_are_one() -> None:
         found.of("x", 0)
 
 
+def test_what_a_master_says_of_its_only_slave_counts() -> None:
+    def behind(*rows: ServerHealth) -> list[int | None]:
+        return [b.health.behind for b in joined(Health("ok", list(rows)), []).brokers]
+
+    one, two = server("a", behind=700), server("b", behind=500)
+    assert behind(one, server("a", 1, behind=5)) == [700, 700]
+    assert behind(one, server("a", 1)) == [700, None], "it does not follow"
+    assert behind(two, server("b", 1, behind=5), server("b", 2, behind=6)) == [500, 5, 6]
+
+
 def test_the_worst_is_first() -> None:
     found = Servers(
         "degraded",
