@@ -12,8 +12,8 @@ from pyrmq.admin.consume_stats import GroupProgress
 from pyrmq.admin.group_lags import GroupLag, lags_of
 from pyrmq.admin.long_lists import LIST_TIMEOUT, in_parts
 from pyrmq.admin.outcome import Outcome, Outcomes, Partial
-from pyrmq.errors import ConfigError, RequestCodeNotSupportedError, ResponseError
-from pyrmq.model.codes import RequestCode, ResponseCode
+from pyrmq.errors import ConfigError, RequestCodeNotSupportedError
+from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import DLQ_PREFIX, check_consumer_group, check_group, retry_topic
 from pyrmq.net import fastjson
 from pyrmq.net.client.protocol import Ext
@@ -113,9 +113,6 @@ ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 MODES = ("PULL", "POP")
 MAX_VALUES = 8 << 20
 """Most values in a broker's list of groups; a group has about 20."""
-PAGE = 8_192
-MOST_GROUPS = 1 << 20
-"""Most groups of a broker that are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +155,7 @@ class Groups(GroupProgress):
 
     async def enabled_at(self, broker: str) -> dict[str, bool]:
         """The same of one broker (`host:port`). [GET_ALL_SUBSCRIPTIONGROUP_CONFIG]"""
-        table = await self._table(broker)
+        table = await self._table(broker, onlyFields="consumeEnable")
         return {
             str(name): not isinstance(row, dict) or row.get("consumeEnable") is not False
             for name, row in table.items()
@@ -170,32 +167,17 @@ class Groups(GroupProgress):
         brokers = await self._link.one_of_each()
         return await self._link.on_each(brokers, lambda address: lags_of(self._link, address))
 
-    async def _table(self, address: str) -> Mapping[Any, Any]:
+    async def _table(self, address: str, **only: str) -> Mapping[Any, Any]:
+        """The groups of a broker. `only`: what pyrmq's brokers leave the rest out for, so that any
+        number of groups fits into a frame; RocketMQ's tell everything."""
         # Not GET_SUBSCRIPTIONGROUP_CONFIG: RocketMQ's brokers make the group that is asked for.
         code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
-        try:
-            answer = await self._link.ask(address, code)
-        except ResponseError as e:
-            if e.code != ResponseCode.SYSTEM_ERROR:
-                raise
-            return await self._pages(address)  # more than a frame has room for
+        answer = await self._link.ask(address, code, dict(only))
         found = fastjson.loads_object(answer.body, MAX_VALUES) if answer.body else {}
         return values.table(found, "subscriptionGroupTable")
 
-    async def _pages(self, address: str) -> Mapping[Any, Any]:
-        """All groups of a broker, PAGE of them in a request."""
-        code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
-        rows: dict[Any, Any] = {}
-        for first in range(0, MOST_GROUPS, PAGE):
-            answer = await self._link.ask(address, code, {"groupSeq": first, "maxGroupNum": PAGE})
-            found = fastjson.loads_object(answer.body, MAX_VALUES) if answer.body else {}
-            rows |= values.table(found, "subscriptionGroupTable")
-            if first + PAGE >= values.number(answer.ext, "totalGroupNum"):
-                break
-        return rows
-
     async def _config(self, address: str, group: str) -> GroupConfig | None:
-        row = values.table(await self._table(address), group)
+        row = values.table(await self._table(address, onlyGroup=group), group)
         return GroupConfig.from_json({"groupName": group, **row}) if row else None
 
     async def change(

@@ -46,8 +46,6 @@ _FLAGS = (
 )  # fmt: skip
 MAX_TABLE = 15 << 20
 """Longest list of groups that fits into a frame."""
-WHOLE = 32_768
-"""Most groups that are always told in one answer. A frame has room for about 42,000 usual ones."""
 MAX_RETRIES = 1024
 """Most delays of a retry policy."""
 _POLICIES = ("CUSTOMIZED", "EXPONENTIAL")
@@ -153,35 +151,32 @@ class GroupProcessor:
         return Response(body=fastjson.dumps(group.values))
 
     async def all(self, connection: Connection, command: Command) -> Response:
-        """GET_ALL_SUBSCRIPTIONGROUP_CONFIG: every group. Only if there are more than WHOLE, which
-        fit into no frame, and if pages are asked for (groupSeq, maxGroupNum), those of one page;
-        totalGroupNum then says how many groups there are."""
-        groups = list(self._groups.groups.values())
-        ext: dict[str, str | int | bool] = {}
-        if len(groups) > WHOLE and "groupSeq" in command.ext and "maxGroupNum" in command.ext:
-            first, most = fields.int32(command, "groupSeq"), fields.int32(command, "maxGroupNum")
-            if first < 0 or most < 1:
-                raise InvalidParameterError("groupSeq begins at 0, maxGroupNum at 1")
-            ext["totalGroupNum"] = len(groups)
-            groups = groups[first : first + min(most, WHOLE)]
+        """GET_ALL_SUBSCRIPTIONGROUP_CONFIG: every group, without paging. Ours: with `onlyGroup`
+        that one alone, with `onlyFields` only these members of each (their names with commas
+        between them); RocketMQ's brokers know neither, and tell all."""
+        only, named = command.ext.get("onlyGroup"), command.ext.get("onlyFields")
+        wanted = None if named is None else set(named.split(","))
+        groups = [g for g in self._groups.groups.values() if only in (None, g.name)]
         members: list[bytes] = []
         size = 0
 
         def add(group: Group) -> None:
             nonlocal size
-            members.append(fastjson.member(group.name, group.values))
+            values = group.values
+            if wanted is not None:
+                values = {key: value for key, value in values.items() if key in wanted}
+            members.append(fastjson.member(group.name, values))
             size += len(members[-1])
             if size > MAX_TABLE:
                 raise ResponseError(
-                    f"the groups have more than {MAX_TABLE} bytes: ask for pages of them "
-                    "(groupSeq, maxGroupNum)",
+                    f"the groups have more than {MAX_TABLE} bytes: clients take no more",
                     ResponseCode.SYSTEM_ERROR,
                 )
 
         await in_turns(groups, add)
         version = fastjson.dumps(self._groups.version.to_json())
         head = b'{"dataVersion":' + version + b',"forbiddenTable":{},"subscriptionGroupTable":{'
-        return Response(ext=ext, body=head + b",".join(members) + b"}}")
+        return Response(body=head + b",".join(members) + b"}}")
 
 
 def _group_of(values: dict[Any, Any]) -> Group:
