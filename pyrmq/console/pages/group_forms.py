@@ -153,6 +153,12 @@ async def delete(request: Request) -> Response:
     await _check_there(admin, name)
     outcomes = await admin.groups.delete(name, remove_offsets="offsets" in form, cluster=cluster)
     text, bad = told(outcomes, f"Group {name} is deleted")
+    if not bad and any(at.cluster == cluster for at in (await group_settings(admin, name)).at):
+        bad = True
+        text = (
+            f"Group {name} is still there: its members made it again, or the broker is one of "
+            "Apache's that delete a group only with its offsets."
+        )
     if "topics" in form and not bad:
         failed = await admin.groups.delete_topics(name, cluster)
         if failed:
