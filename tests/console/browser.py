@@ -147,7 +147,7 @@ def tab(chromium: Any, console: ConsoleProcess) -> Iterator[Tab]:
     made = Tab(context.new_page())
     yield made
     context.close()
-    assert made.errors == []
+    assert made.errors == [], made.errors
 
 
 @dataclass
@@ -195,12 +195,12 @@ class Tab:
             for v in found
             if v["impact"] in ("serious", "critical") and v["id"] not in but
         ]
-        assert bad == []
+        assert bad == [], bad
         wide = self.page.evaluate(
             "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         )
         assert wide <= 0, f"the page is {wide} pixels wider than the window"
-        assert self.errors == []
+        assert self.errors == [], self.errors
 
     def reach(self, selector: str) -> None:
         """Moves the focus to an element with the tabulator key alone."""

@@ -8,7 +8,7 @@ from starlette.datastructures import QueryParams
 from pyrmq.console.messages import asked
 from pyrmq.console.messages.listing import MAX_CURSOR, decode_cursor, encode_cursor
 from pyrmq.console.messages.names import MOST, suggested
-from pyrmq.console.messages.one import copy_of, view_message, why_not_resent
+from pyrmq.console.messages.one import copy_of, home_of, view_message, why_not_resent
 from pyrmq.console.messages.waiting import TimerRow, newest_of_each, recall_handle
 from pyrmq.console.pages.dead_letters import selection_of
 from pyrmq.console.pages.transactions import Choice, chosen_of
@@ -87,6 +87,13 @@ def test_what_is_not_resent(topic: str) -> None:
     assert why_not_resent(message(topic))
     with pytest.raises(ClientError):
         copy_of(message(topic), b"x")
+
+
+def test_where_a_message_is_at_home() -> None:
+    assert home_of(message("orders", REAL_TOPIC="other")) == "orders"
+    assert home_of(message("%DLQ%g", RETRY_TOPIC="orders")) == "orders"
+    assert home_of(message("%DLQ%g")) == ""
+    assert home_of(message("SCHEDULE_TOPIC_XXXX", REAL_TOPIC="later")) == "later"
 
 
 def test_many_properties_are_cut() -> None:
