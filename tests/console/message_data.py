@@ -26,8 +26,8 @@ SCRIPT = "<script>alert(1)</script>"
 GROUP = "letters-group"
 LETTERS = 3
 UNDECIDED = "txn-producers"
-BOMB = b"\x00" * (48 << 20)
-"""It is 48 KiB when it is compressed with zlib."""
+BOMB = b"\x00" * (16 << 20)
+"""It is 16 KiB when it is compressed with zlib."""
 PROPERTIES = {f"p{i}": "v" for i in range(4000)}
 BODIES: dict[str, bytes] = {
     "html": f"<h1>{SCRIPT}</h1>".encode(),

