@@ -19,7 +19,8 @@ from import_graph import Graph, circles, shortest
 from python_imports import PythonTree
 
 PYTHON_LAYERS = [
-    {"version", "escape", "errors"},
+    {"version", "escape", "installation"},
+    {"errors"},
     {"engine"},
     {"logs"},
     {"model"},

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,8 +22,10 @@ _RUST = re.compile(
 )  # before the text what it is about: topic:% = name, queue = 3;
 
 
-def python_forms() -> Iterator[tuple[str, str]]:
+@cache
+def python_forms() -> list[tuple[str, str]]:
     """Texts and where they are logged. A level that is decided at run time may be a warning."""
+    forms = []
     for path in sorted((ROOT / "pyrmq").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
@@ -34,7 +36,8 @@ def python_forms() -> Iterator[tuple[str, str]]:
             text = node.args[called == "log"]
             place = f"{path.relative_to(ROOT)}:{node.lineno}"
             assert isinstance(text, ast.Constant), f"{place}: the text of a log call is a constant"
-            yield _PUT_IN.sub("…", str(text.value)), place
+            forms.append((_PUT_IN.sub("…", str(text.value)), place))
+    return forms
 
 
 def _is_logger(owner: ast.expr) -> bool:
@@ -43,7 +46,9 @@ def _is_logger(owner: ast.expr) -> bool:
     return isinstance(owner, ast.Name) and owner.id in LOGS
 
 
-def engine_forms() -> Iterator[tuple[str, str]]:
+@cache
+def engine_forms() -> list[tuple[str, str]]:
+    forms = []
     for folder in ("crates", "src"):
         for path in sorted((ROOT / "native" / folder).rglob("*.rs")):
             text = path.read_text(encoding="utf-8")
@@ -51,7 +56,8 @@ def engine_forms() -> Iterator[tuple[str, str]]:
                 form = re.sub(r"\\\n\s*", "", found[1])
                 line = text.count("\n", 0, found.start()) + 1
                 shown = re.sub(r"\{[^}]*\}", "…", form)
-                yield shown, f"{path.relative_to(ROOT)}:{line}"
+                forms.append((shown, f"{path.relative_to(ROOT)}:{line}"))
+    return forms
 
 
 def listed() -> list[str]:

@@ -18,7 +18,7 @@ LONGEST = 200
 
 def line(request: Request, action: str, about: Mapping[str, str], outcome: str) -> None:
     """Writes a line."""
-    session: Session | None = request.scope.get("pyrmq.session")
+    session: Session | None = request.scope.get("pyrmq_session")
     user = session.user if session else ""
     client = request.client.host if request.client else ""
     facts = {"user": user, "from": client, "action": action, **about}

@@ -52,8 +52,10 @@ def _ms(value: float) -> str:
 
 def _short(value: float) -> str:
     """A number of at most four digits: `12.4 k`."""
+    if value < 100:
+        return f"{value:.1f}".removesuffix(".0")
     if value < 10_000:
-        return number(round(value, 1) if value < 100 else round(value))
+        return number(round(value))
     units = iter("kMGTPE")
     unit = ""
     while value >= 1000 and (more := next(units, "")):
@@ -116,7 +118,7 @@ def chart(
     scale = Markup(
         '<div class="chart-scale" aria-hidden="true"><span>{}</span><span>{}</span><span>{}</span>'
         "</div>"
-    ).format(text(top), text(top / 2), text(0))
+    ).format(*(text(top), text(top / 2), text(0)) if any(values) else ("", "", text(0)))
     times = Markup(
         '<div class="chart-times" aria-hidden="true"><span>{}</span><span>{}</span><span>{}</span>'
         "</div>"

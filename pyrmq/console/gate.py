@@ -58,7 +58,7 @@ class Gate:
             else:
                 await _to_login(request)(scope, receive, send)
             return
-        scope["pyrmq.session"] = session
+        scope["pyrmq_session"] = session
         await self._app(scope, receive, _renewing(request, session, send))
 
     def _of_cookie(self, request: Request) -> Session | None:

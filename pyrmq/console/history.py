@@ -21,8 +21,8 @@ Memory: 128 brokers at most, 360 rows of 14 numbers each (70 KiB; 9 MiB in all);
 360 pairs each (40 KiB; 3 MiB in all). Brokers beyond that are not sampled; of groups the one that
 was looked at longest ago goes.
 
-It samples with the console's own credentials; without any with those of a user who looks. Whoever
-shows it asks the server first, with the rights of the user who looks then.
+It samples with the console's own credentials; without any, or if they may not, with those of a
+user who looks. Whoever shows it asks the server first, with the rights of the user who looks then.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import trio
@@ -89,7 +90,7 @@ class History:
         now: Callable[[], int] = now_ms,
     ) -> None:
         self._admin: Admin | None = None
-        self._is_unfit = False
+        self.is_unfit = False
         """Whether another Admin may do better: this one is closed, or its user may not ask."""
         self._clock = clock
         self._now = now
@@ -105,8 +106,8 @@ class History:
         """Somebody has a page open. Their Admin samples from then on if there is none, or if that
         of another one could not."""
         self._looked = self._clock()
-        if admin is not None and (self._admin is None or self._is_unfit):
-            self._admin, self._is_unfit = admin, False
+        if admin is not None and (self._admin is None or self.is_unfit):
+            self._admin, self.is_unfit = admin, False
         self._paused.unpark_all()
 
     @property
@@ -171,7 +172,7 @@ class History:
             except Exception:
                 log.exception("the console's history is not sampled, next try follows")
                 self.problem = "sampling failed: see the console's log"
-                self._is_unfit = True
+                self.is_unfit = True
             await trio.sleep_until(begun + period)
 
     async def _look_for_alarms(self) -> None:
@@ -188,7 +189,7 @@ class History:
                 await self._sample_brokers(admin)
                 await self._sample_groups(admin)
             except PyrmqError as e:
-                self.problem, self._is_unfit = str(e), True
+                self.problem, self.is_unfit = str(e), True
         if scope.cancelled_caught:
             self.problem = f"not all brokers answered within {ROUND_TIMEOUT:g} s"
 
@@ -202,7 +203,7 @@ class History:
             lambda address: self._ask(admin, by_address[address]),
         )
         problems = [outcome.problem for outcome in asked.failed]
-        self._is_unfit = any(isinstance(o.error, NoPermissionError) for o in asked.failed)
+        self.is_unfit = any(isinstance(o.error, NoPermissionError) for o in asked.failed)
         if len(there) > MAX_BROKERS:
             problems.append(f"only {MAX_BROKERS} of {len(there)} brokers are sampled")
         self.problem = "; ".join(problems[:3])
@@ -247,12 +248,11 @@ class History:
         )
 
         async def one(name: str, group: _Group) -> None:
-            try:
+            # What fails leaves a gap in the line; the group's page says why.
+            with suppress(PyrmqError):
                 stats = await admin.groups.consume_stats(name)
-            except PyrmqError:
-                return  # a gap in its line; its page says why
-            if not stats.failed:
-                group.points.append((self._now(), max(stats.diff, 0)))
+                if not stats.failed:
+                    group.points.append((self._now(), max(stats.diff, 0)))
 
         async with trio.open_nursery() as nursery:
             for name, group in oldest[:GROUPS_AT_ONCE]:
@@ -265,5 +265,6 @@ async def history_of(request: Request) -> History:
     settings: Settings = request.app.state.settings
     links: Links = request.app.state.links
     own = settings.credentials
-    history.look(await admin_of(request) if own is None else await links.get(own))
+    by_user = own is None or history.is_unfit
+    history.look(await (admin_of(request) if by_user else links.get(own)))
     return history

@@ -60,7 +60,7 @@ class Login:
     async def shown(self, request: Request) -> Response:
         """The form. Whoever is logged in goes on."""
         to = local_path(request.query_params.get("next", "/"))
-        if "pyrmq.session" in request.scope:
+        if "pyrmq_session" in request.scope:
             return RedirectResponse(to, status_code=303)
         return self._form(request, to)
 
@@ -108,7 +108,7 @@ class Login:
             self._sessions.end(old)
         session.leaves = True
         name = self._sessions.begin(session)
-        request.scope["pyrmq.session"] = session
+        request.scope["pyrmq_session"] = session
         audit.line(request, "login", {"role": session.role.value}, "done")
         answer = RedirectResponse(to, status_code=303)
         self._set(answer, self._cookie, name, round(LONGEST))

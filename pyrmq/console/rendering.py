@@ -61,7 +61,7 @@ def _part_only(request: Request) -> bool:
 
 def _context(request: Request, values: Mapping[str, Any]) -> dict[str, Any]:
     settings: Settings = request.app.state.settings
-    session = session_of(request) if "pyrmq.session" in request.scope else None
+    session = session_of(request) if "pyrmq_session" in request.scope else None
     found = {
         "request": request,
         "path": request.url.path,
@@ -150,7 +150,8 @@ def rate(value: float | None) -> str:
     """A number a second."""
     if value is None:
         return BLANK
-    return f"{number(round(value, 1) if abs(value) < 100 else round(value))}/s"
+    shown = f"{value:.1f}".removesuffix(".0") if abs(value) < 100 else number(round(value))
+    return f"{shown}/s"
 
 
 def percent(value: float | None) -> str:

@@ -234,4 +234,16 @@ def joined(health: Health, states: Sequence[ReplicaState], problem: str = "") ->
             and state.error.code == ResponseCode.NO_PERMISSION
         )
         brokers.append(Broker(server, state.runtime, state.replica.was, denied))
+    _tell_slaves(health.servers)
     return Servers(health.state, name_servers, brokers, problem)
+
+
+def _tell_slaves(servers: Sequence[ServerHealth]) -> None:
+    """A slave knows only what its master has sent. Where a name has one slave, what its master says
+    of it counts too."""
+    for master in servers:
+        if master.role != "master" or master.behind is None:
+            continue
+        slaves = [s for s in servers if s.role == "slave" and s.broker_name == master.broker_name]
+        if len(slaves) == 1 and slaves[0].behind is not None:
+            slaves[0].behind = max(slaves[0].behind, master.behind)

@@ -123,5 +123,5 @@ def _hash(name: str) -> bytes:
 
 def session_of(request: Request) -> Session:
     """The session of a request. Every handler but that of the login has one."""
-    session: Session = request.scope["pyrmq.session"]
+    session: Session = request.scope["pyrmq_session"]
     return session

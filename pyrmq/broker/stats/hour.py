@@ -57,22 +57,27 @@ class HourState:
 
     async def __call__(self) -> dict[str, int]:
         """cpuMs: CPU time of this process since the last call. loopLateMs: how late the loop ran at
-        most since then. backlog: messages that groups have not consumed. slaveBehind: bytes that a
-        slave lacks; of a master those of the slave that lacks most."""
+        most since then. backlog: messages that groups have not consumed, in queues of which they
+        have committed an offset. slaveBehind: bytes that a slave lacks; of a master those of the
+        slave that lacks most. It is left out while no slave is connected."""
         found = await self._state()
         cpu = self._cpu()
         found["cpuMs"] = round((cpu - self._cpu_before) * 1000)
         found["loopLateMs"] = round(self._late * 1000)
         self._cpu_before, self._late = cpu, 0.0
-        found["slaveBehind"] = self._behind()
+        behind = self._behind()
+        if behind is not None:
+            found["slaveBehind"] = behind
         found["backlog"] = await self._counted()
         return found
 
-    def _behind(self) -> int:
+    def _behind(self) -> int | None:
         values = self._ha()
         if values["master"]:
-            return max([0, *(row["diff"] for row in values["haConnectionInfo"])])
+            return max((max(row["diff"], 0) for row in values["haConnectionInfo"]), default=None)
         own = values["haClientRuntimeInfo"]
+        if not own["activated"]:
+            return None
         return max(own["masterFlushOffset"] - own["maxOffset"], 0)
 
     async def _counted(self) -> int:

@@ -43,7 +43,7 @@ COLUMNS = {
     "connections": lambda b: b.connections,
     "today": lambda b: b.traffic.in_today if b.is_up else None,
     "log": lambda b: b.log_bytes,
-    "earliest": lambda b: b.earliest or None,
+    "disk": lambda b: b.health.disk,
 }
 
 CHARTS: tuple[tuple[str, tuple[tuple[str, str], ...], str, float | None, float | None], ...] = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from markupsafe import Markup
@@ -37,13 +37,16 @@ class Replica:
     broker: Broker
     status: HaStatus | None
     problem: str = ""
+    lacks: int = 0
+    """Of a slave: what its master says that it lacks."""
 
     @property
     def behind(self) -> int | None:
-        """Of a slave: bytes of its master's log that it lacks."""
+        """Of a slave: bytes of its master's log that it lacks. A slave knows only what its master
+        has sent: where the master says more, that counts."""
         if self.status is None or self.status.master:
             return None
-        return max(self.status.master_flush_offset - self.status.max_offset, 0)
+        return max(self.status.master_flush_offset - self.status.max_offset, self.lacks, 0)
 
     @property
     def state(self) -> tuple[str, str]:
@@ -143,8 +146,29 @@ def joined(brokers: Iterable[Broker], said: dict[str, Outcome[HaStatus]]) -> lis
             replica = Replica(broker, None, outcome.problem)
         by_name.setdefault((broker.health.cluster, broker.name), []).append(replica)
     order = {"bad": 0, "warn": 1, "": 2, "good": 2}
-    rows = [Pair(name, cluster, replicas) for (cluster, name), replicas in by_name.items()]
+    rows = [Pair(name, cluster, _told(replicas)) for (cluster, name), replicas in by_name.items()]
     return sorted(rows, key=lambda pair: (order[pair.word[1]], pair.cluster, pair.name))
+
+
+def _told(replicas: list[Replica]) -> list[Replica]:
+    """Slaves with what their master knows of them: of a single one that is connected what the
+    master says. Of several nobody knows which connection is whose. One that does not follow lacks
+    what its log is shorter."""
+    masters = [r.status for r in replicas if r.broker.is_master and r.status is not None]
+    if len(masters) != 1:
+        return replicas
+    master = masters[0]
+    alone = len(replicas) == 2 and len(master.slaves) == 1
+    found = []
+    for replica in replicas:
+        status = replica.status
+        if status is not None and not replica.broker.is_master:
+            lacks = master.slaves[0].diff if alone else 0
+            if replica.state[1] == "bad":
+                lacks = master.max_offset - status.max_offset
+            replica = replace(replica, lacks=lacks)
+        found.append(replica)
+    return found
 
 
 async def controllers(admin: Admin, found: Servers) -> list[Controller]:

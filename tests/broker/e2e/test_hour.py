@@ -70,10 +70,16 @@ async def test_how_far_replication_is_behind(embedded: Running) -> None:
     slaves = [{"diff": 5}, {"diff": 70}, {"diff": -3}]
     hour = state_of(embedded, {"master": True, "haConnectionInfo": slaves})
     assert (await hour())["slaveBehind"] == 70
-    own = {"masterFlushOffset": 100, "maxOffset": 40}
+    own = {"masterFlushOffset": 100, "maxOffset": 40, "activated": True}
     hour = state_of(embedded, {"master": False, "haClientRuntimeInfo": own})
     assert (await hour())["slaveBehind"] == 60
-    assert (await state_of(embedded)())["slaveBehind"] == 0
+
+
+async def test_without_a_connection_nobody_knows_how_far_a_slave_is(embedded: Running) -> None:
+    assert "slaveBehind" not in await state_of(embedded)()
+    own = {"masterFlushOffset": 100, "maxOffset": 40, "activated": False}
+    hour = state_of(embedded, {"master": False, "haClientRuntimeInfo": own})
+    assert "slaveBehind" not in await hour()
 
 
 async def test_how_late_the_loop_runs(mock_clock: MockClock) -> None:

@@ -57,6 +57,16 @@ def test_health_and_figures_of_the_same_broker_are_one() -> None:
         found.of("x", 0)
 
 
+def test_what_a_master_says_of_its_only_slave_counts() -> None:
+    def behind(*rows: ServerHealth) -> list[int | None]:
+        return [b.health.behind for b in joined(Health("ok", list(rows)), []).brokers]
+
+    one, two = server("a", behind=700), server("b", behind=500)
+    assert behind(one, server("a", 1, behind=5)) == [700, 700]
+    assert behind(one, server("a", 1)) == [700, None], "it does not follow"
+    assert behind(two, server("b", 1, behind=5), server("b", 2, behind=6)) == [500, 5, 6]
+
+
 def test_the_worst_is_first() -> None:
     found = Servers(
         "degraded",
@@ -154,6 +164,20 @@ def test_how_far_a_slave_is_behind() -> None:
     assert ha.Replica(broker("a"), status()).behind is None
     far = status(master=False, max_offset=0, master_flush_offset=1 << 30, state="FOLLOWING")
     assert ha.Replica(broker("a", 1), far).state == ("behind", "warn")
+
+
+def test_a_slave_does_not_know_what_its_master_has_not_sent() -> None:
+    follows = status(master=False, max_offset=999, state="FOLLOWING")
+    said = {"a-0:1": status(slave(500)), "a-1:1": follows, "a-2:1": follows}
+    outcomes = {address: Outcome(address, value) for address, value in said.items()}
+    (pair,) = ha.joined([broker("a"), broker("a", 1)], outcomes)
+    assert [r.behind for r in pair.replicas] == [None, 500]
+    (pair,) = ha.joined([broker("a"), broker("a", 1), broker("a", 2)], outcomes)
+    assert [r.behind for r in pair.replicas] == [None, 1, 1], "whose connection is it?"
+    lost = status(master=False, max_offset=300, master_flush_offset=300, state="MISFIT", why="x")
+    outcomes = {"a-0:1": Outcome("a-0:1", status()), "a-1:1": Outcome("a-1:1", lost)}
+    (pair,) = ha.joined([broker("a"), broker("a", 1)], outcomes)
+    assert [r.behind for r in pair.replicas] == [None, 700]
 
 
 class Controlled:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import trio
 
 from pyrmq.console.app import console_app
 from pyrmq.console.pages import all_rooms
@@ -14,6 +13,7 @@ from pyrmq.console.settings import Settings
 from tests.console import data
 from tests.console.asgi import client
 from tests.console.crawl import crawl
+from tests.support.fixtures import deadline as deadline
 
 from .store import peer
 
@@ -41,7 +41,6 @@ async def test_every_page_answers(namesrv: str) -> None:
         name = one.removesuffix("/figures")
         page = (await browser.get(name)).text
         assert "a broker of Apache RocketMQ" in page
-        await trio.testing.wait_all_tasks_blocked()
         disk = (await browser.get(f"{name}/disk")).text
         assert "Only pyrmq&#39;s brokers say what topics take of their disk." in disk
         clients = (await browser.get(f"{name}/clients")).text

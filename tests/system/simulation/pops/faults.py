@@ -12,6 +12,9 @@ class Fault:
     """Breaks a life of the broker as it begins."""
 
     name = ""
+    first = 0
+    """The seed to begin with. A run without revivals ends when nothing can come any more, which may
+    take seconds: begin with a short one."""
 
     def breaks(self, life: PopLife) -> None:
         """Replaces parts of it."""
@@ -19,6 +22,7 @@ class Fault:
 
 class NothingIsRevived(Fault):
     name = "NothingIsRevived"
+    first = 10
 
     def breaks(self, life: PopLife) -> None:
         async def revive() -> bool:
