@@ -117,4 +117,7 @@ def from_here(request: Request, url: str = "") -> bool:
     if origin is None:
         return True
     own = {request.headers.get("host", "").lower(), urlsplit(url).netloc.lower()} - {""}
-    return urlsplit(origin).netloc.lower() in own
+    try:
+        return urlsplit(origin).netloc.lower() in own
+    except ValueError:
+        return False

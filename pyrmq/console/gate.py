@@ -92,14 +92,22 @@ def local_path(text: str) -> str:
 
 def _to_login(request: Request) -> Response:
     if is_htmx(request):
-        shown = urlsplit(request.headers.get("hx-current-url", ""))
-        to = _login_path(f"{shown.path}?{shown.query}" if shown.query else shown.path)
+        to = _login_path(_shown(request.headers.get("hx-current-url", "")))
         return PlainTextResponse("log in\n", 401, {"HX-Redirect": to})
     if request.method != "GET":
         return RedirectResponse(LOGIN, status_code=303)
     query = request.url.query
     path = request.url.path
     return RedirectResponse(_login_path(f"{path}?{query}" if query else path), status_code=303)
+
+
+def _shown(url: str) -> str:
+    """The path and query of the page that asks."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "/"
+    return f"{parts.path}?{parts.query}" if parts.query else parts.path
 
 
 def _login_path(after: str) -> str:

@@ -13,6 +13,7 @@ from pyrmq.console.settings import Role
 from tests.console.browser import ConsoleProcess, Tab
 from tests.console.browser import chromium as chromium
 from tests.console.browser import tab as tab
+from tests.support.certificates import Authority
 from tests.support.server import ServerProcess
 
 PASSWORD = "correct horse"
@@ -138,3 +139,31 @@ def test_no_frame_of_another_site(tab: Tab, console: ConsoleProcess) -> None:
         said = [one for one in tab.errors if "frame" in one.lower()]
     assert said
     tab.errors.clear()
+
+
+def test_two_consoles_of_one_host_one_by_tls(
+    chromium: Any, console: ConsoleProcess, folder: Path, tmp_path: Path
+) -> None:
+    """Cookies are shared by all ports of a host: a login at one is none at the other, and ends no
+    session of it."""
+    own = Authority(tmp_path).issue("127.0.0.1")
+    words = ("--login", str(folder / "passwords"), "--cert", str(own.cert), "--key", str(own.key))
+    with ConsoleProcess(console.namesrv, *words, log=tmp_path / "log") as secure:
+        context = chromium.new_context(ignore_https_errors=True)
+        tab = Tab(context.new_page())
+        for at, user in ((console, "ann"), (secure, "rob")):
+            tab.open(f"{at.url}/alarms")
+            assert "/login?next=" in tab.page.url
+            log_in(tab, user)
+            tab.page.wait_for_url(f"{at.url}/alarms")
+        for at, user in ((console, "ann"), (secure, "rob")):
+            tab.open(f"{at.url}/alarms")
+            assert user in tab.page.inner_text(".user")
+        found = {name: one["secure"] for name, one in cookies(tab).items() if "form" not in name}
+        assert len(found) == 2
+        assert {name.startswith("__Host-"): is_secure for name, is_secure in found.items()} == {
+            False: False,
+            True: True,
+        }
+        assert tab.errors == []
+        context.close()
