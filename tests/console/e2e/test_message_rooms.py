@@ -16,6 +16,7 @@ from pyrmq.client import ConsumeFrom, Producer, PushConsumer
 from pyrmq.console.app import console_app
 from pyrmq.console.messages import listing, names
 from pyrmq.console.messages.listing import Asked, listed
+from pyrmq.console.pages import messages, transactions
 from pyrmq.console.settings import Settings
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message
@@ -209,7 +210,7 @@ async def test_an_id_leads_to_no_other_address(embedded: Running) -> None:
         assert "no master of this cluster" in refused
 
 
-async def test_a_copy_and_a_delivery(embedded: Running) -> None:
+async def test_a_copy_and_a_delivery(embedded: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     async with rooms(embedded) as there:
         async with Producer("p", namesrv=embedded.namesrv) as producer:
             sent = await producer.send(
@@ -244,6 +245,8 @@ async def test_a_copy_and_a_delivery(embedded: Running) -> None:
 
             chosen = {"group": "readers", "client": await until(member, "the member is there")}
             assert "/groups/readers" in await there.text(f"/messages/consumers?{at}")
+            monkeypatch.setattr(messages, "MOST_GROUPS", 0)
+            assert "too many to ask" in await there.text(f"/messages/consumers?{at}")
             after = await there.changed("/messages/deliver", {**form, **chosen})
             assert "of group readers answered CR_SUCCESS" in after
             assert got[2:] == [first.msg_id]
@@ -270,7 +273,7 @@ async def test_the_life_of_a_message(embedded: Running) -> None:
         assert "nothing is known" in unknown or "no broker" in unknown
 
 
-async def test_transactions_are_decided(embedded: Running) -> None:
+async def test_transactions_are_decided(embedded: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     async with rooms(embedded) as there:
         await message_data.send_waiting(embedded.namesrv)
         page = await there.text("/transactions")
@@ -295,6 +298,9 @@ async def test_transactions_are_decided(embedded: Running) -> None:
 
         await until(settled, "the op records are stored")
         assert "0" in await there.text("/transactions/discarded")
+        monkeypatch.setattr(transactions, "PATIENCE", 0.0)
+        assert "more than could be read in time" in await there.text("/transactions")
+        await there.text("/transactions/discarded", 400)
         elsewhere = await there.pages.post("/transactions/commit", {"chosen": "127.0.0.1:7/1"})
         assert "no master of this cluster" in elsewhere.text
 
