@@ -50,13 +50,16 @@ class Gate:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
+        if _is_taken_by_another_site(request):
+            await PlainTextResponse("this is no page of another site\n", 403)(scope, receive, send)
+            return
         session = self._all or self._of_cookie(request)
         path = scope["path"]
         if session is None:
             if path in (LOGIN, HEALTH) or path.startswith(STATIC):
                 await self._app(scope, receive, send)
             else:
-                await _to_login(request)(scope, receive, send)
+                await to_login(request)(scope, receive, send)
             return
         scope["pyrmq_session"] = session
         await self._app(scope, receive, _renewing(request, session, send))
@@ -90,7 +93,18 @@ def local_path(text: str) -> str:
     return text if inside else "/"
 
 
-def _to_login(request: Request) -> Response:
+def _is_taken_by_another_site(request: Request) -> bool:
+    """Whether a page of another site asks for a part of its own, such as a picture: without login
+    nothing else would keep it from having the console search. Links from other sites are fine."""
+    if request.method == "POST":
+        return False  # `change` refuses it, with a line in the audit
+    site = request.headers.get("sec-fetch-site", "none")
+    is_page = request.headers.get("sec-fetch-mode") == "navigate"
+    return site not in ("none", "same-origin") and not is_page
+
+
+def to_login(request: Request) -> Response:
+    """The way to the login, and back to the page that asks."""
     if is_htmx(request):
         to = _login_path(_shown(request.headers.get("hx-current-url", "")))
         return PlainTextResponse("log in\n", 401, {"HX-Redirect": to})

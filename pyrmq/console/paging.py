@@ -82,7 +82,8 @@ def sorted_rows(rows: Iterable[T], columns: Mapping[str, Callable[[T], Any]], so
     """Rows in the order of `sort`, a key of `columns`, with `-` in front from the largest. Rows
     without a value (None) come last."""
     value = columns[sort.removeprefix("-")]
-    there, without = [], []
+    there: list[T] = []
+    without: list[T] = []
     for row in rows:
         (without if value(row) is None else there).append(row)
     return sorted(there, key=value, reverse=sort.startswith("-")) + without

@@ -184,7 +184,8 @@ def duration(seconds: float | None) -> str:
         return BLANK
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
-    left, found = int(seconds), []
+    left = int(seconds)
+    found: list[str] = []
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
         if left >= size or (found and left):
             found.append(f"{left // size} {unit}")

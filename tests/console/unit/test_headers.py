@@ -88,6 +88,21 @@ async def test_names_of_others(browser: Client, host: str) -> None:
     assert "--host" in answer.text
 
 
+@pytest.mark.parametrize(
+    ("site", "mode", "status"),
+    [
+        ("same-origin", "cors", 200),
+        ("none", "navigate", 200),
+        ("cross-site", "navigate", 200),  # a link
+        ("cross-site", "no-cors", 403),  # a picture
+        ("same-site", "cors", 403),
+    ],
+)
+async def test_pages_of_other_sites(browser: Client, site: str, mode: str, status: int) -> None:
+    headers = {"sec-fetch-site": site, "sec-fetch-mode": mode}
+    assert (await browser.get("/room", headers)).status == status
+
+
 async def test_a_body_that_is_too_long(browser: Client) -> None:
     assert (await browser.request("POST", "/room/make", b"x" * (MAX_BODY + 1))).status == 413
     stated = {"content-length": "1" * 30}
