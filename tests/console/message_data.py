@@ -94,10 +94,12 @@ async def send_waiting(namesrv: str) -> None:
 
 
 class _Undecided:
-    async def execute_local_transaction(self, message: object, argument: object) -> object:
+    async def execute_local_transaction(
+        self, message: object, argument: object
+    ) -> TransactionState:
         return TransactionState.UNKNOWN
 
-    async def check_local_transaction(self, message: object) -> object:
+    async def check_local_transaction(self, message: object) -> TransactionState:
         return TransactionState.UNKNOWN
 
 

@@ -107,9 +107,11 @@ def _added_up(found: Outcomes[Scan]) -> Pending:
     for scan in scans:
         for (topic, group), place in scan.table.places.items():
             known = places.get((topic, group))
-            ages = [a for a in (known and known.oldest, place.oldest) if a is not None]
+            ages = [place.oldest, known.oldest if known else None]
             count = place.count + (known.count if known else 0)
-            places[topic, group] = Place(topic, group, count, min(ages, default=None))
+            places[topic, group] = Place(
+                topic, group, count, min((a for a in ages if a is not None), default=None)
+            )
     in_order = sorted(places.values(), key=lambda p: (-p.count, p.topic, p.group))
     halves = sorted((h for s in scans for h in s.table.rows()), key=lambda h: h.born)
     return Pending(

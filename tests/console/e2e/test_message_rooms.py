@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -58,7 +58,7 @@ class Rooms:
         await until(look, f"{count} messages with the key {key}")
         return found[:count]
 
-    async def changed(self, path: str, form: dict[str, object]) -> str:
+    async def changed(self, path: str, form: Mapping[str, object]) -> str:
         """The page after a change, with the message on it."""
         answer = await self.pages.post(path, form)
         assert answer.status == 303, re.sub("<[^>]+>|\\s+", " ", answer.text)[-300:]

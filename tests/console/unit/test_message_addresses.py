@@ -130,7 +130,8 @@ def test_chosen_letters() -> None:
     assert (selection.begin, selection.end, selection.key) == (10, 31, None)
     assert selection.ids == {"AB", "CD"}
     by_filter = selection_of(QueryParams({"topic": "orders", "id": "a b", "begin": str(NOW)}))
-    assert (by_filter.topic, by_filter.ids, by_filter.begin) == ("orders", {"a", "b"}, NOW)
+    assert (by_filter.topic, by_filter.begin) == ("orders", NOW)
+    assert by_filter.ids == {"a", "b"}
     assert selection_of(QueryParams()).is_all
     for bad in ("AB", "AB/", "/1", "A B/1", "AB/x", "A" * 200 + "/1"):
         with pytest.raises(PyrmqError):
