@@ -11,7 +11,8 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyrmq.console.changes import TOKEN_HEADER
-from pyrmq.console.rendering import is_htmx
+from pyrmq.console.headers import LOGIN
+from pyrmq.console.rendering import is_htmx, own_address
 from pyrmq.console.sessions import Session, Sessions
 from pyrmq.console.settings import LoginKind, Role, Settings
 
@@ -19,7 +20,7 @@ NOBODY = "nobody"
 """The user of a console without login."""
 BY_ITSELF = "x-by-itself"
 """The header of requests that a page makes without its user."""
-LOGIN, LOGOUT = "/login", "/logout"
+LOGOUT = "/logout"
 STATIC, HEALTH = "/static/", "/health"
 """What needs no session."""
 
@@ -110,9 +111,7 @@ def to_login(request: Request) -> Response:
         return PlainTextResponse("log in\n", 401, {"HX-Redirect": to})
     if request.method != "GET":
         return RedirectResponse(LOGIN, status_code=303)
-    query = request.url.query
-    path = request.url.path
-    return RedirectResponse(_login_path(f"{path}?{query}" if query else path), status_code=303)
+    return RedirectResponse(_login_path(own_address(request)), status_code=303)
 
 
 def _shown(url: str) -> str:
