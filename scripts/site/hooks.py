@@ -29,7 +29,7 @@ FOREIGN = re.compile(
     r"""@import\s+(?:url\()?["']?(?:https?:)?//|url\(["']?(?:https?:)?//"""
 )
 """What a browser would load from another host."""
-COMING = {"install.md", "console.md", "mcp.md", "releasing.md"}
+COMING = {"console.md", "mcp.md"}
 """Pages that may not be there yet."""
 _links = Links(ROOT)
 
