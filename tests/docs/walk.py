@@ -5,6 +5,7 @@
 - A block of `sh` is run. `pyrmq server …` and other servers are started, and serve until the page
   starts them again.
 - A block of `text` behind it is its output: `…` stands for any text, a line `…` for any lines.
+  Blanks of tables need not be as many.
 - `# exit code N` at the end of a line of `sh` is the code that the command ends with.
 - A block of Python below a line that names a file in backquotes is that file.
 
@@ -74,13 +75,19 @@ def steps(page: Path) -> Iterator[tuple[Block, Block | None]]:
 
 
 def pattern(expected: str) -> re.Pattern[str]:
+    """What output has to be, however many blanks are in it."""
     lines = []
-    for line in expected.rstrip("\n").split("\n"):
-        if line.strip() == "…":
+    for line in unspaced(expected).split("\n"):
+        if line == "…":
             lines.append(r"(?:[^\n]*\n)*?")
         else:
-            lines.append(".*?".join(re.escape(part) for part in line.split("…")) + r" *\n")
+            lines.append(".*?".join(re.escape(part) for part in line.split("…")) + r"\n")
     return re.compile("".join(lines))
+
+
+def unspaced(text: str) -> str:
+    lines = (re.sub(" +", " ", line).rstrip() for line in text.rstrip("\n").split("\n"))
+    return "\n".join(lines)
 
 
 def plain_commands(text: str) -> list[list[str]] | None:
@@ -235,7 +242,7 @@ class Walk:
 
     def _compare(self, block: Block, output: Block | None, printed: str) -> None:
         seen = self._as_printed(printed)
-        if output is not None and not pattern(output.text).fullmatch(seen):
+        if output is not None and not pattern(output.text).fullmatch(f"{unspaced(seen)}\n"):
             raise WalkError(
                 f"{self._at(block)}: the page says\n{output.text}\nand one sees\n{seen}"
             )
