@@ -126,7 +126,7 @@ def tried(wheel: Path, extras: list[str], there: Environment) -> None:
 
 def followed(wheel: Path, there: Environment) -> None:
     """The tutorial, as by a reader who has nothing but the wheel."""
-    there.install(wheel, ["arrow"])
+    there.install(wheel, ["arrow", "console"])
     folder = there.folder / "tutorial"
     folder.mkdir()
     there.run(

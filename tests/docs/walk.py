@@ -38,12 +38,7 @@ CODE = re.compile(r"\s*# exit code (\d+)(?: or (\d+))?[^\n]*$", re.MULTILINE)
 FOLDERS = re.compile(r"(?<![\w./])/(?:data|backup)\b")
 """Folders that pages name."""
 PORTS = {"9876": "--namesrv-port", "10911": "--broker-port"}
-FULL_DISK = {
-    f"PYRMQ_BROKER_CONF_DISK_{key}_RATIO": "100"
-    for key in ("MAX_USED_SPACE", "SPACE_CLEAN_FORCIBLY", "SPACE_WARNING_LEVEL")
-}
-"""Servers take messages, and delete none, however full the disk is."""
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -168,13 +163,15 @@ class Walk:
         while self._servers:
             self._stop(self._servers.pop())
         words = shlex.split(self._here(block.text.strip()))
+        if "--console" in words:
+            words.insert(words.index("--console") + 1, f"127.0.0.1:{self._ports.get('8090', '0')}")
         for port, option in PORTS.items():
             words += [option, self._ports.get(port, "0")]
         with (self.folder / "server.log").open("a", encoding="utf-8") as log:
             server = subprocess.Popen(
                 words,
                 cwd=self.folder,
-                env=self.env | FULL_DISK,
+                env=self.env,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -190,6 +187,8 @@ class Walk:
             "9876": facts["namesrv"].rpartition(":")[2],
             "10911": facts["broker"].rpartition(":")[2],
         }
+        if "console" in facts:
+            self._ports["8090"] = facts["console"].rpartition(":")[2]
         self.env["NAMESRV_ADDR"] = facts["namesrv"]
         self._compare(block, output, line)
 
