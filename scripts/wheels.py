@@ -183,10 +183,13 @@ def environment() -> dict[str, str]:
 
 
 def build(folder: Path, python: Python, cpu: str, out: Path) -> Path:
-    """One wheel. maturin compiles the crate, audits it and packs."""
+    """One wheel. maturin compiles the crate, audits it and packs. For another CPU it runs no
+    interpreter and takes the version from the name."""
+    own = cpu == os.uname().machine
+    interpreter = python.executable if own else f"python{python.version}"
     run(
         *(tool("maturin"), "build", "--release", "--locked", "--zig", "--auditwheel", "check"),
-        *("--target", f"{cpu}-unknown-linux-gnu", "--interpreter", python.executable),
+        *("--target", f"{cpu}-unknown-linux-gnu", "--interpreter", interpreter),
         *("--compatibility", f"manylinux_{GLIBC.replace('.', '_')}", "--out", out),
         cwd=folder,
         env=environment(),
