@@ -124,6 +124,7 @@ def source(work: Path, jar: bool) -> Path:
         check_jar(ROOT / JAR)
         (folder / JAR).parent.mkdir()
         shutil.copyfile(ROOT / JAR, folder / JAR)
+    run("cargo", "fetch", "--locked", "--quiet")  # licences are read from the crates
     run(sys.executable, "scripts/licences.py", "wheel", "--check")
     run(sys.executable, "scripts/licences.py", "wheel", "--texts", folder / "third_party")
     shutil.copyfile(ROOT / "native/THIRD_PARTY.md", folder / "THIRD_PARTY.md")
