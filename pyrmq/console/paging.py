@@ -8,6 +8,8 @@ from typing import Any, Generic, TypeVar
 
 from starlette.requests import Request
 
+from pyrmq.console.rendering import own_path
+
 T = TypeVar("T")
 SIZE = 100
 """Rows of a page."""
@@ -73,7 +75,7 @@ def listing(
         pages,
         sort,
         wanted,
-        request.url.path,
+        own_path(request),
         {k: v for k, v in request.query_params.items() if k not in ("page", "sort", "q")},
     )
 

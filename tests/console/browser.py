@@ -111,7 +111,7 @@ def tab(chromium: Any, console: ConsoleProcess) -> Iterator[Tab]:
     made = Tab(context.new_page())
     yield made
     context.close()
-    assert made.errors == []
+    assert made.errors == [], made.errors
 
 
 @dataclass

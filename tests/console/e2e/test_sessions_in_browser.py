@@ -125,6 +125,28 @@ def test_another_tab_has_the_token_of_the_new_session(tab: Tab) -> None:
     assert other.errors == []
 
 
+def test_the_cluster_goes_while_pages_are_open(tab: Tab, server: ServerProcess) -> None:
+    """A live part says so and stays alive; a page that could not be made comes by itself."""
+    tab.open("/cluster")
+    log_in(tab, "ann")
+    tab.page.wait_for_selector("text=broker-a")
+    other = Tab(tab.page.context.new_page())
+    server.kill()
+    refresh(tab)
+    tab.page.wait_for_selector("text=broker-a", state="detached")
+    other.page.goto("/topics")
+    other.page.wait_for_selector("text=The page asks again every 5 seconds")
+    refresh(other)
+    other.page.wait_for_selector("text=The page asks again every 5 seconds")
+    server.restart()
+    refresh(tab)
+    tab.page.wait_for_selector("text=broker-a")
+    refresh(other)
+    other.page.wait_for_selector("input[type=search]")
+    other.page.wait_for_function("document.title.startsWith('Topics')")
+    tab.errors.clear()  # the statuses 502
+
+
 def test_no_frame_of_another_site(tab: Tab, console: ConsoleProcess) -> None:
     """Not even one of the console's own."""
     tab.open("/login")

@@ -64,6 +64,8 @@ async def test_nothing_is_shown_before_the_login(browser: Client) -> None:
     answer = await browser.get("/room?text=a%26b")
     assert answer.status == 303
     assert answer.headers["location"] == "/login?next=%2Froom%3Ftext%3Da%2526b"
+    odd = await browser.get("/groups/%25a%2Fb%3F?q=%25")
+    assert odd.headers["location"] == "/login?next=%2Fgroups%2F%2525a%2Fb%253F%3Fq%3D%2525"
     form = await browser.get(answer.headers["location"])
     assert form.status == 200
     assert "9876" not in form.text
