@@ -149,6 +149,25 @@ def test_a_page_follows_by_itself(tab: Tab, console: ConsoleProcess) -> None:
     tab.check()
 
 
+def test_what_is_folded_and_where_the_focus_is_stay(tab: Tab) -> None:
+    page = tab.page
+    tab.open("/groups/members-group")
+    every = "[...document.querySelectorAll('#now details')].map(one => one.open)"
+    before = page.evaluate(every)
+    assert len(before) > 1
+    summary = "details:first-of-type summary"
+    tab.reach(summary)
+    page.keyboard.press("Enter")
+    after = page.evaluate(every)
+    assert after == [not before[0], *before[1:]]
+    page.evaluate("document.querySelector('#now .figures').dataset.old = 1")
+    page.evaluate("htmx.trigger(document.querySelector('#now'), 'seen')")
+    page.wait_for_selector("#now .figures:not([data-old])")
+    assert page.evaluate(every) == after
+    assert page.evaluate("s => document.activeElement.matches(s)", summary)
+    tab.check()
+
+
 def test_a_reset_moves_what_the_preview_shows(tab: Tab) -> None:
     page = tab.page
     tab.open("/groups/orders-group/reset")
