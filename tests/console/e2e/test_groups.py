@@ -233,6 +233,16 @@ async def test_a_group_is_created_changed_paused_and_deleted(
     assert "no group" in words(late), "a change does not create it again"
 
 
+async def test_a_group_that_had_offsets_before_it_had_members(
+    embedded: Running, console: Client
+) -> None:
+    await send(embedded, 3)
+    async with tools(embedded) as admin:
+        (await admin.groups.change("early", {}, cluster=CLUSTER)).check_all()
+        await admin.offsets.set("{}:{}".format(*embedded.broker_address), "early", QUEUE, 1)
+    assert "orders lag 2" in words(await console.get("/groups/early"))
+
+
 async def test_offsets_and_topics_go_with_a_group_if_that_is_asked(
     embedded: Running, console: Client
 ) -> None:
