@@ -23,8 +23,8 @@ pytestmark = [
 ]
 
 globals().update(_tests(test_topics, test_groups))
-# Apache's broker does not say what single members want; the members do, after two minutes. It has no
-# such bound, either.
+# Apache's broker does not say what single members want (the members do, after two minutes), and
+# tells lags without a bound.
 for name in ("test_members_that_differ", "test_lags_that_are_not_told_at_once"):
     del globals()[name]
 
