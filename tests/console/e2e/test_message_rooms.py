@@ -195,6 +195,32 @@ async def test_pages_of_a_list(embedded: Running, monkeypatch: pytest.MonkeyPatc
             await listed(admin, Asked("many"))
 
 
+async def test_links_to_the_next_page(embedded: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "PAGE", 2)
+    async with rooms(embedded) as there:
+        broker = embedded.broker_address
+        async with Producer("p", namesrv=embedded.namesrv) as producer:
+            for n in range(5):
+                await producer.send(Message("five", b"x", keys=str(n), tags="A"))
+                await producer.send(Message("five", b"x", keys=str(n), delay_time_level=17))
+                await producer.send(Message("five", b"x", keys=str(n), delay=3600 + n))
+        await message_data.send_letters(there.admin, embedded.namesrv, f"{broker[0]}:{broker[1]}")
+        for path, count in (
+            ("/messages?topic=five", 5),
+            ("/messages?topic=five&order=oldest&tags=A&begin=1h", 5),
+            (f"/dead-letters/group?group={GROUP}&begin=1h", LETTERS + 1),
+            ("/delay/level?broker=broker-a&level=17&from=0", 5),
+            ("/delay/timers?topic=five", 5),
+        ):
+            seen: list[str] = []
+            after = path
+            while after:
+                page = await there.text(after)
+                seen += links(page)
+                after = "".join(links(page, _NEXT))
+            assert len(seen) == len(set(seen)) == count, path
+
+
 async def _all(admin: Admin, topic: str):  # type: ignore[no-untyped-def]
     for queue in await admin.messages.queues(topic):
         async for message in admin.messages.read(await admin.messages.slice(queue)):
