@@ -19,6 +19,7 @@ from pyrmq.model.topic import as_int
 
 LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 """messageDelayLevel of RocketMQ."""
+NO_MASTER = "no broker that is a master is there now"
 MOST_LEVELS = 64
 _OFFSETS = "scheduleMessageOffset_"
 
@@ -80,7 +81,9 @@ class Waiting:
 
 async def waiting(admin: Admin) -> Waiting:
     """What waits, as the masters say."""
-    masters = await admin.link.masters(default_all=True)
+    masters = await admin.link.replicas(slaves=False, default_all=True)
+    if not masters:
+        return Waiting(failed=[NO_MASTER])
     delayed: Outcomes[list[Level]] = await admin.link.on_each(
         masters, lambda address: _levels_of(admin, _named(masters, address), address)
     )

@@ -21,6 +21,9 @@ from pyrmq.console.settings import Settings
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message
 from pyrmq.model.record import ReceivedMessage
+from pyrmq.namesrv import NameServer
+from pyrmq.namesrv.config import NamesrvConfig
+from pyrmq.net.tasks import Tasks
 from pyrmq.server import Running
 from tests.console import asgi, message_data
 from tests.console.message_data import GROUP, LETTERS, SCRIPT, UNDECIDED
@@ -389,6 +392,19 @@ async def test_delays_and_timers(serve: Serve) -> None:
         assert links(after, re.compile(r'href="(/delay/recall[^"]+)"')) == []
         for wrong in ("broker=broker-a&level=0", "broker=broker-a&level=40", "broker=x&level=1"):
             await there.text(f"/delay/level?{wrong}", 400)
+
+
+async def test_without_a_broker() -> None:
+    names_only = NameServer(NamesrvConfig(listen_port=0, bind_address="127.0.0.1"), None)
+    async with Tasks() as tasks:
+        await tasks.start(names_only.run)
+        settings = Settings(names_only.reachable)
+        async with asgi.client(console_app(settings)) as pages:
+            for path in ("/transactions", "/delay"):
+                answer = await pages.get(path)
+                assert (answer.status, "no broker that is a master" in answer.text) == (200, True)
+            for path in ("/messages?topic=orders", "/dead-letters"):
+                assert (await pages.get(path)).status == 200
 
 
 async def test_nothing_is_changed_by_who_may_only_read(embedded: Running) -> None:
