@@ -94,6 +94,7 @@ def console(
 
     import trio
 
+    from pyrmq.cli.tools_file import expected
     from pyrmq.cli.until_signal import Served, ready_line, run
     from pyrmq.errors import MissingPackageError
     from pyrmq.net.address import parse_address
@@ -112,6 +113,7 @@ def console(
         password_file=None if login in kinds else Path(login),
         credentials=found.credentials,
         tls=found.tls,
+        expected=expected(namesrv),
         **options,
     )
     logs.open(log_options.alone())

@@ -165,9 +165,12 @@ async def letters(request: Request) -> Response:
         end=selection.end,
         cursor=str(query.get("cursor", "")),
     )
-    found = await listed(
-        admin, wanted, wants=lambda message: selection.wants(DeadLetter(group, message))
-    )
+    try:
+        found = await listed(
+            admin, wanted, wants=lambda message: selection.wants(DeadLetter(group, message))
+        )
+    except TopicNotExistError:  # it is made with the first letter
+        return page(request, "dead_letters/none.html", group=group)
     kept = {name: asked.text(query, name) for name in FILTERS}
     return page(
         request,
