@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import trio
+
 from pyrmq.admin.api import Admin
 from pyrmq.admin.link import Replica
 from pyrmq.admin.outcome import Outcomes
@@ -84,10 +86,22 @@ async def waiting(admin: Admin) -> Waiting:
     masters = await admin.link.replicas(slaves=False, default_all=True)
     if not masters:
         return Waiting(failed=[NO_MASTER])
-    delayed: Outcomes[list[Level]] = await admin.link.on_each(
-        masters, lambda address: _levels_of(admin, _named(masters, address), address)
-    )
-    timed: Outcomes[TimerFigures] = await admin.link.on_each(masters, admin.timers.figures_of)
+    delayed: Outcomes[list[Level]] = Outcomes()
+    timed: Outcomes[TimerFigures] = Outcomes()
+
+    async def ask_levels() -> None:
+        delayed.extend(
+            await admin.link.on_each(
+                masters, lambda address: _levels_of(admin, _named(masters, address), address)
+            )
+        )
+
+    async def ask_timers() -> None:
+        timed.extend(await admin.link.on_each(masters, admin.timers.figures_of))
+
+    async with trio.open_nursery() as nursery:  # a broker that does not answer is waited for once
+        nursery.start_soon(ask_levels)
+        nursery.start_soon(ask_timers)
     failed = [o.problem for o in delayed.failed]
     without: list[str] = []
     for o in timed.failed:
