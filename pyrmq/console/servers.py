@@ -26,6 +26,10 @@ KINDS = {DOWN: "bad", DEGRADED: "warn", OK: "good"}
 """Of badges."""
 
 
+class UnknownBrokerError(ClientError):
+    """No name server knows such a broker, and none is missed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Broker:
     """A broker: its health, and what it says of itself. runtime: empty if it did not answer."""
@@ -173,11 +177,11 @@ class Servers:
         return not self.is_denied and not any(b.is_denied for b in self.brokers)
 
     def of(self, name: str, number: int) -> Broker:
-        """Raises ClientError if there is no such broker."""
+        """Raises UnknownBrokerError if there is no such broker."""
         for broker in self.brokers:
             if (broker.name, broker.number) == (name, number):
                 return broker
-        raise ClientError(f"there is no broker {name} with id {number}")
+        raise UnknownBrokerError(f"there is no broker {name} with id {number}")
 
 
 _known: WeakKeyDictionary[Admin, dict[str | None, tuple[float, Servers]]] = WeakKeyDictionary()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import wraps
 from typing import Any
 
 from markupsafe import Markup
@@ -21,11 +23,12 @@ from pyrmq.console.paging import listing, whole
 from pyrmq.console.rendering import fragment, link, page
 from pyrmq.console.room import Room
 from pyrmq.console.samples import Hour
-from pyrmq.console.servers import ORDER, Broker, servers
+from pyrmq.console.servers import ORDER, Broker, UnknownBrokerError, servers
 from pyrmq.errors import PyrmqError
 from pyrmq.net.clock import now_ms
 
 ROOM = Room("brokers", "Brokers", "/brokers", 20)
+Handler = Callable[[Request], Awaitable[Response]]
 KINDS = {
     "client": "Clients",
     "producer": "Producer groups",
@@ -74,6 +77,19 @@ def charts(hour: Hour, now: int) -> list[Markup]:
     return found
 
 
+def of_known(handler: Handler) -> Handler:
+    """Wraps a page of one broker: an unknown one is an answer, after which no page asks again."""
+
+    @wraps(handler)
+    async def run(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except UnknownBrokerError as e:
+            return page(request, "error.html", 404, title="Not there", text=str(e), again=False)
+
+    return run
+
+
 async def listed(request: Request) -> Response:
     found = await servers(await admin_of(request))
     await history_of(request)
@@ -81,15 +97,18 @@ async def listed(request: Request) -> Response:
     return page(request, "brokers/list.html", found=found, brokers=rows)
 
 
+@of_known
 async def shown(request: Request) -> Response:
     return page(request, "brokers/one.html", **await _values(request))
 
 
+@of_known
 async def now(request: Request) -> Response:
     """What refreshes itself."""
     return fragment(request, "brokers/now.html", **await _values(request))
 
 
+@of_known
 async def figures(request: Request) -> Response:
     """All that the broker says of itself."""
     broker = await _broker(request)
@@ -100,6 +119,7 @@ async def figures(request: Request) -> Response:
     )  # fmt: skip
 
 
+@of_known
 async def clients(request: Request) -> Response:
     """Who uses the broker."""
     broker = await _broker(request)
@@ -136,6 +156,7 @@ async def users(
     return None, rows[:MOST_USERS], ""
 
 
+@of_known
 async def disk(request: Request) -> Response:
     """What topics take of the disk, and what retention frees next."""
     broker = await _broker(request)
