@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from functools import wraps
 from typing import Any
 
 from markupsafe import Markup
@@ -19,16 +17,16 @@ from pyrmq.console.charts import Line, chart
 from pyrmq.console.figures import grouped
 from pyrmq.console.history import history_of
 from pyrmq.console.link import admin_of
+from pyrmq.console.not_there import of_known
 from pyrmq.console.paging import listing, whole
 from pyrmq.console.rendering import fragment, link, page
 from pyrmq.console.room import Room
 from pyrmq.console.samples import Hour
-from pyrmq.console.servers import ORDER, Broker, UnknownBrokerError, servers
+from pyrmq.console.servers import ORDER, Broker, servers
 from pyrmq.errors import PyrmqError
 from pyrmq.net.clock import now_ms
 
 ROOM = Room("brokers", "Brokers", "/brokers", 20)
-Handler = Callable[[Request], Awaitable[Response]]
 KINDS = {
     "client": "Clients",
     "producer": "Producer groups",
@@ -75,19 +73,6 @@ def charts(hour: Hour, now: int) -> list[Markup]:
         if any(line.points for line in lines):
             found.append(chart(title, lines, unit=unit, now=now, limit=limit, most=most))
     return found
-
-
-def of_known(handler: Handler) -> Handler:
-    """Wraps a page of one broker: an unknown one is an answer, after which no page asks again."""
-
-    @wraps(handler)
-    async def run(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except UnknownBrokerError as e:
-            return page(request, "error.html", 404, title="Not there", text=str(e), again=False)
-
-    return run
 
 
 async def listed(request: Request) -> Response:
