@@ -69,6 +69,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.pass_context
 def console(
     ctx: click.Context,
+    /,
     namesrv: str,
     bind: str,
     login: str,
@@ -186,7 +187,8 @@ def list_users(file: Path) -> None:
 
 
 def _password() -> str:
-    stdin = click.get_text_stream("stdin")
-    if stdin.isatty():
+    import sys
+
+    if sys.stdin.isatty():
         return str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
-    return stdin.readline().rstrip("\r\n")
+    return sys.stdin.readline().rstrip("\r\n")
