@@ -1,10 +1,11 @@
 """Installs a wheel into an empty environment, outside of the checkout, and tries it.
 
-    PYTHON scripts/wheel_try.py WHEEL [--extra console]…
+    PYTHON scripts/wheel_try.py WHEEL [--extra console]… [--tutorial]
 
 Run it with the Python that the wheel is for. It sends, consumes, kills and restarts a broker,
 writes the files to deploy, and measures a little. The wheel must need no package of an extra for
-that. `--extra` then installs the extra and loads what needs it.
+that. `--extra` then installs the extra and loads what needs it. `--tutorial` follows
+docs/tutorial.md with the wheel.
 """
 
 from __future__ import annotations
@@ -123,6 +124,17 @@ def tried(wheel: Path, extras: list[str], there: Environment) -> None:
         there.run("python", "-c", EXTRAS[extra])
 
 
+def followed(wheel: Path, there: Environment) -> None:
+    """The tutorial, as by a reader who has nothing but the wheel."""
+    there.install(wheel, ["arrow", "console"])
+    folder = there.folder / "tutorial"
+    folder.mkdir()
+    there.run(
+        *("python", ROOT / "tests/docs/walk.py", ROOT / "docs/tutorial.md"),
+        *("--folder", folder, "--without", "pip install"),
+    )
+
+
 def same(ours: Path, written: Path) -> None:
     """Raises Broken if the files of a folder differ from those of the checkout."""
     names = {path.relative_to(ours) for path in ours.rglob("*") if path.is_file()}
@@ -136,11 +148,15 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("wheel", type=Path)
     options.add_argument("--extra", action="append", default=[], choices=sorted(EXTRAS))
+    options.add_argument("--tutorial", action="store_true")
     args = options.parse_args()
     version = ".".join(map(str, sys.version_info[:3]))
     try:
         with TemporaryDirectory(prefix="pyrmq-wheel-") as name:
-            tried(args.wheel.resolve(), args.extra, Environment(Path(name)))
+            there = Environment(Path(name))
+            tried(args.wheel.resolve(), args.extra, there)
+            if args.tutorial:
+                followed(args.wheel.resolve(), there)
     except (Broken, subprocess.TimeoutExpired) as e:
         print(f"wheel-try: Python {version}, {args.wheel.name}: {e}", file=sys.stderr)
         return 1

@@ -29,8 +29,6 @@ FOREIGN = re.compile(
     r"""@import\s+(?:url\()?["']?(?:https?:)?//|url\(["']?(?:https?:)?//"""
 )
 """What a browser would load from another host."""
-COMING = {"install.md", "console.md", "mcp.md", "releasing.md"}
-"""Pages that may not be there yet."""
 _links = Links(ROOT)
 
 
@@ -42,13 +40,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         title = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
         pages.append({title: f"decisions/{path.name}"})
     for part in config.nav or []:
-        entries = next(iter(part.values()))
-        for entry in list(entries):
+        for entry in next(iter(part.values())):
             if isinstance(entry, dict) and entry.get("Decisions") == "decisions/":
                 entry["Decisions"] = pages
-            name = str(next(iter(entry.values()))) if isinstance(entry, dict) else ""
-            if name in COMING and not (Path(config.docs_dir) / name).exists():
-                entries.remove(entry)
     return config
 
 

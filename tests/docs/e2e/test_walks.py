@@ -19,7 +19,7 @@ CANNOT = {
     "pyrmq doctor": "depends on the machine: tests/doctor",
     "bin/mq": "needs Apache RocketMQ: tests/system/interop/test_store_exchange.py",
     "JAVA-NAMESRV": "needs Apache RocketMQ: tests/system/interop/test_cluster_files.py",
-    "pip install": "needs a wheel: scripts/dist_check.sh installs one",
+    "pip install": "needs a wheel: scripts/wheel_try.py with --tutorial",
 }
 """Blocks that do not run here, by a word in them, and why."""
 
