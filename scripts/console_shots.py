@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -108,18 +108,16 @@ def _picture(url: str, folder: Path, only: str, kinds: list[str]) -> int:
 
 
 def _shape(path: str) -> str:
-    """The kind of a page: its path without names, and the names in its query but those of lists."""
+    """The kind of a page: its route, and the names in its query but those of lists."""
+    from starlette.routing import Match
+
+    from pyrmq.console.pages import all_rooms
+
     parts = urlsplit(path)
-    words = parts.path.strip("/").split("/")
-    fixed = [word if i != 1 or (len(words) == 2 and _is_word(word)) else "*"
-             for i, word in enumerate(words)]  # fmt: skip
+    scope = {"type": "http", "method": "GET", "path": unquote(parts.path), "root_path": ""}
+    routes = (r.path for r in all_rooms().routes if r.matches(scope)[0] is Match.FULL)
     keys = {key for key, _ in parse_qsl(parts.query)} - {"sort", "q", "page"}
-    return "/".join(fixed) + "?" + "&".join(sorted(keys))
-
-
-def _is_word(text: str) -> bool:
-    """Whether a part of a path is one of the console's own: `create` is, `orders-1` is not."""
-    return text in {"create", "new", "delete", "changes", "search", "find", "send", "export"}
+    return f"{next(routes, parts.path)}?{'&'.join(sorted(keys))}"
 
 
 def _file(path: str) -> str:

@@ -60,7 +60,10 @@ for version in $versions; do
         >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
     wheel=$(echo "$work/wheel$version"/*.whl)
     "$python" scripts/wheel_contents.py "$wheel"
-    "$python" scripts/wheel_try.py "$wheel"
+    extras="--extra console --extra mcp"
+    [ "$version" != 3.15 ] || extras=""
+    # shellcheck disable=SC2086 # several words
+    "$python" scripts/wheel_try.py "$wheel" $extras
     echo "dist-check: sdist -> wheel -> install -> demo, bench works on Python $version"
 done
 [ "$first" = 0 ] || { echo "dist-check: no Python 3.11 to 3.15 found"; exit 1; }

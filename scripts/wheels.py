@@ -11,6 +11,7 @@ distribution, in a folder of its own. `scripts/wheel_contents.py` checks what ca
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import shutil
@@ -107,16 +108,23 @@ def tool(name: str) -> Path:
 
 
 def source(work: Path, jar: bool) -> Path:
-    """The source distribution, unpacked, with what wheels have besides."""
+    """The source distribution, unpacked, with what wheels have besides. Its folder is named by its
+    content: so cargo finds what it has compiled of the same source, and only that, though all files
+    have one and the same time."""
     run(tool("maturin"), "sdist", "--out", work)
     (packed,) = work.glob("*.tar.gz")
     with tarfile.open(packed) as file:
         file.extractall(work, filter="data")
-    folder = packed.with_suffix("").with_suffix("")
+    digest = hashlib.sha256(packed.read_bytes()).hexdigest()
+    folder = ROOT / "build/wheels" / digest[:16]
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    shutil.move(packed.with_suffix("").with_suffix(""), folder)
     if jar:
         check_jar(ROOT / JAR)
         (folder / JAR).parent.mkdir()
         shutil.copyfile(ROOT / JAR, folder / JAR)
+    run("cargo", "fetch", "--locked", "--quiet")  # licences are read from the crates
     run(sys.executable, "scripts/licences.py", "wheel", "--check")
     run(sys.executable, "scripts/licences.py", "wheel", "--texts", folder / "third_party")
     shutil.copyfile(ROOT / "native/THIRD_PARTY.md", folder / "THIRD_PARTY.md")
@@ -176,10 +184,13 @@ def environment() -> dict[str, str]:
 
 
 def build(folder: Path, python: Python, cpu: str, out: Path) -> Path:
-    """One wheel. maturin compiles the crate, audits it and packs."""
+    """One wheel. maturin compiles the crate, audits it and packs. For another CPU it runs no
+    interpreter and takes the version from the name."""
+    own = cpu == os.uname().machine
+    interpreter = python.executable if own else f"python{python.version}"
     run(
         *(tool("maturin"), "build", "--release", "--locked", "--zig", "--auditwheel", "check"),
-        *("--target", f"{cpu}-unknown-linux-gnu", "--interpreter", python.executable),
+        *("--target", f"{cpu}-unknown-linux-gnu", "--interpreter", interpreter),
         *("--compatibility", f"manylinux_{GLIBC.replace('.', '_')}", "--out", out),
         cwd=folder,
         env=environment(),
@@ -218,6 +229,7 @@ def wheels(args: argparse.Namespace) -> Iterator[Path]:
                     run(python.executable, "scripts/wheel_try.py", wheel)
                 args.out.mkdir(parents=True, exist_ok=True)
                 yield Path(shutil.copy(wheel, args.out))
+        shutil.rmtree(folder)
 
 
 def main() -> int:

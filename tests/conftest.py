@@ -3,6 +3,7 @@ pytest-xdist keeps together in one worker."""
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -39,6 +40,18 @@ def pytest_configure(config: pytest.Config) -> None:
     if thorough.THOROUGH and getattr(config.option, "hypothesis_seed", None) is None:
         config.option.hypothesis_seed = str(thorough.seed())
     once_more.register(config)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Any:
+    """All that is made here stays to the end: looking through it again and again finds nothing, and
+    takes each worker more than a second."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -69,6 +69,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.pass_context
 def console(
     ctx: click.Context,
+    /,
     namesrv: str,
     bind: str,
     login: str,
@@ -93,6 +94,7 @@ def console(
 
     import trio
 
+    from pyrmq.cli.tools_file import expected
     from pyrmq.cli.until_signal import Served, ready_line, run
     from pyrmq.errors import MissingPackageError
     from pyrmq.net.address import parse_address
@@ -111,6 +113,7 @@ def console(
         password_file=None if login in kinds else Path(login),
         credentials=found.credentials,
         tls=found.tls,
+        expected=expected(namesrv),
         **options,
     )
     logs.open(log_options.alone())
@@ -184,7 +187,8 @@ def list_users(file: Path) -> None:
 
 
 def _password() -> str:
-    stdin = click.get_text_stream("stdin")
-    if stdin.isatty():
+    import sys
+
+    if sys.stdin.isatty():
         return str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
-    return stdin.readline().rstrip("\r\n")
+    return sys.stdin.readline().rstrip("\r\n")

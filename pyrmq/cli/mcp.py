@@ -77,7 +77,7 @@ def mcp(
         expected(namesrv),
     )  # fmt: skip
     logs = Logs.early()
-    logs.open(LogSettings(file=log_file, fold_seconds=0))  # an audit has each line
+    logs.open(LogSettings(file=log_file))
     if sys.stdin.isatty():
         click.echo("pyrmq mcp speaks MCP with an assistant, not with people: docs/mcp.md", err=True)
     try:

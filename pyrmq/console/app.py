@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from pyrmq.console.broker_login import BrokerLogin
-from pyrmq.console.gate import Gate
+from pyrmq.console.gate import Gate, cookie_name, to_login
 from pyrmq.console.headers import BodyBound, HostCheck, SafeHeaders, allowed_hosts
 from pyrmq.console.history import History
 from pyrmq.console.link import Links
@@ -26,7 +26,7 @@ from pyrmq.console.password_file import PasswordFile
 from pyrmq.console.rendering import STATIC, fragment, is_htmx, page
 from pyrmq.console.sessions import Note, Session, Sessions
 from pyrmq.console.settings import LoginKind, Settings
-from pyrmq.errors import PyrmqError, leaves
+from pyrmq.errors import NoPermissionError, PyrmqError, leaves
 
 
 def console_app(settings: Settings, rooms: Rooms | None = None) -> ASGIApp:
@@ -112,8 +112,21 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _pyrmq_error(request: Request, error: Exception) -> Response:
-    """What a server of the cluster answers, or that it does not: the page asks again by itself."""
+    """What a server of the cluster answers, or that it does not: the page asks again by itself.
+    A user whose key the brokers do not accept any more logs in again."""
+    sessions: Sessions = request.app.state.sessions
+    settings: Settings = request.app.state.settings
+    if settings.login is LoginKind.BROKER and any(map(_is_stranger, leaves(error))):
+        sessions.end(request.cookies.get(cookie_name(settings), ""))
+        return to_login(request)
     return _error(request, "; ".join(map(str, leaves(error))), 502, again=request.method == "GET")
+
+
+def _is_stranger(error: BaseException) -> bool:
+    """Whether a server did not accept a signature. [AuthenticationException, AclException]"""
+    said = str(error).lower()
+    refused = isinstance(error, NoPermissionError) or "aclexception" in said
+    return refused and ("authentication failed" in said or "signature" in said)
 
 
 async def _failure(request: Request, error: Exception) -> Response:

@@ -73,7 +73,9 @@ async def form_of(request: Request) -> FormData:
 
 
 def done(request: Request, text: str, *, to: str, bad: bool = False) -> Response:
-    """After a change: the page `to`, with a message on it. `bad`: a part of it failed."""
+    """After a change: the page `to`, a path of the console, with a message on it. `bad`: a part of
+    it failed."""
+    assert to[:1] == "/" != to[1:2], to
     session_of(request).note(text, bad=bad)
     if is_htmx(request):
         return Response(status_code=204, headers={"HX-Redirect": to})
@@ -117,4 +119,7 @@ def from_here(request: Request, url: str = "") -> bool:
     if origin is None:
         return True
     own = {request.headers.get("host", "").lower(), urlsplit(url).netloc.lower()} - {""}
-    return urlsplit(origin).netloc.lower() in own
+    try:
+        return urlsplit(origin).netloc.lower() in own
+    except ValueError:
+        return False

@@ -99,6 +99,7 @@ def chart(
     mark. most: the end of the scale; by default the next round number above all points."""
     text = UNITS[unit]
     drawn = [_within(line, now - SPANS_MS[-1], now) for line in lines][:MOST_LINES]
+    drawn = [line for line in drawn if line.points] or drawn
     first = min((line.points[0][0] for line in drawn if line.points), default=now)
     span = next(s for s in SPANS_MS if now - first <= s)
     begin = now - span

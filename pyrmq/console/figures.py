@@ -6,7 +6,6 @@ have them. Values that are times or bytes have a second text that people can rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyrmq.admin.runtime_info import Runtime
@@ -78,18 +77,3 @@ def _readable(name: str, value: str) -> str:
     if name in _BYTES and number >= 1024:
         return human_bytes(number)
     return ""
-
-
-def ratios(runtime: Mapping[str, str]) -> list[tuple[str, float]]:
-    """The folders of the log and how full their disks are, as parts of one."""
-    found = []
-    for name, value in sorted(runtime.items()):
-        head, sep, folder = name.partition("_")
-        if head == "commitLogDiskRatio" and sep:
-            try:
-                part = float(value)
-            except ValueError:
-                continue
-            if 0 <= part <= 1:
-                found.append((folder, part))
-    return found

@@ -11,7 +11,8 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyrmq.console.changes import TOKEN_HEADER
-from pyrmq.console.rendering import is_htmx
+from pyrmq.console.headers import LOGIN
+from pyrmq.console.rendering import is_htmx, own_address
 from pyrmq.console.sessions import Session, Sessions
 from pyrmq.console.settings import LoginKind, Role, Settings
 
@@ -19,7 +20,7 @@ NOBODY = "nobody"
 """The user of a console without login."""
 BY_ITSELF = "x-by-itself"
 """The header of requests that a page makes without its user."""
-LOGIN, LOGOUT = "/login", "/logout"
+LOGOUT = "/logout"
 STATIC, HEALTH = "/static/", "/health"
 """What needs no session."""
 
@@ -50,13 +51,16 @@ class Gate:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
+        if _is_taken_by_another_site(request):
+            await PlainTextResponse("this is no page of another site\n", 403)(scope, receive, send)
+            return
         session = self._all or self._of_cookie(request)
         path = scope["path"]
         if session is None:
             if path in (LOGIN, HEALTH) or path.startswith(STATIC):
                 await self._app(scope, receive, send)
             else:
-                await _to_login(request)(scope, receive, send)
+                await to_login(request)(scope, receive, send)
             return
         scope["pyrmq_session"] = session
         await self._app(scope, receive, _renewing(request, session, send))
@@ -90,16 +94,33 @@ def local_path(text: str) -> str:
     return text if inside else "/"
 
 
-def _to_login(request: Request) -> Response:
+def _is_taken_by_another_site(request: Request) -> bool:
+    """Whether a page of another site asks for a part of its own, such as a picture: without login
+    nothing else would keep it from having the console search. Links from other sites are fine."""
+    if request.method == "POST":
+        return False  # `change` refuses it, with a line in the audit
+    site = request.headers.get("sec-fetch-site", "none")
+    is_page = request.headers.get("sec-fetch-mode") == "navigate"
+    return site not in ("none", "same-origin") and not is_page
+
+
+def to_login(request: Request) -> Response:
+    """The way to the login, and back to the page that asks."""
     if is_htmx(request):
-        shown = urlsplit(request.headers.get("hx-current-url", ""))
-        to = _login_path(f"{shown.path}?{shown.query}" if shown.query else shown.path)
+        to = _login_path(_shown(request.headers.get("hx-current-url", "")))
         return PlainTextResponse("log in\n", 401, {"HX-Redirect": to})
     if request.method != "GET":
         return RedirectResponse(LOGIN, status_code=303)
-    query = request.url.query
-    path = request.url.path
-    return RedirectResponse(_login_path(f"{path}?{query}" if query else path), status_code=303)
+    return RedirectResponse(_login_path(own_address(request)), status_code=303)
+
+
+def _shown(url: str) -> str:
+    """The path and query of the page that asks."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "/"
+    return f"{parts.path}?{parts.query}" if parts.query else parts.path
 
 
 def _login_path(after: str) -> str:

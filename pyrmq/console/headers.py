@@ -33,6 +33,9 @@ MAX_BODY = 8 << 20
 """Longest body of a request, bytes."""
 
 
+LOGIN = "/login"
+LOGIN_BODY = 16 << 10
+"""The same of a login, which anybody may send."""
 BODY_SECONDS = 60.0
 """Seconds in which a body has to be there."""
 
@@ -107,17 +110,17 @@ def _is_address(host: str) -> bool:
 class BodyBound:
     """Refuses bodies that are too long, also such without a length."""
 
-    def __init__(self, app: ASGIApp, most: int = MAX_BODY) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._most = most
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        most = LOGIN_BODY if scope["path"] == LOGIN else MAX_BODY
         stated = Headers(scope=scope).get("content-length", "0")
-        if not stated.isdecimal() or len(stated) > 18 or int(stated) > self._most:
-            await _too_long(self._most)(scope, receive, send)
+        if not stated.isdecimal() or len(stated) > 18 or int(stated) > most:
+            await PlainTextResponse(f"{_too_long(most)}\n", 413)(scope, receive, send)
             return
         taken, until = 0, trio.current_time() + BODY_SECONDS
 
@@ -130,8 +133,8 @@ class BodyBound:
                 raise HTTPException(408, f"a request may take {BODY_SECONDS:g} seconds")
             if message["type"] == "http.request":
                 taken += len(message.get("body", b""))
-                if taken > self._most:
-                    raise HTTPException(413, _text(self._most))
+                if taken > most:
+                    raise HTTPException(413, _too_long(most))
                 if not message.get("more_body"):
                     until = math.inf  # what comes next is the end of the connection
             return message
@@ -139,9 +142,5 @@ class BodyBound:
         await self._app(scope, bounded, send)
 
 
-def _text(most: int) -> str:
+def _too_long(most: int) -> str:
     return f"a request may have {most} bytes"
-
-
-def _too_long(most: int) -> PlainTextResponse:
-    return PlainTextResponse(f"{_text(most)}\n", 413)

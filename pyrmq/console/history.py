@@ -17,7 +17,7 @@ request in 10 s: GET_BROKER_HISTORY, which a pyrmq broker answers with all that 
 last request, so that gaps fill; GET_BROKER_RUNTIME_INFO of Apache's. A group is sampled from its
 first look until 10 minutes after its last one.
 
-Memory: 128 brokers at most, 360 rows of 14 numbers each (70 KiB; 9 MiB in all); 64 groups at most,
+Memory: 128 brokers at most, 360 rows of 14 numbers each (90 KiB; 11 MiB in all); 64 groups at most,
 360 pairs each (40 KiB; 3 MiB in all). Brokers beyond that are not sampled; of groups the one that
 was looked at longest ago goes.
 

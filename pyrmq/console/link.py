@@ -57,7 +57,11 @@ class Links:
         with trio.CancelScope() as scope:
             try:
                 async with Admin(
-                    of.namesrv, timeout=of.timeout, credentials=credentials, tls=of.tls
+                    of.namesrv,
+                    timeout=of.timeout,
+                    credentials=credentials,
+                    tls=of.tls,
+                    expected=of.expected,
                 ) as admin:
                     kept = self._kept.setdefault(credentials, _Kept(admin, scope))
                     task_status.started(kept)

@@ -16,7 +16,8 @@ from pyrmq.auth.failures import MOST_WAIT, Failures
 from pyrmq.console import audit
 from pyrmq.console.broker_login import NotLoggedInError
 from pyrmq.console.changes import TOKEN_FIELD, form_of, from_here
-from pyrmq.console.gate import LOGIN, LOGOUT, cookie_name, local_path
+from pyrmq.console.gate import LOGOUT, cookie_name, local_path
+from pyrmq.console.headers import LOGIN
 from pyrmq.console.password_file import PasswordFile, is_password, nobody
 from pyrmq.console.rendering import page
 from pyrmq.console.sessions import LONGEST, Session, Sessions, session_of

@@ -8,6 +8,8 @@ from typing import Any, Generic, TypeVar
 
 from starlette.requests import Request
 
+from pyrmq.console.rendering import own_path
+
 T = TypeVar("T")
 SIZE = 100
 """Rows of a page."""
@@ -73,7 +75,7 @@ def listing(
         pages,
         sort,
         wanted,
-        request.url.path,
+        own_path(request),
         {k: v for k, v in request.query_params.items() if k not in ("page", "sort", "q")},
     )
 
@@ -82,7 +84,8 @@ def sorted_rows(rows: Iterable[T], columns: Mapping[str, Callable[[T], Any]], so
     """Rows in the order of `sort`, a key of `columns`, with `-` in front from the largest. Rows
     without a value (None) come last."""
     value = columns[sort.removeprefix("-")]
-    there, without = [], []
+    there: list[T] = []
+    without: list[T] = []
     for row in rows:
         (without if value(row) is None else there).append(row)
     return sorted(there, key=value, reverse=sort.startswith("-")) + without

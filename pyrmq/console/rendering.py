@@ -55,6 +55,17 @@ def is_htmx(request: Request) -> bool:
     return request.headers.get("hx-request") == "true"
 
 
+def own_path(request: Request) -> str:
+    """The path of a request, quoted as `link` quotes names."""
+    return quote(request.scope["path"], safe="/")
+
+
+def own_address(request: Request) -> str:
+    """The same with its query."""
+    query = request.url.query
+    return f"{own_path(request)}?{query}" if query else own_path(request)
+
+
 def _part_only(request: Request) -> bool:
     return is_htmx(request) and request.headers.get("hx-history-restore-request") != "true"
 
@@ -64,7 +75,8 @@ def _context(request: Request, values: Mapping[str, Any]) -> dict[str, Any]:
     session = session_of(request) if "pyrmq_session" in request.scope else None
     found = {
         "request": request,
-        "path": request.url.path,
+        "path": own_path(request),
+        "address": own_address(request),
         "rooms": request.app.state.rooms.rooms,
         "session": session,
         "token": session.token if session else "",
@@ -88,6 +100,7 @@ def environment() -> Environment:
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
+        auto_reload=False,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -184,7 +197,8 @@ def duration(seconds: float | None) -> str:
         return BLANK
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
-    left, found = int(seconds), []
+    left = int(seconds)
+    found: list[str] = []
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
         if left >= size or (found and left):
             found.append(f"{left // size} {unit}")

@@ -13,8 +13,7 @@ from pyrmq.admin.clusters import ReplicaState
 from pyrmq.admin.draining import NO_DRAIN
 from pyrmq.admin.health import DEGRADED, DOWN, OK, Health, ServerHealth
 from pyrmq.admin.runtime_info import Runtime, Traffic, first_number, whole
-from pyrmq.errors import ClientError, PyrmqError, ResponseError
-from pyrmq.model.codes import ResponseCode
+from pyrmq.errors import ClientError, NoPermissionError, PyrmqError
 from pyrmq.model.route import MASTER_ID
 
 FRESH = 3.0
@@ -133,12 +132,14 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """state: `ok`, `degraded` or `down`. problem: why the brokers are not known at all."""
+    """state: `ok`, `degraded` or `down`. problem: why the brokers are not known at all. is_denied:
+    because name servers do not tell this user."""
 
     state: str
     name_servers: Sequence[ServerHealth]
     brokers: Sequence[Broker]
     problem: str = ""
+    is_denied: bool = False
 
     @property
     def kind(self) -> str:
@@ -167,9 +168,9 @@ class Servers:
 
     @property
     def may_look(self) -> bool:
-        """Whether a broker told this user of itself, or none could. What was sampled with other
-        rights is shown only then."""
-        return not any(b.is_denied for b in self.brokers)
+        """Whether no server refused to tell this user. What was sampled with other rights is shown
+        only then."""
+        return not self.is_denied and not any(b.is_denied for b in self.brokers)
 
     def of(self, name: str, number: int) -> Broker:
         """Raises ClientError if there is no such broker."""
@@ -200,14 +201,14 @@ async def servers(admin: Admin, cluster: str | None = None) -> Servers:
 
 async def _ask(admin: Admin, cluster: str | None) -> Servers:
     states: list[ReplicaState] = []
-    problem = ""
+    problem: PyrmqError | None = None
 
     async def figures() -> None:
         nonlocal states, problem
         try:
             states = await admin.clusters.list(cluster)
         except PyrmqError as e:
-            problem = str(e)
+            problem = e
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(figures)
@@ -215,8 +216,11 @@ async def _ask(admin: Admin, cluster: str | None) -> Servers:
     return joined(health, states, problem)
 
 
-def joined(health: Health, states: Sequence[ReplicaState], problem: str = "") -> Servers:
-    """Health and figures of the same brokers; by cluster, name and id."""
+def joined(
+    health: Health, states: Sequence[ReplicaState], problem: PyrmqError | None = None
+) -> Servers:
+    """Health and figures of the same brokers; by cluster, name and id. problem: why there are no
+    figures."""
     by_place: Mapping[tuple[str, int], ReplicaState] = {
         (s.replica.broker_name, s.replica.broker_id): s for s in states
     }
@@ -229,13 +233,12 @@ def joined(health: Health, states: Sequence[ReplicaState], problem: str = "") ->
         if state is None:
             brokers.append(Broker(server))
             continue
-        denied = (
-            isinstance(state.error, ResponseError)
-            and state.error.code == ResponseCode.NO_PERMISSION
-        )
+        denied = isinstance(state.error, NoPermissionError)
         brokers.append(Broker(server, state.runtime, state.replica.was, denied))
     _tell_slaves(health.servers)
-    return Servers(health.state, name_servers, brokers, problem)
+    text = "" if problem is None else str(problem)
+    denied = isinstance(problem, NoPermissionError)
+    return Servers(health.state, name_servers, brokers, text, denied)
 
 
 def _tell_slaves(servers: Sequence[ServerHealth]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pyrmq.admin.expected import Expected
 from pyrmq.errors import ConfigError
 from pyrmq.escape import escape
 from pyrmq.net.address import Address, is_loopback, parse_addresses
@@ -54,6 +55,8 @@ class Settings:
     """The address that browsers use, if a proxy stands before the console."""
     hosts: tuple[str, ...] = ()
     """Names by which browsers may call the console, besides addresses and those of this machine."""
+    expected: Expected | None = field(default=None, compare=False)
+    """The brokers that should be there; by default those that the console has seen."""
 
     def check(self) -> None:
         """ConfigError for settings that do not go together."""

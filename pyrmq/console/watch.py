@@ -3,8 +3,8 @@ the last hour.
 
 The rules, the figures and the thresholds are those of `pyrmq admin monitor run` without a file
 (docs/monitoring.md). There are no sinks: the alarms page shows what a round found. A round is
-bounded: it asks for 4 groups or servers at a time and ends after 20 s; what it did not reach comes
-first in the next one.
+bounded, so that brokers with thousands of groups do not feel it: it asks for 2 groups or servers at
+a time and ends after 10 s; what it did not reach comes first in the next one.
 
 Memory: 2,000 alarms that fire, 1,000 events of the last hour.
 """
@@ -32,7 +32,7 @@ MAX_ALARMS = 2_000
 MAX_EVENTS = 1_000
 HOUR_MS = 3_600_000
 ROUNDS = Rounds(
-    interval=60.0, timeout=20.0, part_timeout=10.0, at_once=4, forget=KEEP_MS / 1000,
+    interval=60.0, timeout=10.0, part_timeout=5.0, at_once=2, forget=KEEP_MS / 1000,
     max_alarms=MAX_ALARMS,
 )  # fmt: skip
 """Gentler than the service: a console looks at the side. Missing brokers are kept as on the other

@@ -26,7 +26,7 @@ def result(value: Any, *said: str) -> types.CallToolResult:
     return types.CallToolResult(
         content=[
             types.TextContent(text="\n".join([*said, UNTRUSTED, *cut])),
-            types.TextContent(text=text, meta=dict(MARK)),
+            types.TextContent(text=text, _meta=dict(MARK)),
         ]
     )
 
@@ -36,7 +36,7 @@ def refusal(text: object) -> types.CallToolResult:
     said = escape(text)
     shown = said if len(said) <= MAX_ERROR else f"{said[:MAX_ERROR]}…"
     return types.CallToolResult(
-        content=[types.TextContent(text=shown, meta=dict(MARK))], is_error=True
+        content=[types.TextContent(text=shown, _meta=dict(MARK))], is_error=True
     )
 
 
@@ -46,6 +46,6 @@ def resource(uri: str, value: Any) -> types.ReadResourceResult:
     data = cutting.plain(value)
     text = cutting.fit({"note": UNTRUSTED.replace("The next block", "data"), "data": data})
     contents = types.TextResourceContents(
-        uri=uri, mime_type="application/json", text=text, meta=dict(MARK)
+        uri=uri, mime_type="application/json", text=text, _meta=dict(MARK)
     )
     return types.ReadResourceResult(contents=[contents])

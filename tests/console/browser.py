@@ -13,14 +13,7 @@ Without Chromium these tests are skipped; with PYRMQ_REQUIRE_INTEROP=1 (CI) that
 
 from __future__ import annotations
 
-import os
-import re
-import select
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +23,7 @@ from typing import Any, Self
 import pytest
 
 from tests.console import data
-from tests.support import forked
+from tests.support.command import Serving
 from tests.support.server import ServerProcess
 from tests.system.interop.toolchain import required
 
@@ -45,9 +38,8 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-_READY = re.compile(r"ready console=(\S+) pid=\d+")
 PATIENCE = 30.0
-"""Seconds for a start, and for what a page has to show."""
+"""Seconds for what a page has to show."""
 MOST_KEYS = 300
 """Presses of the tabulator key within which everything is to be reached."""
 
@@ -55,34 +47,15 @@ MOST_KEYS = 300
 class ConsoleProcess:
     """`pyrmq console` as a process, on a free port. `args`: further arguments."""
 
-    def __init__(self, namesrv: str, *args: str, log: Path, env: dict[str, str] | None = None):
-        self._command = [sys.executable, "-m", "pyrmq", "console", "-n", namesrv]
-        self._command += ["--bind", "127.0.0.1:0", *args]
+    def __init__(self, namesrv: str, *args: str, log: Path) -> None:
         self.namesrv = namesrv
         self.log = log
         self.url = ""
-        self._env = {**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._words = ("console", "-n", namesrv, "--bind", "127.0.0.1:0", *args)
 
     def __enter__(self) -> Self:
-        with self.log.open("ab") as log:
-            self._process = forked.popen(
-                self._command, stdout=subprocess.PIPE, stderr=log, env=self._env
-            )
-        out, seen, until = self._process.stdout, b"", time.monotonic() + PATIENCE
-        assert out is not None
-        while b"\n" not in seen:
-            left = until - time.monotonic()
-            ready = left > 0 and select.select([out], [], [], left)[0]
-            piece = os.read(out.fileno(), 4096) if ready else b""
-            if not piece:
-                self._process.kill()
-                self._process.wait()
-                raise AssertionError(f"no console: {seen!r} {self.log.read_text()}")
-            seen += piece
-        found = _READY.match(seen.decode())
-        assert found is not None, seen
-        self.url = found[1]
+        self._serving = Serving(self.log, *self._words)
+        self.url = self._serving.facts["console"]
         return self
 
     def __exit__(
@@ -91,18 +64,9 @@ class ConsoleProcess:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            code = self._process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-            raise
-        finally:
-            assert self._process.stdout is not None
-            self._process.stdout.close()
-        assert kind is not None or code == 0, f"exit code {code}: {self.log.read_text()}"
+        with self._serving as serving:
+            code = serving.stop()
+            assert kind is not None or code == 0, f"exit code {code}: {serving.stderr()}"
 
 
 def required_chromium() -> str:
@@ -147,7 +111,7 @@ def tab(chromium: Any, console: ConsoleProcess) -> Iterator[Tab]:
     made = Tab(context.new_page())
     yield made
     context.close()
-    assert made.errors == []
+    assert made.errors == [], made.errors
 
 
 @dataclass

@@ -26,8 +26,8 @@ SCRIPT = "<script>alert(1)</script>"
 GROUP = "letters-group"
 LETTERS = 3
 UNDECIDED = "txn-producers"
-BOMB = b"\x00" * (48 << 20)
-"""It is 48 KiB when it is compressed with zlib."""
+BOMB = b"\x00" * (16 << 20)
+"""It is 16 KiB when it is compressed with zlib."""
 PROPERTIES = {f"p{i}": "v" for i in range(4000)}
 BODIES: dict[str, bytes] = {
     "html": f"<h1>{SCRIPT}</h1>".encode(),
@@ -94,10 +94,12 @@ async def send_waiting(namesrv: str) -> None:
 
 
 class _Undecided:
-    async def execute_local_transaction(self, message: object, argument: object) -> object:
+    async def execute_local_transaction(
+        self, message: object, argument: object
+    ) -> TransactionState:
         return TransactionState.UNKNOWN
 
-    async def check_local_transaction(self, message: object) -> object:
+    async def check_local_transaction(self, message: object) -> TransactionState:
         return TransactionState.UNKNOWN
 
 

@@ -51,6 +51,7 @@ ROOMS = Rooms(
     (
         Route("/room", shown),
         Route("/room/away", away),
+        Route("/room/away/{name}", away),
         Route("/room/broken", broken),
         Route("/room/make", make, methods=["POST"]),
     ),

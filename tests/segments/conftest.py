@@ -8,6 +8,9 @@ import pytest
 
 from tests.segments.making import Made, make
 from tests.store.tools import GOLDEN, unpack
+from tests.support.scratch import in_memory
+
+__all__ = ["in_memory"]
 
 
 @pytest.fixture(scope="session")

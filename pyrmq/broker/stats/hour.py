@@ -74,11 +74,12 @@ class HourState:
     def _behind(self) -> int | None:
         values = self._ha()
         if values["master"]:
-            return max((max(row["diff"], 0) for row in values["haConnectionInfo"]), default=None)
+            lacks = [max(int(row["diff"]), 0) for row in values["haConnectionInfo"]]
+            return max(lacks, default=None)
         own = values["haClientRuntimeInfo"]
         if not own["activated"]:
             return None
-        return max(own["masterFlushOffset"] - own["maxOffset"], 0)
+        return max(int(own["masterFlushOffset"]) - int(own["maxOffset"]), 0)
 
     async def _counted(self) -> int:
         if self._until_count > 0:

@@ -115,6 +115,7 @@ class _Lane:
     ahead: deque[ReceivedMessage] = field(default_factory=deque)
     """Read and not shown yet, in the order of the list."""
     piece: int = 1
+    damaged: list[str] = field(default_factory=list)
     read_bytes: int = 0
     read_count: int = 0
 
@@ -137,6 +138,7 @@ class _Lane:
         at = begin
         while at < end:
             pulled = await pull(admin, self.address, self.queue, at, end - at, expression)
+            self.damaged.extend(pulled.damaged)
             for message in pulled.messages:
                 self.read_bytes += max(message.store_size, 0)
                 self.read_count += 1
@@ -187,6 +189,12 @@ async def listed(
     merge = _Merge(admin, asked, _tagged(asked, wants), lanes, limit)
     await merge.run()
     failed += merge.failed
+    for lane in merge.lanes:
+        if lane.damaged:
+            failed.append(
+                f"queue {lane.queue.queue_id} of broker {lane.queue.broker_name}: "
+                f"{len(lane.damaged)} records cannot be read: {lane.damaged[0]}"
+            )
     open_ = [lane for lane in merge.lanes if not lane.done]
     kept = [*merge.lanes, *merge.broken]
     following = {(x.queue.broker_name, x.queue.queue_id): x.position for x in kept}

@@ -5,11 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pyrmq.admin.dead_letters import DeadLetter
 from pyrmq.console.messages.body import BodyView, view_of
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message
-from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic, takes_sends
-from pyrmq.model.properties import KEYS, SHARDING_KEY, SYSTEM_PROPERTIES, TAGS, UNIQ_KEY
+from pyrmq.model.names import (
+    CHECK_MAX_TOPIC,
+    DLQ_PREFIX,
+    HALF_TOPIC,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    is_system_topic,
+    takes_sends,
+)
+from pyrmq.model.properties import (
+    KEYS,
+    REAL_TOPIC,
+    SHARDING_KEY,
+    SYSTEM_PROPERTIES,
+    TAGS,
+    UNIQ_KEY,
+)
 from pyrmq.model.record import BORN_HOST_V6, INNER_BATCH, MULTI_TAGS, ReceivedMessage
 
 MOST_PROPERTIES = 200
@@ -32,6 +49,8 @@ class MessageView:
     own: int
     flags: list[str]
     refused: str
+    home: str
+    """The topic that it was sent to; empty if that is not known."""
 
 
 def view_message(message: ReceivedMessage) -> MessageView:
@@ -46,7 +65,18 @@ def view_message(message: ReceivedMessage) -> MessageView:
         sum(own for _, _, own in every),
         _flags(message),
         why_not_resent(message),
+        home_of(message),
     )
+
+
+def home_of(message: ReceivedMessage) -> str:
+    """The topic that a message was sent to, also of one that waits, is tried again or is dead;
+    empty if it does not say."""
+    topic = message.topic
+    if topic.startswith((DLQ_PREFIX, RETRY_PREFIX)):
+        return DeadLetter("", message).topic or ""
+    waits = topic in (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, CHECK_MAX_TOPIC)
+    return message.properties.get(REAL_TOPIC, "") if waits else topic
 
 
 def _flags(message: ReceivedMessage) -> list[str]:

@@ -25,6 +25,8 @@ class Pulled:
     next_offset: int
     end: bool
     """Whether the queue has nothing behind the offset that was asked for."""
+    damaged: tuple[str, ...] = ()
+    """Why records could not be read; they are left out."""
 
 
 async def pull(
@@ -40,8 +42,11 @@ async def pull(
     )
     pulled = read_pull(answer)
     if pulled.status is PullStatus.FOUND:
-        found = decode_records(pulled.body, broker_name=queue.broker_name, inflate_body=False)
-        return Pulled(found, pulled.next_beyond(offset), False)
+        damage: list[ProtocolError] = []
+        found = decode_records(
+            pulled.body, damage.append, broker_name=queue.broker_name, inflate_body=False
+        )
+        return Pulled(found, pulled.next_beyond(offset), False, tuple(map(str, damage)))
     if pulled.status is PullStatus.NO_NEW_MESSAGE or pulled.next_offset <= offset:
         return Pulled([], offset, True)
     return Pulled([], pulled.next_offset, False)
@@ -58,6 +63,8 @@ async def at(admin: Admin, queue: MessageQueue, offset: int) -> ReceivedMessage:
     for message in found.messages:
         if message.queue_offset == offset:
             return message
+    if found.damaged:
+        raise ClientError(f"the record at offset {offset} cannot be read: {found.damaged[0]}")
     raise NotFoundError(
         f"queue {queue.queue_id} of topic {queue.topic} has no message at offset {offset} on "
         f"broker {queue.broker_name}: it was deleted, or is not there yet"

@@ -12,27 +12,41 @@ parts.html as `parts`. Texts of others go through the filter `text`, paths with 
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 
 from starlette.routing import Route
 
+from pyrmq.console.pages import (
+    access,
+    alarms,
+    brokers,
+    cluster,
+    configuration,
+    dead_letters,
+    delay,
+    groups,
+    ha,
+    messages,
+    topics,
+    traces,
+    transactions,
+)
 from pyrmq.console.room import Room
 
 MODULES = (
-    "cluster",
-    "brokers",
-    "topics",
-    "groups",
-    "messages",
-    "traces",
-    "transactions",
-    "dead_letters",
-    "delay",
-    "ha",
-    "configuration",
-    "access",
-    "alarms",
+    cluster,
+    brokers,
+    alarms,
+    topics,
+    groups,
+    messages,
+    traces,
+    transactions,
+    dead_letters,
+    delay,
+    ha,
+    configuration,
+    access,
 )
 
 
@@ -45,16 +59,5 @@ class Rooms:
 
 
 def all_rooms() -> Rooms:
-    found: list[Room] = []
-    routes: list[Route] = []
-    for name in MODULES:
-        full = f"{__name__}.{name}"
-        try:
-            module = importlib.import_module(full)
-        except ModuleNotFoundError as e:
-            if e.name != full:
-                raise
-            continue
-        found.append(module.ROOM)
-        routes += module.ROUTES
-    return Rooms(tuple(sorted(found, key=lambda room: room.order)), tuple(routes))
+    rooms = sorted((module.ROOM for module in MODULES), key=lambda room: room.order)
+    return Rooms(tuple(rooms), tuple(route for module in MODULES for route in module.ROUTES))

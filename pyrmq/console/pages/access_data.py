@@ -26,17 +26,24 @@ MAX_ENTRIES = 64
 
 @dataclass(frozen=True, slots=True)
 class Row(Generic[T]):
-    """One thing as masters have it. `one`: as the first of them. `on`: those that have it so.
-    `others`: those that have another one. `without`: those that have none."""
+    """One thing as masters have it. `forms`: its forms, with the masters that have each, that of
+    the first master first. `without`: those that have none."""
 
-    one: T
-    on: tuple[str, ...]
-    others: tuple[str, ...]
-    without: tuple[str, ...]
+    forms: tuple[tuple[T, tuple[str, ...]], ...]
+    without: tuple[str, ...] = ()
+
+    @property
+    def one(self) -> T:
+        return self.forms[0][0]
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The masters that have another form than `one`."""
+        return tuple(master for _, masters in self.forms[1:] for master in masters)
 
     @property
     def same(self) -> bool:
-        return not self.others and not self.without
+        return len(self.forms) == 1 and not self.without
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +113,11 @@ def merged(answers: Mapping[str, Iterable[T]], key: Callable[[T], Hashable]) -> 
             by_key[key(row)][master] = row
     found = []
     for there in by_key.values():
-        first = next(iter(there.values()))
-        found.append(
-            Row(
-                first,
-                tuple(m for m, row in there.items() if row == first),
-                tuple(m for m, row in there.items() if row != first),
-                tuple(m for m in answers if m not in there),
-            )
-        )
+        forms: dict[T, list[str]] = defaultdict(list)
+        for master, row in there.items():
+            forms[row].append(master)
+        without = tuple(master for master in answers if master not in there)
+        found.append(Row(tuple((row, tuple(on)) for row, on in forms.items()), without))
     return tuple(found)
 
 

@@ -17,7 +17,7 @@ from pyrmq.console.charts import Line, chart
 from pyrmq.console.figures import grouped
 from pyrmq.console.history import history_of
 from pyrmq.console.link import admin_of
-from pyrmq.console.paging import listing
+from pyrmq.console.paging import listing, whole
 from pyrmq.console.rendering import fragment, link, page
 from pyrmq.console.room import Room
 from pyrmq.console.samples import Hour
@@ -163,7 +163,7 @@ async def disk_of(admin: Admin, broker: Broker) -> tuple[DiskUsage | None, str]:
 
 async def _broker(request: Request) -> Broker:
     found = await servers(await admin_of(request))
-    return found.of(request.path_params["name"], request.path_params["number"])
+    return found.of(request.path_params["name"], whole(request.path_params["number"], -1))
 
 
 async def _values(request: Request) -> dict[str, Any]:
@@ -184,9 +184,9 @@ def _places(broker: Broker) -> dict[str, Any]:
 
 ROUTES = [
     Route("/brokers", listed),
-    Route("/brokers/{name}/{number:int}", shown),
-    Route("/brokers/{name}/{number:int}/now", now),
-    Route("/brokers/{name}/{number:int}/figures", figures),
-    Route("/brokers/{name}/{number:int}/clients", clients),
-    Route("/brokers/{name}/{number:int}/disk", disk),
+    Route("/brokers/{name}/{number}", shown),
+    Route("/brokers/{name}/{number}/now", now),
+    Route("/brokers/{name}/{number}/figures", figures),
+    Route("/brokers/{name}/{number}/clients", clients),
+    Route("/brokers/{name}/{number}/disk", disk),
 ]

@@ -64,7 +64,7 @@ async def shown(request: Request) -> Response:
 
 async def now(request: Request) -> Response:
     """What refreshes itself."""
-    return fragment(request, "cluster/now.html", **await _values(request))
+    return fragment(request, "cluster/now.html", live=True, **await _values(request))
 
 
 async def _values(request: Request) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pyrmq.admin.namesrv import NAMESPACE
-from pyrmq.admin.outcome import Outcomes
+from pyrmq.admin.outcome import Outcome, Outcomes
 from pyrmq.console.changes import change, done, form_of
 from pyrmq.console.link import admin_of
 from pyrmq.console.pages import configuration_data as data
@@ -40,8 +40,8 @@ async def brokers(request: Request) -> Response:
 
 
 def _keys(request: Request, keys: tuple[KeyRow, ...]) -> Listing[KeyRow]:
-    only = _ONLY.get(request.query_params.get("only", ""), lambda row: True)
-    rows = [row for row in keys if only(row)]
+    only = _ONLY.get(request.query_params.get("only", ""))
+    rows = [row for row in keys if only is None or only(row)]
     return listing(request, rows, COLUMNS, "name", lambda row: f"{row.name} {row.doc}")
 
 
@@ -134,12 +134,12 @@ async def broker_update(request: Request) -> Response:
     )
     if not found.possible:
         raise ClientError("; ".join(f"{s.label}: {s.problem}" for s in found.steps))
-    replicas = await data.targets(admin, address, str(form.get("scope", data.BROKER)))
 
     async def one(target: str) -> None:
         (await admin.brokers.update_config(key, value, broker=target)).check_all()
 
-    outcomes = await admin.link.on_each(replicas, one)
+    outcomes = await admin.link.on_each([s.address for s in found.steps if not s.problem], one)
+    outcomes += [Outcome(s.label, error=ClientError(s.problem)) for s in found.steps if s.problem]
     to = link("/configuration/brokers/{}", address, q=key)
     return _told(request, outcomes, f"{key} is {value} now", to)
 

@@ -127,7 +127,7 @@ def differences(
 
 async def brokers(admin: Admin, *, own: bool = False) -> Brokers:
     """All brokers, asked for their configuration at once."""
-    replicas = [r for r in await admin.link.replicas(default_all=True) if not r.was]
+    replicas = await admin.link.replicas(default_all=True)
     outcomes = await admin.link.on_each(replicas, admin.brokers.config_of)
     labels = {r.address: r.label for r in replicas}
     answers = {labels[o.target]: o.value for o in outcomes.done if o.value is not None}
@@ -190,11 +190,12 @@ SCOPES = (BROKER, MASTERS, ALL)
 @dataclass(frozen=True, slots=True)
 class Step:
     """What a change does at one server. `now`: its value, None if it did not answer or has no such
-    key. `problem`: why the change fails there."""
+    key. `problem`: why nothing is changed there."""
 
     label: str
     now: str | None
     problem: str = ""
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +230,9 @@ async def targets(admin: Admin, address: str, scope: str) -> Sequence[Replica]:
     """The brokers that a change is for. ClientError."""
     one = await replica_at(admin, address)
     if scope == MASTERS:
-        return [r for r in await admin.link.masters(cluster=one.cluster) if not r.was]
+        return await admin.link.masters(cluster=one.cluster)
     if scope == ALL:
-        return [r for r in await admin.link.replicas(cluster=one.cluster) if not r.was]
+        return await admin.link.replicas(cluster=one.cluster)
     if scope != BROKER:
         raise ClientError(f"{scope} is none of {', '.join(SCOPES)}")
     return [one]
@@ -244,16 +245,16 @@ async def broker_change(admin: Admin, address: str, scope: str, key: str, value:
     steps = []
     for replica, outcome in zip(replicas, outcomes, strict=True):
         if outcome.value is None:
-            steps.append(Step(replica.label, None, str(outcome.error)))
+            steps.append(Step(replica.label, None, str(outcome.error), replica.address))
             continue
         ours = OURS in outcome.value
         rows = {r.name: r for r in rows_of(outcome.value, BrokerConfig, ours=ours)}
         row = rows.get(key)
         if row is None:
-            steps.append(Step(replica.label, None, "it has no such key"))
+            steps.append(Step(replica.label, None, "it has no such key", replica.address))
             continue
         problem = why_not(row, value, BrokerConfig, OTHER_KEYS, ours=ours)
-        steps.append(Step(replica.label, row.value, problem))
+        steps.append(Step(replica.label, row.value, problem, replica.address))
     return KeyChange(key, value, tuple(steps))
 
 

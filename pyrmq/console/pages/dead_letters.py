@@ -29,7 +29,7 @@ from pyrmq.console.messages.body import preview_of
 from pyrmq.console.messages.listing import Asked, listed
 from pyrmq.console.messages.looking import looking
 from pyrmq.console.messages.names import topic_names
-from pyrmq.console.paging import listing
+from pyrmq.console.paging import Listing, listing
 from pyrmq.console.rendering import page
 from pyrmq.console.room import Room
 from pyrmq.errors import ClientError, PyrmqError, TopicNotExistError
@@ -38,7 +38,7 @@ from pyrmq.model.names import DLQ_PREFIX, check_group
 ROOM = Room("dead_letters", "Dead letters", "/dead-letters", 53)
 MOST_COUNTED = 200
 """Groups whose letters are all counted, so that those with the most can come first."""
-MOST_READ = 50_000
+MOST_READ = 10_000
 """Letters that are read for a selection."""
 MOST_RESENT = 500
 """Letters that one click resends. The next click goes on: those that were sent are skipped."""
@@ -104,13 +104,14 @@ async def groups(request: Request) -> Response:
             "count": lambda r: r.count,
             "newest": lambda r: r.newest,
         }
-        shown = listing(request, rows, columns, "-newest", lambda r: r.group)
-        here = shown.rows
+        counts = listing(request, rows, columns, "-newest", lambda r: r.group)
+        shown: Listing[Any] = counts
+        here = counts.rows
     else:
         empty = 0
-        rows = [LetterRow(name) for name in names]
-        shown = listing(request, rows, {"group": lambda r: r.group}, "group", lambda r: r.group)
-        here = await counted(admin, [row.group for row in shown.rows])
+        by_name = listing(request, names, {"group": lambda name: name}, "group", str)
+        shown = by_name
+        here = await counted(admin, by_name.rows)
     return page(
         request, "dead_letters/groups.html", list=shown, rows=here, every=every, empty=empty
     )
@@ -164,9 +165,12 @@ async def letters(request: Request) -> Response:
         end=selection.end,
         cursor=str(query.get("cursor", "")),
     )
-    found = await listed(
-        admin, wanted, wants=lambda message: selection.wants(DeadLetter(group, message))
-    )
+    try:
+        found = await listed(
+            admin, wanted, wants=lambda message: selection.wants(DeadLetter(group, message))
+        )
+    except TopicNotExistError:  # it is made with the first letter
+        return page(request, "dead_letters/none.html", group=group)
     kept = {name: asked.text(query, name) for name in FILTERS}
     return page(
         request,

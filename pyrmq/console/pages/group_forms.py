@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pyrmq.admin.api import Admin
 from pyrmq.admin.groups import attributes_of
 from pyrmq.admin.outcome import Outcomes, merged
 from pyrmq.console.changes import change, done, form_of, typed
@@ -32,7 +33,6 @@ FLAGS = (
 )
 """Settings that are on or off, with what the forms call them."""
 NUMBERS = {"retry_queue_nums": MAX_QUEUES, "retry_max_times": 1 << 30}
-MOST_RETRIES = 1 << 30
 
 
 def unknown(request: Request, error: PyrmqError, title: str = "No such group") -> Response:
@@ -85,9 +85,7 @@ async def _page(request: Request, template: str, **more: Any) -> Response:
     except (InvalidParameterError, NotFoundError) as e:
         return unknown(request, e)
     clusters = settings.clusters or await clusters_of(request)
-    return page(
-        request, template, now=now, config=settings, clusters=pairs(clusters), **more
-    )  # fmt: skip
+    return page(request, template, now=now, config=settings, clusters=pairs(clusters), **more)
 
 
 async def change_form(request: Request) -> Response:
@@ -109,7 +107,7 @@ async def changed(request: Request) -> Response:
     return done(request, text, to=link("/groups/{}", name), bad=bad)
 
 
-async def _check_there(admin: Any, name: str) -> None:
+async def _check_there(admin: Admin, name: str) -> None:
     """ClientError for a group that nobody has: a change would create it."""
     if name not in await group_names(admin):
         raise ClientError(f"there is no group {name} any more")
@@ -155,6 +153,12 @@ async def delete(request: Request) -> Response:
     await _check_there(admin, name)
     outcomes = await admin.groups.delete(name, remove_offsets="offsets" in form, cluster=cluster)
     text, bad = told(outcomes, f"Group {name} is deleted")
+    if not bad and any(at.cluster == cluster for at in (await group_settings(admin, name)).at):
+        bad = True
+        text = (
+            f"Group {name} is still there: its members made it again, or the broker is one of "
+            "Apache's that delete a group only with its offsets."
+        )
     if "topics" in form and not bad:
         failed = await admin.groups.delete_topics(name, cluster)
         if failed:

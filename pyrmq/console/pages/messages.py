@@ -29,6 +29,8 @@ from pyrmq.model.record import ReceivedMessage
 from pyrmq.net.command import MAX_NUMBER
 
 ROOM = Room("messages", "Messages", "/messages", 50)
+MOST_GROUPS = 128
+"""Groups that are asked what they have made of a message."""
 KEYED = 64
 """Messages with one key that are shown."""
 FIELDS = ("topic", "id", "key", "broker", "queue", "offset", "begin", "end", "tags", "order")
@@ -161,6 +163,9 @@ async def consumers(request: Request) -> Response:
     message = await message_of(admin, request.query_params)
     tracks, failed, error = [], [], ""
     try:
+        groups = await admin.topics.groups(message.topic)
+        if len(groups) > MOST_GROUPS:
+            raise ClientError(f"{len(groups)} groups consume the topic, too many to ask them all")
         tracked = await admin.messages.tracks(message)
         tracks, failed = list(tracked), [o.problem for o in tracked.failed]
     except PyrmqError as e:

@@ -7,16 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import trio
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from pyrmq.admin.api import Admin
 from pyrmq.admin.outcome import Outcomes
+from pyrmq.admin.runtime_info import whole
 from pyrmq.admin.transactions import Decided
 from pyrmq.admin.txn.finder import State, Transaction
 from pyrmq.admin.txn.halves import Filter, Half
-from pyrmq.admin.txn.scan import NoTransactionsError
+from pyrmq.admin.txn.scan import NoTransactionsError, Scan
 from pyrmq.console import audit
 from pyrmq.console.changes import RefusedError, change, done, form_of
 from pyrmq.console.link import admin_of
@@ -34,6 +36,9 @@ MOST_PLACES = 50
 """Pairs of topic and producer group that a page counts."""
 MOST_AT_ONCE = 100
 """Transactions that are decided at once."""
+PATIENCE = 15.0
+"""Seconds for reading what waits: a broker may have millions of halves."""
+TOO_MANY = f"what is there could not be read within {PATIENCE:g} seconds"
 LATE = 60_000
 """ms after which a transaction is late: by then its broker has asked the producer."""
 VERBS = {
@@ -68,6 +73,9 @@ class Pending:
     damaged: int
     without: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    too_many: bool = False
+    """Whether there was more than could be read in time: then only `count` is known, as far as
+    brokers count."""
 
     @property
     def late(self) -> bool:
@@ -75,17 +83,35 @@ class Pending:
         return self.oldest is not None and time.time() * 1000 - self.oldest > LATE
 
 
-async def pending(admin: Admin, wanted: Filter, broker: str | None = None) -> Pending:
+async def pending(admin: Admin, wanted: Filter) -> Pending:
     """What is neither committed nor rolled back."""
-    found = await admin.transactions.pending(wanted, limit=SHOWN, broker=broker)
+    with trio.move_on_after(PATIENCE):
+        return _added_up(await admin.transactions.pending(wanted, limit=SHOWN))
+    return await _counted(admin)
+
+
+async def _counted(admin: Admin) -> Pending:
+    """What brokers say of their number; Apache's say nothing."""
+    masters = await admin.link.masters(default_all=True)
+    found = await admin.link.on_each(masters, admin.brokers.runtime_of)
+    counts = [whole(runtime, "transactionPendingCount") for runtime in found.values]
+    ages = [whole(runtime, "transactionOldestPendingAgeMs") for runtime in found.values]
+    oldest = time.time_ns() // 1_000_000 - max(ages) if any(ages) else None
+    failed = [o.problem for o in found.failed]
+    return Pending(sum(counts), False, oldest, [], [], 0, 0, failed=failed, too_many=True)
+
+
+def _added_up(found: Outcomes[Scan]) -> Pending:
     scans = found.values
     places: dict[tuple[str, str], Place] = {}
     for scan in scans:
         for (topic, group), place in scan.table.places.items():
             known = places.get((topic, group))
-            ages = [a for a in (known and known.oldest, place.oldest) if a is not None]
+            ages = [place.oldest, known.oldest if known else None]
             count = place.count + (known.count if known else 0)
-            places[topic, group] = Place(topic, group, count, min(ages, default=None))
+            places[topic, group] = Place(
+                topic, group, count, min((a for a in ages if a is not None), default=None)
+            )
     in_order = sorted(places.values(), key=lambda p: (-p.count, p.topic, p.group))
     halves = sorted((h for s in scans for h in s.table.rows()), key=lambda h: h.born)
     return Pending(
@@ -127,7 +153,10 @@ async def shown(request: Request) -> Response:
 async def discarded(request: Request) -> Response:
     """What brokers have given up, as no producer answered in time."""
     admin = await admin_of(request)
-    found = await admin.transactions.discarded(limit=SHOWN)
+    with trio.move_on_after(PATIENCE) as scope:
+        found = await admin.transactions.discarded(limit=SHOWN)
+    if scope.cancelled_caught:
+        raise ClientError(f"{TOO_MANY}: use `pyrmq admin txn list --discarded`")
     without, failed = _silent(found)
     halves = sorted((h for part in found.values for h in part.halves), key=lambda h: h.born)
     return page(
@@ -199,6 +228,13 @@ def chosen_of(texts: Sequence[str]) -> list[Choice]:
     return found
 
 
+def _by_broker(choices: Sequence[Choice]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for choice in choices:
+        found.setdefault(choice.broker, []).append(choice.name)
+    return found
+
+
 @looking
 async def ask(request: Request) -> Response:
     """What is going to be decided, as it stands now. It changes nothing."""
@@ -209,13 +245,14 @@ async def ask(request: Request) -> Response:
         raise ClientError("say what to do: commit, rollback or resume")
     found: list[Transaction] = []
     problems: list[str] = []
-    choices = chosen_of([str(v) for v in query.getlist("chosen")])
-    for choice in choices:
+    for broker, names in _by_broker(chosen_of([str(v) for v in query.getlist("chosen")])).items():
         try:
-            await _check_broker(admin, choice.broker)
-            found += await _one(admin, choice.broker, choice.name)
+            here = await admin.transactions.find(names, broker=await _check_broker(admin, broker))
         except PyrmqError as e:
-            problems.append(f"{choice.name}: {e}")
+            problems.append(f"{broker}: {e}")
+            continue
+        found += [t for of_name in here.transactions.values() for t in of_name]
+        problems += here.problems
     return page(
         request,
         "transactions/decide.html",
@@ -230,9 +267,7 @@ async def ask(request: Request) -> Response:
 async def _decide(request: Request, verb: str) -> Response:
     admin = await admin_of(request)
     form = await form_of(request)
-    by_broker: dict[str, list[str]] = {}
-    for choice in chosen_of([str(v) for v in form.getlist("chosen")]):
-        by_broker.setdefault(choice.broker, []).append(choice.name)
+    by_broker = _by_broker(chosen_of([str(v) for v in form.getlist("chosen")]))
     results: list[Decided] = []
     act = getattr(admin.transactions, verb)
     for broker, names in by_broker.items():

@@ -73,9 +73,28 @@
     document.getElementById("away").hidden = false;
   });
 
-  // A tab that nobody sees asks for nothing; when it is seen it asks at once.
+  // A tab that nobody sees asks for nothing; when it is seen it asks at once. A part in which a text
+  // is selected waits.
+  const isSelected = (part) => {
+    const selection = document.getSelection();
+    return selection && !selection.isCollapsed && part.contains(selection.anchorNode);
+  };
   document.addEventListener("htmx:beforeRequest", (event) => {
-    if (document.hidden && asksByItself(event.target)) event.preventDefault();
+    if (!asksByItself(event.target)) return;
+    if (document.hidden || isSelected(event.target)) event.preventDefault();
+  });
+
+  // A part that refreshes keeps how far its tables are scrolled.
+  const tables = (part) => [...part.querySelectorAll(".scroll")];
+  let scrolled = [];
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    scrolled = tables(event.detail.target).map((one) => [one.scrollLeft, one.scrollTop]);
+  });
+  document.addEventListener("htmx:afterSwap", (event) => {
+    if (!event.detail.target.hasAttribute("data-live")) return;
+    tables(event.detail.target).forEach((one, at) => {
+      if (scrolled[at]) one.scrollTo(...scrolled[at]);
+    });
   });
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) return;

@@ -164,14 +164,14 @@ async def group_now(admin: Admin, name: str) -> GroupNow:
     check_group(name)
     failed: list[str] = []
     queues: list[QueueProgress] = []
-    online: ConsumerConnections | None = None
+    connected: list[ConsumerConnections] = []
     members_known = True
     rate, deleted, why = 0.0, 0, ""
 
     async def members() -> None:
-        nonlocal online, members_known
+        nonlocal members_known
         try:
-            online = await admin.groups.connections(name)
+            connected.append(await admin.groups.connections(name))
         except PyrmqError as e:
             if not _is_unknown(e):
                 members_known = False
@@ -192,6 +192,7 @@ async def group_now(admin: Admin, name: str) -> GroupNow:
             queues.extend(stats.queues)
 
     await together(members, progress)
+    online = connected[0] if connected else None
     if online is not None:
         for topic in untouched(online, {q.queue.topic for q in queues}):
             with suppress(PyrmqError):

@@ -21,7 +21,8 @@ REPLY = "_REPLY_TOPIC"
 """Ends the topic of a cluster for the answers to requests."""
 RATE_SECONDS = 60
 """The span that rates are averages of."""
-SYSTEM = frozenset({"RMQ_SYS_TRACE_TOPIC", "OFFSET_MOVED_EVENT", "SELF_TEST_TOPIC"})
+SYSTEM_PREFIX = "RMQ_SYS_"
+"""Begins names of topics of Apache's brokers, besides those that model.names knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def kind_of(topic: str, own: Collection[str] = ()) -> str:
         return "dead letter"
     if topic.startswith(LMQ_PREFIX):
         return "lmq"
-    system = is_system_topic(topic) or topic in SYSTEM or topic in own
+    system = is_system_topic(topic) or topic.startswith(SYSTEM_PREFIX) or topic in own
     return "system" if system or topic.removesuffix(REPLY) in own else "user"
 
 

@@ -11,7 +11,7 @@ from pyrmq.admin.outcome import Outcome, Outcomes
 from pyrmq.admin.resend import ResentState
 from pyrmq.admin.resent_message import To
 from pyrmq.config.secret_names import is_secret
-from pyrmq.errors import ClientError, QueryNotFoundError
+from pyrmq.errors import ClientError, PyrmqError, QueryNotFoundError
 from pyrmq.mcp.arguments import Argument, Asked
 from pyrmq.mcp.shown import MAX_PROBLEMS, problems
 from pyrmq.mcp.tool import BROKER, GROUP, TOPIC, ChangeTool, Prepared
@@ -51,7 +51,7 @@ async def _resend(admin: Admin, asked: Asked) -> Prepared:
 
     async def resend() -> Any:
         counts = dict.fromkeys((state.value for state in ResentState), 0)
-        failed = []
+        failed: list[PyrmqError] = []
         async with aclosing(admin.dead_letters.resend(plan)) as found:
             async for one in found:
                 counts[one.state.value] += 1

@@ -10,9 +10,11 @@ import pytest
 import trio
 
 from pyrmq.admin import Admin
+from pyrmq.admin.groups import GroupConfig
 from pyrmq.admin.link import AdminLink, Replica
+from pyrmq.broker.requests import group_admin
 from pyrmq.client import ConsumeFrom, Producer, PushConsumer
-from pyrmq.errors import TopicNotExistError
+from pyrmq.errors import ResponseError, TopicNotExistError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import Message, MessageQueue
 from pyrmq.server import Running
@@ -373,3 +375,20 @@ async def test_members_that_subscribe_differently_say_what_each_wants(embedded: 
             await trio.sleep(0.02)
         wanted = sorted((c.subscriptions or {})["Topic"] for c in found.connections)
     assert wanted == ["A", "B"]
+
+
+async def test_more_groups_than_fit_into_an_answer(
+    embedded: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Admin(embedded.namesrv) as asked:
+        made = [GroupConfig(f"many-{n}", retry_max_times=n) for n in range(7)]
+        (await asked.groups.update_many(made, cluster="DefaultCluster")).check_all()
+        monkeypatch.setattr(group_admin, "MAX_TABLE", 2_000)
+        with pytest.raises(ResponseError, match="more than 2000 bytes"):
+            await asked.link.ask(broker(embedded), RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        names = await asked.groups.names()
+        assert {f"many-{n}" for n in range(7)} | {"TOOLS_CONSUMER"} <= set(names)
+        (config,) = (await asked.groups.configs("many-5")).check_all().values
+        assert config is not None
+        assert config.config.retry_max_times == 5
+        assert (await asked.groups.configs("many-7")).check_all().values == [None]

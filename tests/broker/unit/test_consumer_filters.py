@@ -23,6 +23,7 @@ from pyrmq.engine import Store
 from pyrmq.errors import ConfigError, SubscriptionError
 from pyrmq.model.subscription import SQL92, Subscription
 from tests.store.tools import data, image
+from tests.support import scratch
 from tests.support.records import decode_records
 from tests.support.thorough import examples
 
@@ -360,7 +361,7 @@ class FiltersMachine(RuleBasedStateMachine):
 
     @initialize()
     def open(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="filters-model-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="filters-model-", dir=scratch.place()))
         self.generation = 0
         self.numbers = [0]
         self.version = 0

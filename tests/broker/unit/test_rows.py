@@ -19,6 +19,7 @@ from pyrmq.broker.tables import config_file
 from pyrmq.broker.tables.config_file import Rows
 from pyrmq.broker.tables.offsets import OffsetTable
 from pyrmq.net import fastjson
+from tests.support import scratch
 
 
 class Numbers:
@@ -310,7 +311,7 @@ def test_a_file_holds_the_table_as_it_was(steps: list[tuple[str, Commits]]) -> N
     """Whatever happens while it is written; and the next save has what came in between."""
 
     async def run() -> None:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=scratch.place()) as folder:
             life = Life(Path(folder) / "consumerOffset.json")
             for what, commits in [*steps, ("save", []), ("restart", [])]:
                 await life.step(what, commits)

@@ -80,10 +80,12 @@ async def test_the_broker_decides(serve: Serve, tmp_path: Path) -> None:
             assert "no right" in answer.text
             assert "made-here" in (await other.get("/topics")).text
 
-            # A password that is changed ends what the old one could do.
+            # A password that is changed ends the session of the old one.
             changed = User("alice", "another-secret")
             await root.users.update(changed, broker=broker_of(running))
-            assert (await other.get("/topics")).status == 502
+            answer = await other.get("/topics")
+            assert (answer.status, answer.headers["location"]) == (303, "/login?next=%2Ftopics")
+            assert (await other.get("/nothing")).status == 303
             assert (await browser.get("/topics")).status == 200
 
 

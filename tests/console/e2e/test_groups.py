@@ -226,7 +226,8 @@ async def test_a_group_is_created_changed_paused_and_deleted(
     assert "consumeEnable yes" in words(await console.get(path))
 
     assert (await console.post(f"{path}/delete", form)).status == 403
-    assert (await console.post(f"{path}/delete", {**form, "_typed": "100%|x"})).status == 303
+    gone = {**form, "_typed": "100%|x", "offsets": "1"}
+    assert (await console.post(f"{path}/delete", gone)).status == 303
     assert (await console.get(path)).status == 404
     late = await console.post(f"{path}/change", changed)
     assert "no group" in words(late), "a change does not create it again"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -16,6 +16,7 @@ from pyrmq.client import ConsumeFrom, Producer, PushConsumer
 from pyrmq.console.app import console_app
 from pyrmq.console.messages import listing, names
 from pyrmq.console.messages.listing import Asked, listed
+from pyrmq.console.pages import messages, transactions
 from pyrmq.console.settings import Settings
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message
@@ -47,17 +48,17 @@ class Rooms:
         return answer.text
 
     async def keyed(self, topic: str, key: str, count: int = 1) -> list[str]:
-        """The addresses of the messages with a key, as soon as the index has them."""
+        """The addresses of the newest messages with a key, as soon as the index has them."""
         found: list[str] = []
 
         async def look() -> bool:
             found[:] = links(await self.text(f"/messages?topic={topic}&key={key}"))
-            return len(found) == count
+            return len(found) >= count
 
         await until(look, f"{count} messages with the key {key}")
-        return found
+        return found[:count]
 
-    async def changed(self, path: str, form: dict[str, object]) -> str:
+    async def changed(self, path: str, form: Mapping[str, object]) -> str:
         """The page after a change, with the message on it."""
         answer = await self.pages.post(path, form)
         assert answer.status == 303, re.sub("<[^>]+>|\\s+", " ", answer.text)[-300:]
@@ -209,7 +210,7 @@ async def test_an_id_leads_to_no_other_address(embedded: Running) -> None:
         assert "no master of this cluster" in refused
 
 
-async def test_a_copy_and_a_delivery(embedded: Running) -> None:
+async def test_a_copy_and_a_delivery(embedded: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     async with rooms(embedded) as there:
         async with Producer("p", namesrv=embedded.namesrv) as producer:
             sent = await producer.send(
@@ -244,6 +245,8 @@ async def test_a_copy_and_a_delivery(embedded: Running) -> None:
 
             chosen = {"group": "readers", "client": await until(member, "the member is there")}
             assert "/groups/readers" in await there.text(f"/messages/consumers?{at}")
+            monkeypatch.setattr(messages, "MOST_GROUPS", 0)
+            assert "too many to ask" in await there.text(f"/messages/consumers?{at}")
             after = await there.changed("/messages/deliver", {**form, **chosen})
             assert "of group readers answered CR_SUCCESS" in after
             assert got[2:] == [first.msg_id]
@@ -256,21 +259,21 @@ async def test_a_copy_and_a_delivery(embedded: Running) -> None:
 
 async def test_the_life_of_a_message(embedded: Running) -> None:
     async with rooms(embedded) as there:
-        async with Producer("p", namesrv=embedded.namesrv, trace=True) as producer:
+        async with Producer("p", namesrv=embedded.namesrv) as producer:
             sent = await producer.send(Message("orders", b"x", keys="k"))
 
         async def known() -> bool:
             page = await there.text(f"/traces?id={sent.msg_id}&topic=orders")
-            return "message trace of clients" in page and links(page) != []
+            return links(page) != []
 
-        await until(known, "the index has the message and its trace")
+        await until(known, "the index has the message")
         by_key = await there.text("/traces?key=k&topic=orders")
         assert sent.msg_id in by_key
         unknown = await there.text("/traces?id=" + "0" * 31 + "1")
         assert "nothing is known" in unknown or "no broker" in unknown
 
 
-async def test_transactions_are_decided(embedded: Running) -> None:
+async def test_transactions_are_decided(embedded: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     async with rooms(embedded) as there:
         await message_data.send_waiting(embedded.namesrv)
         page = await there.text("/transactions")
@@ -289,8 +292,15 @@ async def test_transactions_are_decided(embedded: Running) -> None:
         assert re.search(r"is (committed|settled)", again.text)
         both = {"chosen": [first, second]}
         assert "1 failed" in await there.changed("/transactions/rollback", both)
-        assert links(await there.text("/transactions"), _CHOSEN) == []
+
+        async def settled() -> bool:
+            return links(await there.text("/transactions"), _CHOSEN) == []
+
+        await until(settled, "the op records are stored")
         assert "0" in await there.text("/transactions/discarded")
+        monkeypatch.setattr(transactions, "PATIENCE", 0.0)
+        assert "more than could be read in time" in await there.text("/transactions")
+        await there.text("/transactions/discarded", 400)
         elsewhere = await there.pages.post("/transactions/commit", {"chosen": "127.0.0.1:7/1"})
         assert "no master of this cluster" in elsewhere.text
 
@@ -331,7 +341,8 @@ async def test_dead_letters_are_resent_and_saved(
 
 
 async def test_delays_and_timers(serve: Serve) -> None:
-    async with serve(recall_message_enable=True) as running, rooms(running) as there:
+    timers = {"recall_message_enable": True, "timer_wheel_enable": True}
+    async with serve(**timers) as running, rooms(running) as there:
         await message_data.send_waiting(running.namesrv)
         level = await there.text("/delay/level?broker=broker-a&level=17&from=0")
         assert "later" in level
@@ -342,8 +353,8 @@ async def test_delays_and_timers(serve: Serve) -> None:
             return "/delay/timers?topic=later" in await there.text("/delay")
 
         await until(counted, "the timer is in the wheel")
-        timers = await there.text("/delay/timers?topic=later")
-        (back,) = links(timers, re.compile(r'href="(/delay/recall[^"]+)"'))
+        wheel = await there.text("/delay/timers?topic=later")
+        (back,) = links(wheel, re.compile(r'href="(/delay/recall[^"]+)"'))
         assert links(await there.text("/delay/timers?topic=other")) == []
         asks = await there.text(back)
         form = dict(re.findall(r'type="hidden" name="([a-z]+)" value="([^"]*)"', asks))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from pyrmq.admin.expected import Expected, parse_expected
 from pyrmq.admin.monitoring.rounds import Report
 from pyrmq.broker.stats import disk_use
 from pyrmq.console import servers as module
@@ -90,6 +91,22 @@ async def test_a_broker_that_is_dead_comes_first(servers: Replicas) -> None:
         replication = read(await browser.get("/ha"))
         assert "broker-b no master" in replication
         assert "broker-a a slave does not follow" in replication
+
+
+async def test_a_broker_that_nobody_knows(servers: Replicas) -> None:
+    async with client(console_app(Settings(servers.namesrv))) as browser:
+        for path in ("nowhere/0", "broker-a/7", "broker-a/x", "broker-a/" + "9" * 5000):
+            answer = await browser.get(f"/brokers/{path}")
+            assert answer.status == 502
+            assert "there is no broker" in answer.text
+
+
+async def test_a_broker_that_should_be_there_and_is_not(servers: Replicas) -> None:
+    expected = Expected(parse_expected(["C/broker-x"]))
+    async with client(console_app(Settings(servers.namesrv, expected=expected))) as browser:
+        for path in ("/cluster", "/brokers", "/ha", "/alarms"):
+            assert "broker-x" in read(await browser.get(path)), path
+        assert "2 of 4" in read(await browser.get("/cluster"))
 
 
 async def test_without_any_name_server(servers: Replicas) -> None:

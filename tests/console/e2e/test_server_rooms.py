@@ -85,3 +85,32 @@ def test_who_uses_the_broker(tab: Tab) -> None:
     assert tab.page.input_value("select[name=kind]") == "producer"
     tab.open(f"{one}/disk")
     assert "orders" in tab.text()
+
+
+def refreshed(tab: Tab) -> None:
+    """Has the part of the page refreshed now."""
+    tab.page.evaluate("htmx.trigger(document.querySelector('[data-live]'), 'seen')")
+
+
+def test_a_part_that_refreshes_keeps_how_far_it_is_scrolled(tab: Tab) -> None:
+    tab.page.set_viewport_size({"width": 360, "height": 740})
+    tab.open("/cluster")
+    table = "document.querySelector('.scroll')"
+    tab.page.evaluate(f"{table}.scrollLeft = 120; {table}.id = 'before'; document.title = 'old'")
+    refreshed(tab)
+    tab.page.wait_for_function(f"() => {table}.id !== 'before' && {table}.scrollLeft === 120")
+    assert tab.page.title().startswith("Cluster: ")
+
+
+def test_a_part_in_which_a_text_is_selected_waits(tab: Tab) -> None:
+    tab.open("/cluster")
+    tab.page.evaluate(
+        "window.asked = 0;"
+        "document.addEventListener('htmx:beforeSend', () => { window.asked += 1; });"
+        "getSelection().selectAllChildren(document.querySelector('[data-live] h1'))"
+    )
+    refreshed(tab)
+    assert tab.page.evaluate("window.asked") == 0
+    tab.page.evaluate("getSelection().removeAllRanges()")
+    refreshed(tab)
+    tab.page.wait_for_function("() => window.asked === 1")

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import http.client
+import os
 import signal
 import socket
 import ssl
-import subprocess
-import sys
 from contextlib import suppress
+from http.cookiejar import CookieJar
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
 from tests.console.browser import ConsoleProcess
-from tests.support import forked
 from tests.support.certificates import Authority
-from tests.support.command import run
-from tests.support.server import ServerProcess
+from tests.support.command import Serving, run
 from tests.support.waiting import eventually
 
 AWAY = "127.0.0.1:1"
@@ -147,10 +146,7 @@ def test_passwords(tmp_path: Path) -> None:
     file = str(tmp_path / "passwords")
 
     def passwords(*words: str, typed: str = "") -> tuple[int, str]:
-        result = subprocess.run(
-            [sys.executable, "-m", "pyrmq", "console", "passwords", *words],
-            input=typed.encode(), capture_output=True, check=False,
-        )  # fmt: skip
+        result = run("console", "passwords", *words, stdin=typed.encode())
         return result.returncode, (result.stdout + result.stderr).decode()
 
     assert passwords("set", file, "ann", "--role", "admin", typed="correct horse\n")[0] == 0
@@ -170,30 +166,18 @@ def test_passwords(tmp_path: Path) -> None:
 def test_beside_a_server(tmp_path: Path) -> None:
     """It is started again where it was when it dies; the server serves on, and stops it at its
     end."""
-    words = [sys.executable, "-m", "pyrmq", "server", "--store", str(tmp_path / "store")]
-    words += ["--namesrv-port", "0", "--broker-port", "0", "--console", "127.0.0.1:0"]
-    log = tmp_path / "log"
-    with log.open("wb") as stderr:
-        process = forked.popen(words, stdout=subprocess.PIPE, stderr=stderr)
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline().decode()
-        facts = dict(word.split("=", 1) for word in line.split()[1:])
-        assert status(facts["console"]) == 200
-        (child,) = children(process.pid)
-        subprocess.run(["kill", "-KILL", str(child)], check=True)
-        eventually(lambda: serves(facts["console"]), "the console serves again")
-        (again,) = children(process.pid)
+    words = ("--namesrv-port", "0", "--broker-port", "0", "--console", "127.0.0.1:0")
+    with Serving(tmp_path / "log", "server", "--store", str(tmp_path / "store"), *words) as server:
+        url, pid = server.facts["console"], server.process.pid
+        assert status(url) == 200
+        (child,) = children(pid)
+        os.kill(child, signal.SIGKILL)
+        eventually(lambda: serves(url), "the console serves again")
+        (again,) = children(pid)
         assert again != child
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert server.stop(signal.SIGTERM) == 0
         assert not Path(f"/proc/{again}").exists()
-    finally:
-        process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-    assert "is started again in" in log.read_text()
+        assert "is started again in" in server.stderr()
 
 
 def test_a_console_that_cannot_start_beside_a_server(tmp_path: Path) -> None:
@@ -203,8 +187,7 @@ def test_a_console_that_cannot_start_beside_a_server(tmp_path: Path) -> None:
     assert result.returncode == 1
     assert b"the console cannot start" in result.stderr
     assert b"ready" not in result.stdout
-    with ServerProcess(tmp_path / "store"):
-        pass  # the store was left in order
+    assert not (tmp_path / "store" / "abort").exists()  # it was left in order
 
 
 def children(pid: int) -> list[int]:
@@ -218,3 +201,27 @@ def serves(url: str) -> bool:
         return status(url) == 200
     except OSError:
         return False
+
+
+def test_beside_a_server_with_users(tmp_path: Path) -> None:
+    """They log in without a further option."""
+    conf = tmp_path / "broker.conf"
+    user = '{"username":"root","password":"r00t-secret"}'
+    conf.write_text(
+        "authenticationEnabled=true\nauthorizationEnabled=true\n"
+        "authenticationMetadataProvider=LocalAuthenticationMetadataProvider\n"
+        "authorizationMetadataProvider=LocalAuthorizationMetadataProvider\n"
+        f"initAuthenticationUser={user}\n"
+    )
+    words = ("-c", str(conf), "--store", str(tmp_path / "store"), "--namesrv-port", "0")
+    more = ("--broker-port", "0", "--console", "127.0.0.1:0")
+    with Serving(tmp_path / "log", "server", *words, *more) as server:
+        url = server.facts["console"]
+        jar = CookieJar()
+        browser = build_opener(HTTPCookieProcessor(jar))
+        form = browser.open(f"{url}/cluster").read().decode()
+        token = form.split('name="_csrf" value="')[1].split('"')[0]
+        words = {"user": "root", "password": "r00t-secret", "_csrf": token, "next": "/cluster"}
+        page = browser.open(f"{url}/login", urlencode(words).encode()).read().decode()
+        assert "broker-a" in page
+        assert server.stop(signal.SIGTERM) == 0

@@ -13,6 +13,7 @@ from pyrmq.console.settings import Role
 from tests.console.browser import ConsoleProcess, Tab
 from tests.console.browser import chromium as chromium
 from tests.console.browser import tab as tab
+from tests.support.certificates import Authority
 from tests.support.server import ServerProcess
 
 PASSWORD = "correct horse"
@@ -124,6 +125,28 @@ def test_another_tab_has_the_token_of_the_new_session(tab: Tab) -> None:
     assert other.errors == []
 
 
+def test_the_cluster_goes_while_pages_are_open(tab: Tab, server: ServerProcess) -> None:
+    """A live part says so and stays alive; a page that could not be made comes by itself."""
+    tab.open("/cluster")
+    log_in(tab, "ann")
+    tab.page.wait_for_selector("text=broker-a")
+    other = Tab(tab.page.context.new_page())
+    server.kill()
+    refresh(tab)
+    tab.page.wait_for_selector("text=broker-a", state="detached")
+    other.page.goto("/topics")
+    other.page.wait_for_selector("text=The page asks again every 5 seconds")
+    refresh(other)
+    other.page.wait_for_selector("text=The page asks again every 5 seconds")
+    server.restart()
+    refresh(tab)
+    tab.page.wait_for_selector("text=broker-a")
+    refresh(other)
+    other.page.wait_for_selector("input[type=search]")
+    other.page.wait_for_function("document.title.startsWith('Topics')")
+    tab.errors.clear()  # the statuses 502
+
+
 def test_no_frame_of_another_site(tab: Tab, console: ConsoleProcess) -> None:
     """Not even one of the console's own."""
     tab.open("/login")
@@ -138,3 +161,31 @@ def test_no_frame_of_another_site(tab: Tab, console: ConsoleProcess) -> None:
         said = [one for one in tab.errors if "frame" in one.lower()]
     assert said
     tab.errors.clear()
+
+
+def test_two_consoles_of_one_host_one_by_tls(
+    chromium: Any, console: ConsoleProcess, folder: Path, tmp_path: Path
+) -> None:
+    """Cookies are shared by all ports of a host: a login at one is none at the other, and ends no
+    session of it."""
+    own = Authority(tmp_path).issue("127.0.0.1")
+    words = ("--login", str(folder / "passwords"), "--cert", str(own.cert), "--key", str(own.key))
+    with ConsoleProcess(console.namesrv, *words, log=tmp_path / "log") as secure:
+        context = chromium.new_context(ignore_https_errors=True)
+        tab = Tab(context.new_page())
+        for at, user in ((console, "ann"), (secure, "rob")):
+            tab.open(f"{at.url}/alarms")
+            assert "/login?next=" in tab.page.url
+            log_in(tab, user)
+            tab.page.wait_for_url(f"{at.url}/alarms")
+        for at, user in ((console, "ann"), (secure, "rob")):
+            tab.open(f"{at.url}/alarms")
+            assert user in tab.page.inner_text(".user")
+        found = {name: one["secure"] for name, one in cookies(tab).items() if "form" not in name}
+        assert len(found) == 2
+        assert {name.startswith("__Host-"): is_secure for name, is_secure in found.items()} == {
+            False: False,
+            True: True,
+        }
+        assert tab.errors == []
+        context.close()

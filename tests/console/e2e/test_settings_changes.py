@@ -9,9 +9,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pyrmq.admin import Admin
+from pyrmq.admin.link import Replica
+from pyrmq.broker.config.broker_config import BrokerConfig
 from pyrmq.console.app import console_app
+from pyrmq.console.pages import configuration_data
 from pyrmq.console.settings import Settings
 from pyrmq.net.address import format_address
+from pyrmq.net.client.credentials import Credentials
 from pyrmq.server import Running
 from tests.console.asgi import Client, client
 from tests.support.fixtures import Serve
@@ -175,3 +179,89 @@ async def test_what_a_broker_does_not_have_is_one_line(running: Running, browser
     assert page.status == 200
     assert "ACL 1.0 is not enabled" in page.text
     assert "there is no cluster Other" in (await browser.get("/access?cluster=Other")).text
+
+
+async def test_where_servers_differ(browser: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two brokers, and one that does not answer; two name servers."""
+    configs = {"broker-a": {"slowLogMs": "50", "x": "<b>"}, "broker-b": {"slowLogMs": "1000"}}
+    found = configuration_data.differences(configs, BrokerConfig)
+    replicas = [Replica("C", f"broker-{n}", 0, f"10.0.0.{n}:10911") for n in "abc"]
+    answered = frozenset(r.address for r in replicas[:2])
+
+    async def brokers(admin: Admin, *, own: bool = False) -> configuration_data.Brokers:
+        return configuration_data.Brokers(
+            ("C",), tuple(replicas), answered, found, ("10.0.0.c:10911: it is away",)
+        )
+
+    monkeypatch.setattr(configuration_data, "brokers", brokers)
+    text = (await browser.get("/configuration")).text
+    for word in ("slowLogMs", "1000", "no such key", "&lt;b&gt;", '"badge bad">does not answer<'):
+        assert word in text
+    assert "it is away" in text
+    server = configuration_data.ServerConfig("10.0.0.1:9876", "the name servers", "", True, ())
+
+    async def name_servers(admin: Admin) -> configuration_data.NameServers:
+        return configuration_data.NameServers(
+            server, ("10.0.0.1:9876", "10.0.0.2:9876"), found, ("10.0.0.3:9876: away",)
+        )
+
+    monkeypatch.setattr(configuration_data, "name_servers", name_servers)
+    text = (await browser.get("/configuration/namesrv")).text
+    assert "Where name servers differ" in text
+    assert "and 1 more" in text
+    assert "10.0.0.3:9876: away" in text
+
+
+async def test_who_may_only_read_gets_no_form(running: Running) -> None:
+    settings = Settings(running.namesrv, ("127.0.0.1", 8090), read_only=True)
+    base = f"/configuration/brokers/{format_address(running.broker_address)}"
+    async with client(console_app(settings)) as reader:
+        for path in (
+            f"{base}/keys/longPollingEnable",
+            f"{base}/keys/longPollingEnable/preview?value=true",
+            "/configuration/kv", "/configuration/kv/preview?namespace=N&key=K&value=V",
+            "/access", "/access/users/new", "/access/users/one?name=root", "/access/lists",
+            "/access/lists/edit", "/access/lists/preview?subject=User:a&resources=Topic:a"
+            "&actions=All&decision=Allow",
+        ):  # fmt: skip
+            page = await reader.get(path)
+            assert page.status == 200, path
+            assert 'method="post"' not in page.text, path
+            assert "Delete" not in page.text, path
+        refused = await reader.post(f"{base}/change", {"key": "longPollingEnable", "value": "true"})
+        assert refused.status == 403
+    assert await config_of(running, "longPollingEnable") == "false"
+
+
+async def test_a_change_is_done_where_it_can_be(
+    running: Running, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = format_address(running.broker_address)
+
+    async def targets(admin: Admin, asked: str, scope: str) -> list[Replica]:
+        return [Replica("C", "broker-a", 0, address), Replica("C", "broker-z", 0, "127.0.0.1:1")]
+
+    monkeypatch.setattr(configuration_data, "targets", targets)
+    base = f"/configuration/brokers/{address}"
+    preview = await browser.get(f"{base}/keys/longPollingEnable/preview?value=true&scope=all")
+    assert "cannot connect to 127.0.0.1:1" in preview.text
+    asked = {"key": "longPollingEnable", "value": "true", "scope": "all"}
+    answer = await browser.post(f"{base}/change", asked)
+    assert (answer.status, await config_of(running, "longPollingEnable")) == (303, "true")
+    told = (await browser.get(answer.headers["location"])).text
+    assert "at 1 of 2 servers: broker-z: cannot connect" in told
+
+
+async def test_who_signs_the_requests_is_not_deleted(running: Running) -> None:
+    credentials = Credentials("root", "root-s3cret")
+    settings = Settings(running.namesrv, ("127.0.0.1", 8090), credentials=credentials)
+    async with client(console_app(settings)) as browser:
+        page = await browser.get("/access/users/one?name=root")
+        assert "This user signs the requests of this page." in page.text
+        assert "/access/users/delete" not in page.text
+        asked = {"cluster": CLUSTER, "name": "root", "_typed": "root"}
+        refused = await browser.post("/access/users/delete", asked)
+        assert (refused.status, "delete it as another user" in refused.text) == (422, True)
+        kept = await browser.get("/access")
+        assert "root" in kept.text
+        assert "s3cret" not in page.text + refused.text + kept.text

@@ -24,8 +24,8 @@ from tests.support.consumed import take
 CLUSTER = "DefaultCluster"
 
 
-def settings(server: Running, **more: bool) -> Settings:
-    return Settings(server.namesrv, **more)
+def settings(server: Running, *, read_only: bool = False) -> Settings:
+    return Settings(server.namesrv, read_only=read_only)
 
 
 @pytest.fixture

@@ -32,9 +32,10 @@ def test_masters_that_differ_are_told() -> None:
     bob = UserRow("bob", "Normal", "disable")
     rows = merged({"a": [alice, bob], "b": [alice], "c": [other]}, lambda u: u.name)
     assert rows == (
-        Row(alice, ("a", "b"), ("c",), ()),
-        Row(bob, ("a",), (), ("b", "c")),
+        Row(((alice, ("a", "b")), (other, ("c",)))),
+        Row(((bob, ("a",)),), ("b", "c")),
     )
+    assert (rows[0].one, rows[0].others) == (alice, ("c",))
     assert not any(row.same for row in rows)
     assert merged({"a": [alice], "b": [alice]}, lambda u: u.name)[0].same
 
@@ -73,7 +74,7 @@ def test_parts() -> None:
 def test_a_preview_has_what_is_replaced() -> None:
     entry = EntryRow("User:alice", "Custom", "Topic:a", ("Pub",), (), "Allow")
     default = EntryRow("User:alice", "Default", "Topic:b", ("Pub",), (), "Allow")
-    rows = tuple(Row(one, ("m",), (), ()) for one in (entry, default))
+    rows = tuple(Row(((one, ("m",)),)) for one in (entry, default))
     found = Found("C", ("C",), ("m",), rows, ())
     steps = steps_of(acl_of("User:alice", "Topic:a Topic:b", ["Sub"], "", "Deny"), found)
     assert [(s.new.resource, s.now.one if s.now else None) for s in steps] == [

@@ -50,6 +50,7 @@ async def test_a_form_by_htmx(browser: Client) -> None:
         ({}, {"x-csrf-token": "another"}),
         ({}, {"origin": "https://elsewhere.example"}),
         ({}, {"origin": "null"}),
+        ({}, {"origin": "http://["}),
         ({}, {"sec-fetch-site": "cross-site"}),
         ({}, {"sec-fetch-site": "same-site"}),
     ],

@@ -128,3 +128,10 @@ def test_a_line_that_ended_says_nothing_of_now() -> None:
     made = chart("Disk", [Line("", points(1, 2, end=NOW - 60_000))], unit="percent", now=NOW)
     assert 'aria-label="Disk: now unknown, at most 2.0 %"' in made
     assert '<span class="chart-now">–</span>' in made
+
+
+def test_a_line_without_any_point_is_left_out() -> None:
+    lines = [Line("in", points(1, 2)), Line("out", [])]
+    made = chart("Bytes", lines, unit="bytes_rate", now=NOW)
+    assert "out" not in made
+    assert "in" in made

@@ -27,7 +27,13 @@ def progress(topic: str, end: int, consumed: int, queue: int = 0, first: int = 0
 
 
 def now(**more: Any) -> GroupNow:
-    of = {"topics": [], "rate": 0.0, "deleted_unread": 0, "why_empty": "", "online": None}
+    of: dict[str, Any] = {
+        "topics": [],
+        "rate": 0.0,
+        "deleted_unread": 0,
+        "why_empty": "",
+        "online": None,
+    }
     return GroupNow("g", **{**of, "members_known": True, **more})
 
 

@@ -9,7 +9,7 @@ import pytest
 import trio.testing
 
 from pyrmq.console.app import console_app
-from pyrmq.console.headers import MAX_BODY
+from pyrmq.console.headers import LOGIN_BODY, MAX_BODY
 from pyrmq.console.settings import Settings
 from tests.console.asgi import Client, client, lifespan
 from tests.console.data import HOSTILE
@@ -88,8 +88,24 @@ async def test_names_of_others(browser: Client, host: str) -> None:
     assert "--host" in answer.text
 
 
+@pytest.mark.parametrize(
+    ("site", "mode", "status"),
+    [
+        ("same-origin", "cors", 200),
+        ("none", "navigate", 200),
+        ("cross-site", "navigate", 200),  # a link
+        ("cross-site", "no-cors", 403),  # a picture
+        ("same-site", "cors", 403),
+    ],
+)
+async def test_pages_of_other_sites(browser: Client, site: str, mode: str, status: int) -> None:
+    headers = {"sec-fetch-site": site, "sec-fetch-mode": mode}
+    assert (await browser.get("/room", headers)).status == status
+
+
 async def test_a_body_that_is_too_long(browser: Client) -> None:
     assert (await browser.request("POST", "/room/make", b"x" * (MAX_BODY + 1))).status == 413
+    assert (await browser.request("POST", "/login", b"x" * (LOGIN_BODY + 1))).status == 413
     stated = {"content-length": "1" * 30}
     assert (await browser.request("POST", "/room/make", b"", stated)).status == 413
 
@@ -137,6 +153,11 @@ async def test_texts_of_others_are_texts(browser: Client, text: str) -> None:
     body = (await browser.get(f"/room?text={quote(text)}")).text
     for part in ("<script>alert", "<img src=x", "\u202e", "\x1b"):
         assert part not in body
+
+
+async def test_a_page_that_asks_again_asks_for_the_same(browser: Client) -> None:
+    address = "/room/away/%25RETRY%25a%7Bb%7D%3F?q=%25"
+    assert f'hx-get="{address}"' in (await browser.get(address)).text
 
 
 async def test_what_a_server_refuses_is_a_page_that_asks_again(browser: Client) -> None:

@@ -36,7 +36,8 @@ async def test_is_asked_once_in_a_while(mock_clock: MockClock) -> None:
 
 
 async def test_what_took_long_is_kept_for_longer(mock_clock: MockClock) -> None:
-    admin, asked = Admin("127.0.0.1:1"), []
+    admin = Admin("127.0.0.1:1")
+    asked: list[int] = []
 
     async def ask() -> int:
         mock_clock.jump(2)

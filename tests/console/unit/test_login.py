@@ -21,15 +21,15 @@ COOKIE = "pyrmq-console-8090"
 PASSWORDS = {"ann": "correct horse", "rob": "battery staple"}
 
 
-@pytest.fixture(scope="module")
-def users() -> list[User]:
+@pytest.fixture
+def users(cheap: None) -> list[User]:
     roles = {"ann": Role.ADMIN, "rob": Role.READ_ONLY}
     return [User(name, roles[name], hashed(word)) for name, word in PASSWORDS.items()]
 
 
 @pytest.fixture(autouse=True)
 def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user who is not there costs nothing here."""
+    """A check of a password costs nothing here."""
     monkeypatch.setattr(password_file, "COST", 2)
 
 
@@ -64,6 +64,8 @@ async def test_nothing_is_shown_before_the_login(browser: Client) -> None:
     answer = await browser.get("/room?text=a%26b")
     assert answer.status == 303
     assert answer.headers["location"] == "/login?next=%2Froom%3Ftext%3Da%2526b"
+    odd = await browser.get("/groups/%25a%2Fb%3F?q=%25")
+    assert odd.headers["location"] == "/login?next=%2Fgroups%2F%2525a%2Fb%253F%3Fq%3D%2525"
     form = await browser.get(answer.headers["location"])
     assert form.status == 200
     assert "9876" not in form.text
@@ -211,6 +213,13 @@ async def test_a_page_that_is_left_open_goes_to_the_login(
     assert answer.status == 401
     assert answer.headers["hx-redirect"] == "/login?next=%2Froom%3Ftext%3Da"
     assert "password" not in answer.text
+
+
+@pytest.mark.parametrize("url", ["", "http://[", "https://elsewhere.example//x", "/\\x"])
+async def test_a_page_of_nowhere_goes_to_the_login(browser: Client, url: str) -> None:
+    browser.htmx = True
+    answer = await browser.get("/room", {"hx-current-url": url})
+    assert (answer.status, answer.headers["hx-redirect"]) == (401, "/login")
 
 
 async def test_another_tab_gets_the_new_token(browser: Client) -> None:

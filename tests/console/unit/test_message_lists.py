@@ -21,6 +21,7 @@ class Brokers:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, count: int, size: int = 100) -> None:
         self.down: set[str] = set()
+        self.damaged: tuple[str, ...] = ()
         self.pulled = 0
         self._size = size
         self._count = count
@@ -49,7 +50,7 @@ class Brokers:
         end = min(offset + count, self._count)
         found = [self._message(queue, n) for n in range(offset, end)]
         self.pulled += len(found)
-        return Pulled(found, end, not found)
+        return Pulled(found, end, not found, self.damaged)
 
     def _message(self, queue: MessageQueue, offset: int) -> ReceivedMessage:
         time = 2 * offset + (queue.broker_name == "b")
@@ -107,3 +108,11 @@ async def test_a_broker_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     brokers.down = set()
     third = await brokers.list(cursor=second.next)
     assert times(third)[:3] == [189, 187, 185]
+
+
+async def test_records_that_cannot_be_read_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers = Brokers(monkeypatch, 1)
+    brokers.damaged = ("not an inner batch",)
+    found = await brokers.list()
+    assert times(found) == [1, 0]
+    assert found.failed[0] == "queue 0 of broker a: 1 records cannot be read: not an inner batch"

@@ -43,6 +43,7 @@ def test_what_a_broker_does_not_say_is_not_made_up() -> None:
     older = of_point(Point(NOW, 0.0, {"diskUsed": -1, "connections": 1}))
     assert older == {"connections": 1.0}
     assert of_point(Point(NOW, 10.0, {"messagesIn": 10**400}))["messages_in"] == 1e17
+    assert of_point(Point(NOW, 1e-300, {"messagesIn": 10**18}))["messages_in"] == 1e18
 
 
 def test_the_same_points_come_once_and_gaps_are_filled() -> None:

@@ -48,7 +48,7 @@ def test_kinds() -> None:
         kind_of(name)
         for name in (
             "orders", "%RETRY%g", "%DLQ%g", "%LMQ%x", "TBW102", "rmq_sys_wheel_timer",
-            "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRACE_TOPIC", "%20",
+            "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC", "%20",
         )
     ] == [
         "user", "retry", "dead letter", "lmq", "system", "system", "system", "system", "user",

@@ -98,6 +98,36 @@ async def test_a_change_that_takes_too_long_may_be_done_in_part(embedded: Runnin
             assert "A part of it may be done" in error(found)
 
 
+async def test_a_change_that_is_cancelled_is_audited(
+    embedded: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="pyrmq.mcp.audit")
+    begun, ended = trio.Event(), trio.Event()
+
+    async def forever() -> Any:
+        begun.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.set()
+
+    async def prepare(admin: Admin, asked: Asked) -> Prepared:
+        return Prepared("Wait", None, forever)
+
+    async with Admin(embedded.namesrv) as admin:
+        server = AdminServer(admin, changes=True, seconds=30, user="")
+        server.add(ChangeTool("wait_for_ever", "Wait", "Waits.", prepare, ()))
+        async with Client(server.sdk, mode="legacy") as client, trio.open_nursery() as nursery:
+            plan = plan_of(await client.call_tool("wait_for_ever", {}))
+            nursery.start_soon(client.call_tool, "wait_for_ever", {"confirm": plan})
+            await begun.wait()
+            nursery.cancel_scope.cancel()
+        with trio.fail_after(10):
+            await ended.wait()
+    steps = [record.getMessage().split(":")[0] for record in caplog.records]
+    assert steps == ["change planned", "change interrupted"]
+
+
 async def test_what_is_deleted_and_moved_is_shown_before(
     embedded: Running, caplog: pytest.LogCaptureFixture
 ) -> None:

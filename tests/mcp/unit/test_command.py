@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from pyrmq.cli import main
+from tests.support.command import assert_refused, run
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +31,4 @@ def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_invalid_options(options: list[str], said: str) -> None:
-    result = CliRunner().invoke(main, ["mcp", *options])
-    assert result.exit_code != 0
-    assert said in result.output
-    assert not isinstance(result.exception, ValueError)
+    assert_refused(run("mcp", *options), said)

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from tests.store.golden_formats import index_keys
 from tests.store.tools import image, open_store
 from tests.store.waiting import indexed
+from tests.support import scratch
 from tests.support.records import decode_record, encode_properties
 from tests.support.thorough import examples
 
@@ -32,7 +33,7 @@ class IndexMachine(RuleBasedStateMachine):
         log=st.sampled_from([4096, 65536]),
     )  # fmt: skip
     def open(self, slots: int, entries: int, sync: bool, log: int) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="index-model-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="index-model-", dir=scratch.place()))
         self.generation = 0
         self.options = {"index_slots": slots, "index_entries": entries, "sync_flush": sync,
                         "commit_log_file_size": log}  # fmt: skip

@@ -25,6 +25,7 @@ from tests.store.tools import (
     open_store,
     read_all,
 )
+from tests.support import scratch
 from tests.support.records import decode_records, encode_properties, java_hash
 from tests.support.thorough import examples
 
@@ -43,7 +44,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @initialize()
     def open(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="store-model-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="store-model-", dir=scratch.place()))
         self.generation = 0
         self.options = {"commit_log_file_size": 4096 + 512}
         self.model: dict[Queue, list[tuple[bytes, str]]] = defaultdict(list)

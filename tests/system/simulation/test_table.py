@@ -29,6 +29,7 @@ from pyrmq.txn import Rules, TransactionService
 from pyrmq.txn.machine import TABLE, Action, Event, PendingHalf, State
 from tests.store.tools import open_store, read_queue
 from tests.store.waiting import indexed
+from tests.support import scratch
 from tests.support.records import Record, decode_record
 from tests.support.thorough import examples
 from tests.support.transactions import (
@@ -241,7 +242,7 @@ class Stage:
 
 @contextmanager
 def staged(immunity: int | None) -> Iterator[Stage]:
-    root = Path(tempfile.mkdtemp(prefix="pyrmq-table-"))
+    root = Path(tempfile.mkdtemp(prefix="pyrmq-table-", dir=scratch.place()))
     stage = Stage(root, immunity)
     try:
         yield stage

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from pyrmq.errors import DataLossError
 from pyrmq.tables.history import table
+from tests.support import scratch
 from tests.support.thorough import examples
 from tests.tables.tailing import TABLE, Key, Log, commit, keys
 
@@ -25,7 +26,7 @@ COLUMNS = ["brokerName", "queueId", "queueOffset"]
 class Model(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.home = Path(tempfile.mkdtemp())
+        self.home = Path(tempfile.mkdtemp(dir=scratch.place()))
         self.log = Log(self.home / "store")
         self.catalog = self.home / "catalog"
         self.table: set[Key] = set()

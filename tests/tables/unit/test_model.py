@@ -17,6 +17,7 @@ from pyrmq.tables import commit as committing
 from pyrmq.tables import names, parquet
 from pyrmq.tables.ends import ends_of
 from pyrmq.tables.errors import OutcomeUnknownError
+from tests.support import scratch
 from tests.support.thorough import THOROUGH
 from tests.tables.dying import Killed
 from tests.tables.making import Log, World, impatient, rows_of, run_of
@@ -27,7 +28,7 @@ KILLS = ("group written", "file finished", "all written", "before the commit", "
 class Tables(RuleBasedStateMachine):
     @initialize(partition=st.sampled_from([(), ("queue",), ("day", "broker")]))
     def begin(self, partition: tuple[str, ...]) -> None:
-        self.temporary = tempfile.TemporaryDirectory()
+        self.temporary = tempfile.TemporaryDirectory(dir=scratch.place())
         self.world = World(Path(self.temporary.name))
         self.logs = [self.world.log("broker-a"), self.world.log("broker-b")]
         self.partition = partition

@@ -10,6 +10,7 @@ import pytest
 from tests.support.client import Client
 from tests.support.fixtures import client as client
 from tests.support.operators import create_topic
+from tests.support.scratch import in_memory as in_memory
 from tests.support.server import ServerProcess
 
 CONF = """transactionTimeOut=300

@@ -27,6 +27,7 @@ from tests.net.unit.session.exchange import Exchange, exchanges, new_session, se
 from tests.net.unit.session.signing import NOW, SECRETS, feed, sign, subjects
 from tests.net.unit.session.test_pieces import GARBAGE, cut
 from tests.store.tools import data
+from tests.support import scratch
 from tests.support.client import SEND_MESSAGE, batch_command, pull_command, send_command
 from tests.support.records import decode_records
 from tests.support.thorough import examples
@@ -355,7 +356,10 @@ def test_without_rights_all_is_handed_over_as_it_came(
         for n, frame in enumerate(frames)
     ]
     stream = b"".join(frames) + garbage
-    with tempfile.TemporaryDirectory() as folder, serving(Path(folder)) as (store, _):
+    with (
+        tempfile.TemporaryDirectory(dir=scratch.place()) as folder,
+        serving(Path(folder)) as (store, _),
+    ):
         keyring = Keyring()
         keyring.replace(SECRETS)
         expected = Exchange(store, Listener())

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.net.unit.session.exchange import BORN, Exchange, Outcome, exchanges, serving
+from tests.support import scratch
 from tests.support.client import batch_command, send_command
 from tests.support.thorough import examples
 from tests.support.wire import BINARY, JSON, Command, FrameReader, encode
@@ -30,7 +31,10 @@ Feed = Callable[[Exchange], None]
 
 
 def run(feed: Feed) -> Outcome:
-    with tempfile.TemporaryDirectory() as folder, serving(Path(folder)) as (store, listener):
+    with (
+        tempfile.TemporaryDirectory(dir=scratch.place()) as folder,
+        serving(Path(folder)) as (store, listener),
+    ):
         exchange = Exchange(store, listener)
         feed(exchange)
         return exchange.outcome()
@@ -133,7 +137,10 @@ def test_large_frames_through_the_space(large: bytes, largest: int):
 
 
 def test_large_frames_really_go_through_the_space(large: bytes):
-    with tempfile.TemporaryDirectory() as folder, serving(Path(folder)) as (store, listener):
+    with (
+        tempfile.TemporaryDirectory(dir=scratch.place()) as folder,
+        serving(Path(folder)) as (store, listener),
+    ):
         exchange = Exchange(store, listener)
         exchange.feed_as_server([large[n : n + 8192] for n in range(0, len(large), 8192)])
         assert exchange.spaces > 20
