@@ -36,7 +36,8 @@ NUMBERS = {"retry_queue_nums": MAX_QUEUES, "retry_max_times": 1 << 30}
 
 
 def unknown(request: Request, error: PyrmqError, title: str = "No such group") -> Response:
-    return page(request, "error.html", 404, title=title, text=str(error), again=False)
+    text = f"{str(error)[:1].upper()}{str(error)[1:]}."
+    return page(request, "error.html", 404, title=title, text=text, again=False)
 
 
 def _members(form: FormData) -> dict[str, Any]:

@@ -25,12 +25,14 @@ PERMS = (("6", "read and write"), ("4", "read only"), ("2", "write only"), ("0",
 
 
 def unknown(request: Request, name: str, error: PyrmqError) -> Response:
+    # A hint of this very error names brokers that are missing, and may have the topic.
+    missing = [str(error.hint)] if "hint" in vars(error) else []
     return page(
         request,
         "error.html",
         404,
         title="No such topic",
-        text=f"No name server knows topic {name}. {getattr(error, 'hint', None) or ''}".strip(),
+        text="; ".join([f"No name server knows topic {name}", *missing]) + ".",
         again=False,
     )
 
@@ -82,18 +84,22 @@ async def create(request: Request) -> Response:
         at = []
     if cluster in at:
         raise ClientError(f"topic {name} is already in cluster {cluster}: change it on its page")
-    fields = {
+    outcomes = await admin.topics.change(
+        name, cluster=cluster, attributes=_attributes(form), **_numbers(form)
+    )
+    forget(admin)
+    text, bad = told(outcomes, f"Topic {name} is created")
+    return done(request, text, to=link("/topics/{}", name), bad=bad)
+
+
+def _numbers(form: FormData) -> dict[str, Any]:
+    """What a form says of the numbers of a topic; those that it leaves empty are not there."""
+    found = {
         "read_queue_nums": whole(form, "read_queues", MAX_QUEUES),
         "write_queue_nums": whole(form, "write_queues", MAX_QUEUES),
         "perm": whole(form, "perm", 7),
     }
-    outcomes = await admin.topics.change(
-        name, cluster=cluster, attributes=_attributes(form),
-        **{k: v for k, v in fields.items() if v is not None},
-    )  # fmt: skip
-    forget(admin)
-    text, bad = told(outcomes, f"Topic {name} is created")
-    return done(request, text, to=link("/topics/{}", name), bad=bad)
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _attributes(form: FormData) -> str:
@@ -136,12 +142,7 @@ async def changed(request: Request) -> Response:
     form = await form_of(request)
     admin = await admin_of(request)
     name, cluster = text_of(form, "topic"), text_of(form, "cluster")
-    fields = {
-        "read_queue_nums": whole(form, "read_queues", MAX_QUEUES),
-        "write_queue_nums": whole(form, "write_queues", MAX_QUEUES),
-        "perm": whole(form, "perm", 7),
-    }
-    named: dict[str, Any] = {k: v for k, v in fields.items() if v is not None}
+    named = _numbers(form)
     attributes = _attributes(form)
     if not named and not attributes:
         raise ClientError("nothing is to be changed: all fields are empty")

@@ -84,17 +84,34 @@
     if (document.hidden || isSelected(event.target)) event.preventDefault();
   });
 
-  // A part that refreshes keeps how far its tables are scrolled.
+  // A part that refreshes keeps how far its tables are scrolled, what is folded, and the focus.
   const tables = (part) => [...part.querySelectorAll(".scroll")];
+  const folds = (part) => [...part.querySelectorAll("details[data-name]")];
+  const keyOf = (one) => one.id || one.getAttribute("href") || one.getAttribute("aria-label")
+    || (one.matches("summary") && one.parentElement.dataset.name);
   let scrolled = [];
+  let folded = new Map();
+  let focused = null;
   document.addEventListener("htmx:beforeSwap", (event) => {
-    scrolled = tables(event.detail.target).map((one) => [one.scrollLeft, one.scrollTop]);
+    const part = event.detail.target;
+    const active = document.activeElement;
+    scrolled = tables(part).map((one) => [one.scrollLeft, one.scrollTop]);
+    folded = new Map(folds(part).map((one) => [one.dataset.name, one.open]));
+    focused = part !== active && part.contains(active) ? keyOf(active) : null;
   });
   document.addEventListener("htmx:afterSwap", (event) => {
-    if (!event.detail.target.hasAttribute("data-live")) return;
-    tables(event.detail.target).forEach((one, at) => {
+    const part = event.detail.target;
+    if (!part.hasAttribute("data-live")) return;
+    folds(part).forEach((one) => {
+      if (folded.has(one.dataset.name)) one.open = folded.get(one.dataset.name);
+    });
+    tables(part).forEach((one, at) => {
       if (scrolled[at]) one.scrollTo(...scrolled[at]);
     });
+    if (focused) {
+      [...part.querySelectorAll("a, button, summary, [tabindex]")]
+        .find((one) => keyOf(one) === focused)?.focus({ preventScroll: true });
+    }
   });
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) return;

@@ -90,7 +90,8 @@ async def _ask(admin: Admin) -> GroupList:
     names = {name for table in told.values for name in table}
     paused = {name for table in told.values for name, may in table.items() if not may}
     refused = [o for o in lags.failed if isinstance(o.error, ResponseError)]
-    failed = [o.problem for o in (*told.failed, *lags.failed) if o not in refused]
+    failed = [o.problem for o in told.failed]
+    failed += [o.problem for o in lags.failed if o not in refused]
     rows = rows_of(named(topics, names), names, paused, added(lags.values))
     why = ""
     if refused:

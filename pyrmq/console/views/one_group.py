@@ -12,10 +12,16 @@ import trio
 
 from pyrmq.admin.api import Admin
 from pyrmq.admin.connections import Connection, ConsumerConnections
-from pyrmq.admin.consume_stats import BroadcastingError, QueueProgress, QueueTimes, is_offline
+from pyrmq.admin.consume_stats import (
+    BroadcastingError,
+    ConsumeStats,
+    QueueProgress,
+    QueueTimes,
+    is_offline,
+)
 from pyrmq.admin.groups import GroupAt
 from pyrmq.console.views.groups import group_names, untouched
-from pyrmq.console.views.patience import SECONDS, together
+from pyrmq.console.views.patience import SECONDS, ask_each, together
 from pyrmq.errors import ClientError, NotFoundError, PyrmqError, TopicNotExistError
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import RETRY_PREFIX, check_group
@@ -180,7 +186,7 @@ async def group_now(admin: Admin, name: str) -> GroupNow:
     async def progress() -> None:
         nonlocal rate, deleted, why
         try:
-            stats = await admin.groups.consume_stats(name, timeout=SECONDS)
+            stats = await _stats(admin, name)
         except BroadcastingError as e:
             why = str(e)
         except PyrmqError as e:
@@ -203,6 +209,24 @@ async def group_now(admin: Admin, name: str) -> GroupNow:
         why = "The group has no offsets at brokers: it has consumed nothing yet."
     once = list(dict.fromkeys(failed))
     return GroupNow(name, topics, rate, deleted, why, online, members_known, once)
+
+
+async def _stats(admin: Admin, name: str) -> ConsumeStats:
+    """How far a group is. All brokers are asked about one without a retry topic: an operator may
+    have given it offsets before it had a member."""
+    try:
+        return await admin.groups.consume_stats(name, timeout=SECONDS)
+    except TopicNotExistError:
+        brokers = await admin.link.one_of_each()
+    asked = await ask_each(admin, brokers, lambda a: admin.groups.stats_of_broker(a, name))
+    found = asked.check().values
+    return ConsumeStats(
+        name,
+        sorted((q for stats in found for q in stats.queues), key=lambda q: q.queue),
+        sum(stats.tps for stats in found),
+        asked.failed,
+        sum(stats.deleted_unread for stats in found),
+    )
 
 
 async def group_page(admin: Admin, name: str) -> tuple[GroupNow, GroupSettings]:

@@ -6,15 +6,18 @@ import html
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import ModuleType
 from urllib.parse import quote
 
 import pytest
 import trio
 
 from pyrmq.admin import Admin
+from pyrmq.broker.stats import consume_stats
 from pyrmq.client import ConsumeFrom, MessageModel, Producer, PushConsumer
 from pyrmq.console.app import console_app
 from pyrmq.console.settings import Settings
+from pyrmq.console.views import groups
 from pyrmq.console.views.kept import forget
 from pyrmq.model.message import Message, MessageQueue
 from pyrmq.server import Running
@@ -70,6 +73,10 @@ async def consumed(server: Running, group: str = "billing", many: int = 6) -> No
         await take(reader, many)
 
 
+def broker(server: Running) -> str:
+    return "{}:{}".format(*server.broker_address)
+
+
 async def offset(server: Running, group: str = "billing") -> int:
     async with tools(server) as admin:
         stats = await admin.groups.consume_stats(group, "orders")
@@ -97,6 +104,34 @@ async def test_who_lags_comes_first(embedded: Running, console: Client) -> None:
     assert "CID_RMQ_SYS_TRANS" not in found
     assert "CID_RMQ_SYS_TRANS" in words(await console.get("/groups?system=1"))
     assert "billing" not in words(await console.get("/groups?q=AUD"))
+
+
+@pytest.mark.parametrize(
+    ("module", "bound", "most", "said"),
+    [
+        (consume_stats, "MAX_QUEUES", 7, "more than 7 queues"),
+        (groups, "FULL_LISTS", 1, "there are more than 1 groups"),
+    ],
+    ids=["too many queues", "too many groups"],
+)
+async def test_lags_that_are_not_told_at_once(
+    embedded: Running,
+    console: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    module: ModuleType,
+    bound: str,
+    most: int,
+    said: str,
+) -> None:
+    await consumed(embedded, "behind", 2)
+    await consumed(embedded, "again", 2)
+    await send(embedded, 3)
+    monkeypatch.setattr(module, bound, most)
+    shown = words(await console.get("/groups?sort=-lag"))
+    assert "not sorted by lag: " in shown
+    assert said in shown
+    assert shown.index("again") < shown.index("behind")
+    assert "behind 5" in shown, "those of the page are asked one by one"
 
 
 async def test_members_what_they_run_and_a_stuck_start(embedded: Running, console: Client) -> None:
@@ -231,6 +266,16 @@ async def test_a_group_is_created_changed_paused_and_deleted(
     assert (await console.get(path)).status == 404
     late = await console.post(f"{path}/change", changed)
     assert "no group" in words(late), "a change does not create it again"
+
+
+async def test_a_group_that_had_offsets_before_it_had_members(
+    embedded: Running, console: Client
+) -> None:
+    await send(embedded, 3)
+    async with tools(embedded) as admin:
+        (await admin.groups.change("early", {}, cluster=CLUSTER)).check_all()
+        await admin.offsets.set(broker(embedded), "early", QUEUE, 1)
+    assert "orders lag 2" in words(await console.get("/groups/early"))
 
 
 async def test_offsets_and_topics_go_with_a_group_if_that_is_asked(
