@@ -104,6 +104,10 @@ async def _health(request: Request) -> Response:
     return PlainTextResponse("ok\n")
 
 
+_TITLES = {403: "Not allowed", 404: "Not there", 500: "A fault of the console"}
+"""Of pages of errors, by status."""
+
+
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     known = {404: "There is no such page.", 405: "This page takes no such request."}
@@ -119,7 +123,10 @@ async def _pyrmq_error(request: Request, error: Exception) -> Response:
     if settings.login is LoginKind.BROKER and any(map(_is_stranger, leaves(error))):
         sessions.end(request.cookies.get(cookie_name(settings), ""))
         return to_login(request)
-    return _error(request, "; ".join(map(str, leaves(error))), 502, again=request.method == "GET")
+    text = "; ".join(map(str, leaves(error)))
+    if any(isinstance(leaf, NoPermissionError) for leaf in leaves(error)):
+        return _error(request, text, 403, again=False)
+    return _error(request, text, 502, again=request.method == "GET")
 
 
 def _is_stranger(error: BaseException) -> bool:
@@ -145,4 +152,5 @@ def _error(request: Request, text: str, status: int, *, again: bool) -> Response
     target = request.headers.get("hx-target", "")
     if is_htmx(request) and target != "content":
         return fragment(request, "notes.html", status, notes=[Note(text, bad=True)])
-    return page(request, "error.html", status, title="Not possible now", text=text, again=again)
+    title = _TITLES.get(status, "Not possible now" if again else "Not possible")
+    return page(request, "error.html", status, title=title, text=text, again=again)
