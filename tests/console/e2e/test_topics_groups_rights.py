@@ -41,9 +41,8 @@ async def test_every_page_says_what_it_may_not_show(
     async with serve(tmp_path, **ON) as running, Admin(running.namesrv, credentials=ROOT) as root:
         await root.users.create(User("alice", ALICE.secret_key), broker=broker_of(running))
         await root.acls.create(Acl("User:alice", rights), broker=broker_of(running))
-        where = {"cluster": "DefaultCluster"}
-        (await root.topics.change("orders", **where)).check_all()
-        (await root.groups.change("billing", {}, **where)).check_all()
+        (await root.topics.change("orders", cluster="DefaultCluster")).check_all()
+        (await root.groups.change("billing", {}, cluster="DefaultCluster")).check_all()
         app = console_app(Settings(running.namesrv, login=LoginKind.BROKER))
         async with client(app) as browser:
             assert (await log_in(browser, ALICE)).status == 303
@@ -54,7 +53,12 @@ async def test_every_page_says_what_it_may_not_show(
             assert ("no right" in group) == (rights != RIGHTS["to look at everything"])
             assert ("consumed nothing yet" in group) == ("no right" not in group)
             browser.token = await token_of(browser)
-            form = {"topic": "orders", "group": "billing", "_typed": "orders", **where}
+            form = {
+                "topic": "orders",
+                "group": "billing",
+                "_typed": "orders",
+                "cluster": "DefaultCluster",
+            }
             for path in ("/topics/orders/delete", "/topics/orders/change", "/groups/billing/pause"):
                 refused = await browser.post(path, {**form, "perm": "4", "to": "pause"})
                 assert refused.status == 422, (path, words(refused.text))
