@@ -69,7 +69,7 @@ demo-outbox: $(STAMP) ## Tie messages to SQL transactions; kill the process in b
 	$(BIN)/python examples/outbox.py
 
 test-rust: ## Run the engine's own tests, with a fixed seed (PROPTEST_RNG_SEED=… another)
-	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} cargo test --locked --quiet
+	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} scripts/in_memory.sh cargo test --locked --quiet
 
 # Says what is missing where there is no Java, Maven or cargo; with PYRMQ_REQUIRE_INTEROP=1 that is an error.
 test-jar: $(STAMP)

@@ -82,7 +82,8 @@ def _picture(url: str, folder: Path, only: str, kinds: list[str]) -> int:
         pictured = 0
         while waiting and pictured < MOST:
             path = waiting.pop(0)
-            first.page.goto(path)
+            if not _open(first, path):
+                continue
             found = first.page.eval_on_selector_all(
                 "a[href^='/']", "all => all.map(a => a.getAttribute('href'))"
             )
@@ -105,6 +106,19 @@ def _picture(url: str, folder: Path, only: str, kinds: list[str]) -> int:
                 tab.errors.clear()
         browser.close()
     return 1 if problems else 0
+
+
+def _open(tab: Any, path: str) -> bool:
+    """Opens a page; False for what is a download."""
+    from playwright.sync_api import Error
+
+    try:
+        tab.page.goto(path)
+    except Error as e:
+        if "Download is starting" in str(e):
+            return False
+        raise
+    return True
 
 
 def _shape(path: str) -> str:

@@ -82,9 +82,15 @@ def faults_of_released(wheel: Path, *, jar: bool) -> Iterator[str]:
     for pattern in (r"LICENSE", r"THIRD_PARTY\.md", r"third_party/rustls-[^/]+/LICENSE.*"):
         if not any(re.search(rf"\.dist-info/licenses/{pattern}$", name) for name in names):
             yield f"it lacks the licence {pattern}"
-    found = audited(wheel)
-    if f"-{found}.whl" not in wheel.name:
+    needed, promised = glibc(found := audited(wheel)), glibc(wheel.name)
+    if needed is None or promised is None or needed > promised:
         yield f"auditwheel says that it fits {found}"
+
+
+def glibc(text: str) -> tuple[int, int] | None:
+    """The version of glibc in a platform tag; None if there is none."""
+    found = re.search(r"manylinux_(\d+)_(\d+)_", text)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def audited(wheel: Path) -> str:

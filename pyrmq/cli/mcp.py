@@ -61,7 +61,7 @@ def mcp(
     the cluster, and with --allow-changes change it. Only the protocol goes to stdout.
     """
     from pyrmq.cli.tools_file import expected
-    from pyrmq.errors import MissingPackageError
+    from pyrmq.errors import ConfigError, MissingPackageError
     from pyrmq.logs.setup import Logs, LogSettings
 
     try:
@@ -71,6 +71,8 @@ def mcp(
             raise
         raise MissingPackageError(f"pyrmq mcp needs {e.name}", EXTRA) from e
 
+    if sys.stdin is None:
+        raise ConfigError("pyrmq mcp talks with an assistant over stdin, and stdin is closed")
     given = access()
     settings = McpSettings(
         namesrv, timeout, call_timeout, allow_changes, given.credentials, given.tls,

@@ -23,7 +23,7 @@ def line(request: Request, action: str, about: Mapping[str, str], outcome: str) 
     client = request.client.host if request.client else ""
     facts = {"user": user, "from": client, "action": action, **about}
     said = " ".join(f"{key}={_value(value)}" for key, value in facts.items())
-    log.info("%s: %s", said, escape(outcome))
+    log.info("%s: %s", escape(said), escape(outcome))
 
 
 def _value(value: str) -> str:

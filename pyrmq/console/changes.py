@@ -11,6 +11,8 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from pyrmq.config.secret_names import is_secret
+from pyrmq.config.table import HIDDEN
 from pyrmq.console import audit
 from pyrmq.console.rendering import fragment, is_htmx, page
 from pyrmq.console.sessions import Note, session_of
@@ -49,6 +51,8 @@ def change(action: str, about: Sequence[str] = ()) -> Callable[[Handler], Handle
         async def run(request: Request) -> Response:
             form = await form_of(request)
             said = {name: str(form[name]) for name in about if name in form}
+            if is_secret(said.get("key", "")) and "value" in said:
+                said["value"] = HIDDEN
             try:
                 _check(request, form)
                 answer = await handler(request)

@@ -13,6 +13,7 @@ from typing import Any
 import trio
 from hypercorn.config import Config
 from hypercorn.events import Event, RawData, Updated
+from hypercorn.protocol.h2 import H2Protocol
 from hypercorn.trio.lifespan import Lifespan
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
@@ -102,12 +103,16 @@ class HttpServer:
 
 
 class _Connection(TCPServer):
-    """A connection that does not wait for ever until its client takes something."""
+    """A connection of HTTP/1.1 that does not wait for ever until its client takes something."""
 
     is_idle = True
     """Whether it waits for a request."""
 
     async def protocol_send(self, event: Event) -> None:
+        if isinstance(self.protocol.protocol, H2Protocol):
+            # Nobody needs it here, and it has attacks of its own (streams that are reset).
+            await trio.aclose_forcefully(self.stream)
+            return
         if isinstance(event, Updated):
             self.is_idle = event.idle
         if not isinstance(event, RawData):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import trio
@@ -12,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from pyrmq.auth.failures import MOST_WAIT, Failures
+from pyrmq.auth.failures import MOST_WAIT, Failures, source_of
 from pyrmq.console import audit
 from pyrmq.console.broker_login import NotLoggedInError
 from pyrmq.console.changes import TOKEN_FIELD, form_of, from_here
@@ -29,6 +30,8 @@ AT_ONCE = 2
 """Passwords that are checked at a time: each takes 32 MiB and a core."""
 MAX_WAITING = 64
 """Logins at a time, those that wait for a check or for the answer to a failed one among them."""
+MAX_OF_ONE = 8
+"""Of one address."""
 MOST_CHARACTERS = 1024
 """Longest name and password that are looked at."""
 WRONG = "User or password are wrong."
@@ -46,7 +49,10 @@ class Login:
         self._check = check
         self._failures = Failures()
         self._key = secrets.token_bytes(32)
-        self._busy = 0
+        self._busy: Counter[str] = Counter()
+        """Logins that are judged, or wait, by address."""
+        self._judged_now: set[tuple[str, str]] = set()
+        """Address and user: no two guesses at once."""
         self._cookie = cookie_name(settings)
         self._before = f"{self._cookie}-form"
 
@@ -77,16 +83,22 @@ class Login:
             return self._form(request, to, "The form was too old. Try again.", 403, user)
         if not 0 < len(user) <= MOST_CHARACTERS or not 0 < len(password) <= MOST_CHARACTERS:
             return self._form(request, to, WRONG, 403)
-        if self._busy >= MAX_WAITING:
+        peer = source_of(request.client.host if request.client else "")
+        busy = self._busy.total() >= MAX_WAITING or self._busy[peer] >= MAX_OF_ONE
+        if busy or (peer, user) in self._judged_now:
             return self._form(request, to, "Too many logins at once. Try again.", 503, user)
-        self._busy += 1
+        self._busy[peer] += 1
+        self._judged_now.add((peer, user))
         try:
-            return await self._judged(request, to, user, password)
+            return await self._judged(request, to, peer, user, password)
         finally:
-            self._busy -= 1
+            self._judged_now.discard((peer, user))
+            self._busy[peer] -= 1
+            self._busy += Counter()  # drops those that are 0
 
-    async def _judged(self, request: Request, to: str, user: str, password: str) -> Response:
-        peer = request.client.host if request.client else ""
+    async def _judged(
+        self, request: Request, to: str, peer: str, user: str, password: str
+    ) -> Response:
         wait = self._failures.refused_for(peer, user)
         if wait > 0:
             text = "Too many failed logins of this user. Try again in some seconds."

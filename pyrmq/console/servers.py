@@ -13,6 +13,7 @@ from pyrmq.admin.clusters import ReplicaState
 from pyrmq.admin.draining import NO_DRAIN
 from pyrmq.admin.health import DEGRADED, DOWN, OK, Health, ServerHealth
 from pyrmq.admin.runtime_info import Runtime, Traffic, first_number, whole
+from pyrmq.console.not_there import NotThereError
 from pyrmq.errors import ClientError, NoPermissionError, PyrmqError
 from pyrmq.model.route import MASTER_ID
 
@@ -173,18 +174,18 @@ class Servers:
         return not self.is_denied and not any(b.is_denied for b in self.brokers)
 
     def of(self, name: str, number: int) -> Broker:
-        """Raises ClientError if there is no such broker."""
+        """Raises NotThereError if there is no such broker."""
         for broker in self.brokers:
             if (broker.name, broker.number) == (name, number):
                 return broker
-        raise ClientError(f"there is no broker {name} with id {number}")
+        raise NotThereError(f"there is no broker {name} with id {number}")
 
 
 _known: WeakKeyDictionary[Admin, dict[str | None, tuple[float, Servers]]] = WeakKeyDictionary()
 
 
 async def servers(admin: Admin, cluster: str | None = None) -> Servers:
-    """The servers of a cluster, or of all, as a short time ago. Raises ClientError if there is no
+    """The servers of a cluster, or of all, as a short time ago. Raises NotThereError if there is no
     such cluster."""
     kept = _known.setdefault(admin, {})
     begun = trio.current_time()
@@ -202,6 +203,8 @@ async def servers(admin: Admin, cluster: str | None = None) -> Servers:
 async def _ask(admin: Admin, cluster: str | None) -> Servers:
     states: list[ReplicaState] = []
     problem: PyrmqError | None = None
+    unknown: ClientError | None = None
+    health = Health(DOWN, [])
 
     async def figures() -> None:
         nonlocal states, problem
@@ -210,9 +213,18 @@ async def _ask(admin: Admin, cluster: str | None) -> Servers:
         except PyrmqError as e:
             problem = e
 
+    async def healthy() -> None:
+        nonlocal health, unknown
+        try:
+            health = await admin.clusters.health(cluster)
+        except ClientError as e:
+            unknown = e
+
     async with trio.open_nursery() as nursery:
         nursery.start_soon(figures)
-        health = await admin.clusters.health(cluster)
+        nursery.start_soon(healthy)
+    if unknown is not None:
+        raise NotThereError(str(unknown))
     return joined(health, states, problem)
 
 

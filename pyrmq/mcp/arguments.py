@@ -28,6 +28,8 @@ class Argument:
 
     kind: `text`, `whole` (a number from `low` to `high`), `truth`, `texts` (a list), `time` (a
     text; its value is ms since 1970). choices: of a text, what it may be. longest: characters.
+    leads_to: `server` if it is an address that is connected to, `message` if it is a message id,
+    which may have one in it.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Argument:
     low: int = 0
     high: int = HIGHEST
     longest: int = LONGEST
+    leads_to: Literal["", "server", "message"] = ""
 
     def schema(self) -> dict[str, Any]:
         found: dict[str, Any]

@@ -20,6 +20,7 @@ from pyrmq.admin.api import Admin
 from pyrmq.admin.outcome import Outcomes
 from pyrmq.errors import ClientError, PyrmqError
 from pyrmq.escape import escape
+from pyrmq.mcp import registered
 from pyrmq.mcp.answers import refusal, result
 from pyrmq.mcp.arguments import Argument, read_all
 from pyrmq.mcp.audit import Audit
@@ -91,7 +92,11 @@ class Confirming:
     async def _plan(
         self, tool: ChangeTool, asked: Mapping[str, Any], client: str
     ) -> types.CallToolResult:
-        prepared: Prepared = await self._bounded(lambda: tool.prepare(self._admin, asked))
+        async def prepare() -> Prepared:
+            await registered.check(self._admin, tool.arguments, asked)
+            return await tool.prepare(self._admin, asked)
+
+        prepared: Prepared = await self._bounded(prepare)
         plan = self._plans.add(tool.name, asked, prepared)
         self._audit.note("planned", tool.name, asked, client)
         return result(

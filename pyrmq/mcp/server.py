@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 from pyrmq.admin.api import Admin
 from pyrmq.errors import PyrmqError, leaves
 from pyrmq.escape import escape
-from pyrmq.mcp import resources
+from pyrmq.mcp import registered, resources
 from pyrmq.mcp.answers import refusal, resource, result
 from pyrmq.mcp.arguments import read_all, schema_of
 from pyrmq.mcp.audit import Audit
@@ -111,7 +111,12 @@ class AdminServer:
 
     async def _read(self, tool: ReadTool, given: dict[str, Any] | None) -> Any:
         asked = read_all(tool.arguments, given)
-        return await self._bounded(lambda: tool.run(self._admin, asked))
+
+        async def run() -> Any:
+            await registered.check(self._admin, tool.arguments, asked)
+            return await tool.run(self._admin, asked)
+
+        return await self._bounded(run)
 
     async def _list_resources(
         self, context: Context, params: types.PaginatedRequestParams | None

@@ -31,8 +31,16 @@ _CHUNK = 64 << 10
 @contextmanager
 def claimed() -> Iterator[tuple[int, int]]:
     """Descriptors of the client's ends; others cannot write there meanwhile."""
-    with _moved(0, os.open(os.devnull, os.O_RDONLY)) as source, _moved(1, os.dup(2)) as sink:
+    with _moved(0, os.open(os.devnull, os.O_RDONLY)) as source, _moved(1, _stderr()) as sink:
         yield source, sink
+
+
+def _stderr() -> int:
+    """A copy of stderr, or nothing where it is closed."""
+    try:
+        return os.dup(2)
+    except OSError:
+        return os.open(os.devnull, os.O_WRONLY)
 
 
 @contextmanager

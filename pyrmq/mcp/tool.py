@@ -14,7 +14,9 @@ OFFSET = Argument("offset", "Rows to skip: next_offset of the call before.", "wh
 FILTER = Argument("filter", "Only names that contain this text.", default="")
 TOPIC = Argument("topic", "The topic.", required=True)
 GROUP = Argument("group", "The consumer group.", required=True)
-BROKER = Argument("broker", "The broker's address, host:port: see broker_list.", required=True)
+BROKER = Argument(
+    "broker", "The broker's address, host:port: see broker_list.", required=True, leads_to="server"
+)
 CLUSTER = Argument("cluster", "The cluster: see broker_list.", required=True)
 OF_CLUSTER = Argument("cluster", "Only this cluster.")
 

@@ -6,6 +6,7 @@ forge; here its links and its Markdown become those of the site.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -33,7 +34,11 @@ _links = Links(ROOT)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """The navigation has each decision, by its first line."""
+    """The navigation has each decision, by its first line. The foot links to the repository; as
+    `repo_url` the browser would ask GitHub for its stars."""
+    if repository := os.environ.get("SITE_REPOSITORY"):
+        link = {"icon": "fontawesome/brands/git-alt", "link": repository, "name": "Source code"}
+        config.extra["social"] = [link]
     folder = Path(config.docs_dir) / "decisions"
     pages: list[str | dict[str, str]] = ["decisions/README.md"]
     for path in sorted(folder.glob("[0-9]*.md")):

@@ -34,7 +34,7 @@ async def broken(request: Request) -> Response:
     raise ZeroDivisionError("a fault")
 
 
-@change("thing.make", about=("name",))
+@change("thing.make", about=("name", "key", "value"))
 async def make(request: Request) -> Response:
     form = await form_of(request)
     name = str(form["name"])

@@ -22,8 +22,9 @@ import pytest
 from tests.support.thorough import THOROUGH
 
 MEMORY = Path("/dev/shm")
-ENOUGH = 4 << 30
-"""Bytes. All workers together have a few hundred MiB there."""
+ENOUGH = 8 << 30
+"""Bytes. All workers together have 2 GiB there at the end: mostly stores that the tests of a file
+share."""
 PREFIX = "pyrmq-tests-"
 DAY = 86_400.0
 

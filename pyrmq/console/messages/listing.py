@@ -174,10 +174,11 @@ def everything(message: ReceivedMessage) -> bool:
 
 
 async def listed(
-    admin: Admin, asked: Asked, *, wants: Wants = everything, limit: int = PAGE
+    admin: Admin, asked: Asked, *, wants: Wants = everything, limit: int | None = None
 ) -> Listing:
-    """One page. Raises TopicNotExistError, the error of a broker if none answered, and ClientError
-    if the topic has no such queue, or too many."""
+    """One page, of PAGE messages unless `limit` says otherwise. Raises TopicNotExistError, the
+    error of a broker if none answered, and ClientError if the topic has no such queue, or too
+    many."""
     lanes, total, failed = await _lanes(admin, asked)
     positions = decode_cursor(asked.cursor)
     for lane in lanes:
@@ -186,7 +187,7 @@ async def listed(
             lane.high = max(min(lane.high, at), lane.low)
         elif at is not None:
             lane.low = min(max(lane.low, at), lane.high)
-    merge = _Merge(admin, asked, _tagged(asked, wants), lanes, limit)
+    merge = _Merge(admin, asked, _tagged(asked, wants), lanes, limit or PAGE)
     await merge.run()
     failed += merge.failed
     for lane in merge.lanes:

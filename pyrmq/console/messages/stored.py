@@ -58,6 +58,7 @@ async def at(admin: Admin, queue: MessageQueue, offset: int) -> ReceivedMessage:
     route = await admin.link.route(queue.topic)
     address = route.address_of(queue.broker_name)
     if address is None:
+        await admin.link.broker_named(queue.broker_name)  # says so if it is away
         raise ClientError(f"topic {queue.topic} is not on broker {queue.broker_name}")
     found = await pull(admin, address, queue, offset, 1)
     for message in found.messages:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import trio
+
 from pyrmq.admin.api import Admin
 from pyrmq.admin.link import Replica
 from pyrmq.admin.outcome import Outcomes
@@ -19,6 +21,7 @@ from pyrmq.model.topic import as_int
 
 LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 """messageDelayLevel of RocketMQ."""
+NO_MASTER = "no broker that is a master is there now"
 MOST_LEVELS = 64
 _OFFSETS = "scheduleMessageOffset_"
 
@@ -80,11 +83,25 @@ class Waiting:
 
 async def waiting(admin: Admin) -> Waiting:
     """What waits, as the masters say."""
-    masters = await admin.link.masters(default_all=True)
-    delayed: Outcomes[list[Level]] = await admin.link.on_each(
-        masters, lambda address: _levels_of(admin, _named(masters, address), address)
-    )
-    timed: Outcomes[TimerFigures] = await admin.link.on_each(masters, admin.timers.figures_of)
+    masters = await admin.link.replicas(slaves=False, default_all=True)
+    if not masters:
+        return Waiting(failed=[NO_MASTER])
+    delayed: Outcomes[list[Level]] = Outcomes()
+    timed: Outcomes[TimerFigures] = Outcomes()
+
+    async def ask_levels() -> None:
+        delayed.extend(
+            await admin.link.on_each(
+                masters, lambda address: _levels_of(admin, _named(masters, address), address)
+            )
+        )
+
+    async def ask_timers() -> None:
+        timed.extend(await admin.link.on_each(masters, admin.timers.figures_of))
+
+    async with trio.open_nursery() as nursery:  # a broker that does not answer is waited for once
+        nursery.start_soon(ask_levels)
+        nursery.start_soon(ask_timers)
     failed = [o.problem for o in delayed.failed]
     without: list[str] = []
     for o in timed.failed:

@@ -5,7 +5,6 @@ A secret is in none of these values: brokers of Apache tell passwords and secret
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -107,17 +106,20 @@ async def cluster_of(admin: Admin, asked: str) -> tuple[str, tuple[str, ...]]:
 
 def merged(answers: Mapping[str, Iterable[T]], key: Callable[[T], Hashable]) -> tuple[Row[T], ...]:
     """The rows of several masters, by key."""
-    by_key: dict[Hashable, dict[str, T]] = defaultdict(dict)
+    by_key: dict[Hashable, list[tuple[T, list[str]]]] = {}
     for master, rows in answers.items():
         for row in rows:
-            by_key[key(row)][master] = row
+            forms = by_key.setdefault(key(row), [])
+            on = next((on for form, on in forms if form == row), None)
+            if on is None:
+                forms.append((row, [master]))
+            else:
+                on.append(master)
     found = []
-    for there in by_key.values():
-        forms: dict[T, list[str]] = defaultdict(list)
-        for master, row in there.items():
-            forms[row].append(master)
-        without = tuple(master for master in answers if master not in there)
-        found.append(Row(tuple((row, tuple(on)) for row, on in forms.items()), without))
+    for forms in by_key.values():
+        there = {master for _, on in forms for master in on}
+        without = tuple(m for m in answers if m not in there) if len(there) < len(answers) else ()
+        found.append(Row(tuple((form, tuple(on)) for form, on in forms), without))
     return tuple(found)
 
 

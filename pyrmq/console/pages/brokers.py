@@ -17,6 +17,7 @@ from pyrmq.console.charts import Line, chart
 from pyrmq.console.figures import grouped
 from pyrmq.console.history import history_of
 from pyrmq.console.link import admin_of
+from pyrmq.console.not_there import of_known
 from pyrmq.console.paging import listing, whole
 from pyrmq.console.rendering import fragment, link, page
 from pyrmq.console.room import Room
@@ -81,15 +82,18 @@ async def listed(request: Request) -> Response:
     return page(request, "brokers/list.html", found=found, brokers=rows)
 
 
+@of_known
 async def shown(request: Request) -> Response:
     return page(request, "brokers/one.html", **await _values(request))
 
 
+@of_known
 async def now(request: Request) -> Response:
     """What refreshes itself."""
     return fragment(request, "brokers/now.html", **await _values(request))
 
 
+@of_known
 async def figures(request: Request) -> Response:
     """All that the broker says of itself."""
     broker = await _broker(request)
@@ -100,6 +104,7 @@ async def figures(request: Request) -> Response:
     )  # fmt: skip
 
 
+@of_known
 async def clients(request: Request) -> Response:
     """Who uses the broker."""
     broker = await _broker(request)
@@ -136,6 +141,7 @@ async def users(
     return None, rows[:MOST_USERS], ""
 
 
+@of_known
 async def disk(request: Request) -> Response:
     """What topics take of the disk, and what retention frees next."""
     broker = await _broker(request)

@@ -70,7 +70,8 @@ async def _search(admin: Admin, query: Mapping[str, Any], values: dict[str, str]
         newest = list(reversed(keyed))[:KEYED]
         return {
             "list": Listing(newest, len(keyed), 0, "", failed=failed),
-            "what": f"with this key, the newest first; at most {KEYED} of each broker",
+            "what": f"with this key, the newest first; at most {KEYED} of each broker, "
+            "fewer if they are large",
         }
     oldest = values["order"] == "oldest" or (not values["order"] and bool(values["offset"]))
     wanted = Asked(

@@ -25,6 +25,7 @@ from pyrmq.console.link import admin_of
 from pyrmq.console.messages import asked, stored
 from pyrmq.console.messages.body import view_of
 from pyrmq.console.messages.looking import looking
+from pyrmq.console.messages.waiting import NO_MASTER
 from pyrmq.console.rendering import page
 from pyrmq.console.room import Room
 from pyrmq.errors import ClientError, PyrmqError
@@ -85,6 +86,8 @@ class Pending:
 
 async def pending(admin: Admin, wanted: Filter) -> Pending:
     """What is neither committed nor rolled back."""
+    if not await admin.link.replicas(slaves=False, default_all=True):
+        return Pending(0, True, None, [], [], 0, 0, failed=[NO_MASTER])
     with trio.move_on_after(PATIENCE):
         return _added_up(await admin.transactions.pending(wanted, limit=SHOWN))
     return await _counted(admin)

@@ -138,7 +138,9 @@ async def _life(admin: Admin, asked: Asked) -> Any:
     }  # fmt: skip
 
 
-_ID = Argument("id", "Unique id or offset id of the message.", required=True, longest=128)
+_ID = Argument(
+    "id", "Unique id or offset id of the message.", required=True, longest=128, leads_to="message"
+)
 
 TOOLS = (
     ReadTool(

@@ -31,6 +31,7 @@ from tests.support.client import (
 )
 from tests.support.operators import create_topic
 from tests.support.server import ServerProcess
+from tests.support.thorough import examples
 from tests.support.wire import Command
 
 UPDATE_BROKER_CONFIG = 25
@@ -181,10 +182,11 @@ class Pulls(RuleBasedStateMachine):
         assert (answer.code, answer.ext.get("offset")) == (0, str(self.offset))
 
 
+@pytest.mark.random
 def test_old_and_new_connections_agree(server: ServerProcess) -> None:
     Pulls.server = server
     run_state_machine_as_test(
-        Pulls, settings=settings(max_examples=40, stateful_step_count=25, deadline=None)
+        Pulls, settings=settings(max_examples=examples(12), stateful_step_count=25, deadline=None)
     )
 
 

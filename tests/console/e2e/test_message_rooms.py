@@ -21,6 +21,9 @@ from pyrmq.console.settings import Settings
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message
 from pyrmq.model.record import ReceivedMessage
+from pyrmq.namesrv import NameServer
+from pyrmq.namesrv.config import NamesrvConfig
+from pyrmq.net.tasks import Tasks
 from pyrmq.server import Running
 from tests.console import asgi, message_data
 from tests.console.message_data import GROUP, LETTERS, SCRIPT, UNDECIDED
@@ -195,6 +198,32 @@ async def test_pages_of_a_list(embedded: Running, monkeypatch: pytest.MonkeyPatc
             await listed(admin, Asked("many"))
 
 
+async def test_links_to_the_next_page(embedded: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "PAGE", 2)
+    async with rooms(embedded) as there:
+        broker = embedded.broker_address
+        async with Producer("p", namesrv=embedded.namesrv) as producer:
+            for n in range(5):
+                await producer.send(Message("five", b"x", keys=str(n), tags="A"))
+                await producer.send(Message("five", b"x", keys=str(n), delay_time_level=17))
+                await producer.send(Message("five", b"x", keys=str(n), delay=3600 + n))
+        await message_data.send_letters(there.admin, embedded.namesrv, f"{broker[0]}:{broker[1]}")
+        for path, count in (
+            ("/messages?topic=five", 5),
+            ("/messages?topic=five&order=oldest&tags=A&begin=1h", 5),
+            (f"/dead-letters/group?group={GROUP}&begin=1h", LETTERS + 1),
+            ("/delay/level?broker=broker-a&level=17&from=0", 5),
+            ("/delay/timers?topic=five", 5),
+        ):
+            seen: list[str] = []
+            after = path
+            while after:
+                page = await there.text(after)
+                seen += links(page)
+                after = "".join(links(page, _NEXT))
+            assert len(seen) == len(set(seen)) == count, path
+
+
 async def _all(admin: Admin, topic: str):  # type: ignore[no-untyped-def]
     for queue in await admin.messages.queues(topic):
         async for message in admin.messages.read(await admin.messages.slice(queue)):
@@ -363,6 +392,19 @@ async def test_delays_and_timers(serve: Serve) -> None:
         assert links(after, re.compile(r'href="(/delay/recall[^"]+)"')) == []
         for wrong in ("broker=broker-a&level=0", "broker=broker-a&level=40", "broker=x&level=1"):
             await there.text(f"/delay/level?{wrong}", 400)
+
+
+async def test_without_a_broker() -> None:
+    names_only = NameServer(NamesrvConfig(listen_port=0, bind_address="127.0.0.1"), None)
+    async with Tasks() as tasks:
+        await tasks.start(names_only.run)
+        settings = Settings(names_only.reachable)
+        async with asgi.client(console_app(settings)) as pages:
+            for path in ("/transactions", "/delay"):
+                answer = await pages.get(path)
+                assert (answer.status, "no broker that is a master" in answer.text) == (200, True)
+            for path in ("/messages?topic=orders", "/dead-letters"):
+                assert (await pages.get(path)).status == 200
 
 
 async def test_nothing_is_changed_by_who_may_only_read(embedded: Running) -> None:

@@ -95,10 +95,14 @@ async def test_a_broker_that_is_dead_comes_first(servers: Replicas) -> None:
 
 async def test_a_broker_that_nobody_knows(servers: Replicas) -> None:
     async with client(console_app(Settings(servers.namesrv))) as browser:
-        for path in ("nowhere/0", "broker-a/7", "broker-a/x", "broker-a/" + "9" * 5000):
-            answer = await browser.get(f"/brokers/{path}")
-            assert answer.status == 502
-            assert "there is no broker" in answer.text
+        for path in (
+            "/brokers/nowhere/0", "/brokers/broker-a/7", "/brokers/broker-a/x/now",
+            f"/brokers/broker-a/{'9' * 5000}", "/cluster?cluster=X", "/cluster/now?cluster=X",
+        ):  # fmt: skip
+            answer = await browser.get(path)
+            assert answer.status == 404
+            assert "there is no" in answer.text
+            assert "hx-trigger" not in answer.text
 
 
 async def test_a_broker_that_should_be_there_and_is_not(servers: Replicas) -> None:

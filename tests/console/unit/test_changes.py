@@ -106,10 +106,14 @@ async def test_the_audit_says_who_and_what(
     caplog.set_level(logging.INFO, "pyrmq.audit")
     await browser.post("/room/make", {"name": "x y\nz: done"})
     await browser.post("/room/make", {"name": "bad"})
+    secret = {"key": "tls.server.keyPassword", "value": "open sesame"}
+    await browser.post("/room/make", {"name": "a", **secret})
     lines = [line for line in caplog.messages if "thing.make" in line]
     assert lines == [
         "user=nobody from=127.0.0.1 action=thing.make name='x y\\\\nz: done': done",
         "user=nobody from=127.0.0.1 action=thing.make name=bad: failed: no such name: bad",
+        "user=nobody from=127.0.0.1 action=thing.make name=a key=tls.server.keyPassword "
+        "value=******: done",
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import pytest
 import trio
@@ -58,6 +59,27 @@ async def test_those_that_have_begun_do_not(service: ConsoleService) -> None:
         assert (await stream.receive_some()).startswith(b"HTTP/1.1 404")
     for stream in (*begun, third):
         await stream.aclose()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0",
+        b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: upgrade, http2-settings\r\n"
+        b"upgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAAP__\r\n\r\n",
+    ],
+)
+async def test_no_http_2(service: ConsoleService, asked: bytes) -> None:
+    stream = await trio.open_tcp_stream(*service.address)
+    await stream.send_all(asked)
+    said = b""
+    with suppress(trio.BrokenResourceError):
+        while piece := await stream.receive_some():
+            said += piece
+    assert b"ok" not in said
+    await stream.aclose()
+    async with await trio.open_tcp_stream(*service.address) as other:
+        assert (await answer(other)).startswith(b"HTTP/1.1 200")
 
 
 async def test_who_takes_nothing_is_closed(

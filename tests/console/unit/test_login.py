@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 import trio.testing
 
+from pyrmq.console import app as console_app_module
 from pyrmq.console import password_file
 from pyrmq.console.app import console_app
+from pyrmq.console.broker_login import NotLoggedInError
 from pyrmq.console.gate import local_path
-from pyrmq.console.password_file import User, hashed, write
+from pyrmq.console.login import MAX_OF_ONE
+from pyrmq.console.password_file import User, hashed, read, write
 from pyrmq.console.sessions import IDLE, LONGEST, MAX_SESSIONS, Session, Sessions
 from pyrmq.console.settings import LoginKind, Role, Settings
 from tests.console.asgi import Answer, Client, client
@@ -176,6 +179,37 @@ async def test_guesses_are_slowed(browser: Client, mock_clock: trio.testing.Mock
     browser.cookies.clear()
     await trio.sleep(30)
     assert (await log_in(browser)).status == 303
+
+
+async def test_guesses_at_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many at a time are no way around the delay, and do not keep others out."""
+    judged = trio.Event()
+
+    async def check(name: str, password: str) -> Session:
+        if name != "ann":
+            await judged.wait()
+            raise NotLoggedInError("wrong")
+        return Session(name, Role.ADMIN, proof=read(file)["ann"].hash)
+
+    monkeypatch.setattr(console_app_module, "by_file", lambda users: check)
+    settings = Settings("127.0.0.1:9876", login=LoginKind.FILE, password_file=file)
+    statuses: list[int] = []
+
+    async def guess(user: str) -> None:
+        one = Client(browser.app, peer=("10.0.0.1", 1))
+        statuses.append((await log_in(one, user, "wrong password")).status)
+
+    async with client(console_app(settings, ROOMS)) as browser:
+        async with trio.open_nursery() as nursery:
+            for _ in range(4):
+                nursery.start_soon(guess, "rob")
+            for i in range(MAX_OF_ONE + 1):
+                nursery.start_soon(guess, f"user-{i}")
+            await trio.testing.wait_all_tasks_blocked()
+            assert statuses == [503] * 5  # three of the same user, two of the same address
+            assert (await log_in(browser)).status == 303
+            judged.set()
+        assert statuses[5:] == [403] * MAX_OF_ONE
 
 
 async def test_a_session_ends(browser: Client, mock_clock: trio.testing.MockClock) -> None:

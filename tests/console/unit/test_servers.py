@@ -13,10 +13,10 @@ from pyrmq.admin.link import Replica
 from pyrmq.admin.outcome import Outcome
 from pyrmq.admin.runtime_info import HaStatus, Slave
 from pyrmq.console.figures import grouped
+from pyrmq.console.not_there import NotThereError
 from pyrmq.console.pages import ha
 from pyrmq.console.servers import Broker, Servers, joined
 from pyrmq.errors import (
-    ClientError,
     ConnectError,
     NoPermissionError,
     RequestCodeNotSupportedError,
@@ -53,7 +53,7 @@ def test_health_and_figures_of_the_same_broker_are_one() -> None:
     assert [s.address for s in found.name_servers] == ["n:1"]
     assert found.up == 1
     assert found.of("b", 0) is b
-    with pytest.raises(ClientError, match="no broker x with id 0"):
+    with pytest.raises(NotThereError, match="no broker x with id 0"):
         found.of("x", 0)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyrmq.console.messages import stored
-from pyrmq.errors import ClientError, NotFoundError
+from pyrmq.errors import BrokerMissingError, ClientError, NotFoundError
 from pyrmq.model.codes import ResponseCode
 from pyrmq.model.compression import CompressionType
 from pyrmq.model.message import MessageQueue
@@ -40,8 +40,14 @@ def admin(*records: bytes) -> Any:
     async def route(topic: str) -> Any:
         return SimpleNamespace(address_of=lambda name: "a:1" if name == "a" else None)
 
+    async def broker_named(name: str) -> Any:
+        if name == "gone":
+            raise BrokerMissingError(f"{name} is missing")
+
     return SimpleNamespace(
-        link=SimpleNamespace(call=call, route=route, patience=lambda usual: usual)
+        link=SimpleNamespace(
+            call=call, route=route, broker_named=broker_named, patience=lambda usual: usual
+        )
     )
 
 
@@ -70,3 +76,5 @@ async def test_what_is_not_there() -> None:
         await stored.at(admin(record(0, b"x")), QUEUE, 7)
     with pytest.raises(ClientError, match="not on broker b"):
         await stored.at(admin(), MessageQueue("t", "b", 0), 0)
+    with pytest.raises(BrokerMissingError, match="gone is missing"):
+        await stored.at(admin(), MessageQueue("t", "gone", 0), 0)

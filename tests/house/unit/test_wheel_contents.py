@@ -100,6 +100,30 @@ def test_what_a_released_wheel_must_have(
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "needs", "fits"),
+    [
+        ("manylinux_2_17_aarch64.manylinux2014_aarch64", "manylinux_2_17_aarch64", True),
+        ("manylinux_2_17_aarch64", "manylinux_2_5_aarch64", True),
+        ("manylinux_2_17_aarch64", "manylinux_2_18_aarch64", False),
+        ("manylinux_2_17_aarch64", "linux_aarch64", False),
+        ("linux_aarch64", "manylinux_2_17_aarch64", False),
+    ],
+)
+def test_the_glibc_that_a_wheel_needs(
+    check: ModuleType,
+    source: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    needs: str,
+    fits: bool,
+) -> None:
+    monkeypatch.setattr(check, "audited", lambda _: needs)
+    made = wheel(source, GOOD, f"pyrmq_broker-0.1.0-cp312-cp312-{name}.whl")
+    found = [text for text in check.faults_of_released(made, jar=False) if "auditwheel" in text]
+    assert found == ([] if fits else [f"auditwheel says that it fits {needs}"])
+
+
 def test_the_list_of_crates_and_the_platform_of_a_released_wheel(
     check: ModuleType, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,12 +6,14 @@ import json
 from typing import Any
 
 import mcp_types as types
+import trio
 from mcp.client.client import Client
 
 from pyrmq import Message, Producer
 from pyrmq.admin import Admin
 from pyrmq.admin.auth import User
 from pyrmq.admin.topic_file import TopicChange
+from pyrmq.mcp.catalog import READS
 from pyrmq.mcp.server import AdminServer
 from pyrmq.mcp.shown import MAX_RESULT
 from pyrmq.model.topic import TopicConfig
@@ -118,3 +120,35 @@ async def test_secrets_are_shown_nowhere(serve: Serve) -> None:
         async with in_process(running.namesrv) as client:
             refused = await client.call_tool("access_users", {"broker": address(running)})
             assert "alice" not in error(refused)
+
+
+async def test_no_call_leads_to_a_foreign_server(embedded: Running) -> None:
+    """Its address may be in a text of somebody else, plain or within a message id."""
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    host, port = listeners[0].socket.getsockname()
+    offset_id = f"7F000001{port:08X}{0:016X}"
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("message_get", {"topic": "T", "id": offset_id}),
+        ("message_life", {"id": offset_id}),
+        ("broker_config_change", {"broker": f"{host}:{port}", "key": "a", "value": "b"}),
+        *(
+            (tool.name, {"broker": f"{host}:{port}"})
+            for tool in READS
+            if any(argument.name == "broker" for argument in tool.arguments)
+        ),
+    ]
+    reached = False
+
+    async def accept(stream: trio.SocketStream) -> None:
+        nonlocal reached
+        reached = True
+        await stream.aclose()
+
+    async with in_process(embedded.namesrv, changes=True) as client, trio.open_nursery() as nursery:
+        nursery.start_soon(trio.serve_listeners, accept, listeners)
+        for name, arguments in calls:
+            said = error(await client.call_tool(name, arguments))
+            assert "no server of the cluster is at" in said, name
+        nursery.cancel_scope.cancel()
+    assert len(calls) > 8
+    assert not reached

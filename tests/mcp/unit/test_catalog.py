@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -15,6 +16,7 @@ from pyrmq.mcp.resources import FIXED, TEMPLATES, find
 from pyrmq.mcp.server import described
 
 ALL = (*READS, *CHANGES)
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_names_are_clear_and_used_once() -> None:
@@ -79,3 +81,13 @@ def test_resources_are_read_by_tools() -> None:
         assert find(template.beginning) is None
         assert find(template.beginning + "a/b") is None
     assert find("file:///etc/passwd") is None
+
+
+def test_the_page_names_each_tool() -> None:
+    page = (ROOT / "docs" / "mcp.md").read_text(encoding="utf-8")
+    table = page.partition("## Tools")[2].partition("## Changes")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ") and "`" in line]
+    changes = [row for row in rows if row.startswith("| changes")]
+    named = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row.split(" | ")[1])}
+    assert named == {tool.name for tool in ALL}
+    assert set(re.findall(r"`([a-z_]+)`", changes[0].split(" | ")[1])) == {t.name for t in CHANGES}

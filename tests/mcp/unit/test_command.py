@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
 
 import pytest
 from click.testing import CliRunner
 
 from pyrmq.cli import main
-from tests.support.command import assert_refused, run
+from tests.support.command import PYRMQ, assert_refused, environment, run
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,3 +35,19 @@ def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
 )
 def test_invalid_options(options: list[str], said: str) -> None:
     assert_refused(run("mcp", *options), said)
+
+
+def test_without_stdin_or_stderr() -> None:
+    closed = subprocess.run(
+        [*PYRMQ, "mcp", "-n", "127.0.0.1:1"], preexec_fn=lambda: os.close(0),
+        capture_output=True, env=environment(), check=False,
+    )  # fmt: skip
+    assert (closed.returncode, closed.stdout) == (1, b"")
+    assert b"stdin is closed" in closed.stderr
+    ping = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+    silent = subprocess.run(
+        [*PYRMQ, "mcp", "-n", "127.0.0.1:1"], preexec_fn=lambda: os.close(2), input=ping,
+        stdout=subprocess.PIPE, env=environment(), check=False,
+    )  # fmt: skip
+    assert silent.returncode == 0
+    assert json.loads(silent.stdout) == {"jsonrpc": "2.0", "id": 1, "result": {}}
