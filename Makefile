@@ -21,7 +21,7 @@ PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist loadfile
 # What wheels for others are built with; not the tools of .venv.
 WHEEL_TOOLS := build/wheel-tools
 LONG := PYRMQ_THOROUGH=1 $(BIN)/pytest
-QUICK := $(addsuffix /unit,bench model config net auth namesrv broker client transactions store segments admin cli deploy doctor http logs metrics portals house oms otel docs spark mcp) \
+QUICK := $(addsuffix /unit,bench model config net auth namesrv broker client transactions store segments admin cli deploy doctor http logs metrics portals house oms otel docs spark console mcp) \
 	portals/e2e segments/e2e system/simulation support
 LONG_FORMS := crash faults simulation memory interop spark python sanitize fuzz random
 
