@@ -207,6 +207,8 @@ async def group_now(admin: Admin, name: str) -> GroupNow:
     topics = by_topic(queues, await times_of(admin, name, queues))
     if not topics and not why:
         why = "The group has no offsets at brokers: it has consumed nothing yet."
+        if failed:
+            why = "How far the group is, is not known: see above."
     once = list(dict.fromkeys(failed))
     return GroupNow(name, topics, rate, deleted, why, online, members_known, once)
 

@@ -45,7 +45,7 @@ def test_names_of_groups() -> None:
 
 def test_a_hundred_thousand_groups() -> None:
     names = named((f"%RETRY%team_{i}_consumers" for i in range(100_000)), [])
-    rows = rows_of(names, set(), {names[0]}, {names[1]: GroupLag(5)})
+    rows = rows_of(names, {names[0]}, {names[1]: GroupLag(5)})
     assert len(rows) == 100_000
     assert rows[0].paused
     assert [row.lag for row in rows[:3]] == [None, 5, None]
