@@ -18,14 +18,16 @@ SOURCES := pyproject.toml requirements-dev.lock Cargo.toml Cargo.lock pyrmq/engi
 	pyrmq/capi.pxd pyrmq/session.pxi pyrmq/ready_loop.pxi $(shell find native build_backend -type f -not -path '*/__pycache__/*' \
 	-not -path 'native/fuzz/*')
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist loadfile
+# What wheels for others are built with; not the tools of .venv.
+WHEEL_TOOLS := build/wheel-tools
 LONG := PYRMQ_THOROUGH=1 $(BIN)/pytest
-QUICK := $(addsuffix /unit,bench model config net auth namesrv broker client transactions store segments admin cli deploy doctor http logs metrics portals house oms otel docs spark) \
+QUICK := $(addsuffix /unit,bench model config net auth namesrv broker client transactions store segments admin cli deploy doctor http logs metrics portals house oms otel docs spark mcp) \
 	portals/e2e segments/e2e system/simulation support
 LONG_FORMS := crash faults simulation memory interop spark python sanitize fuzz random
 
 .DEFAULT_GOAL := help
 .PHONY: help setup engine jar run demo demo-ha demo-outbox quick test soak test-rust test-jar lint lint-style lint-python lint-rust docs format bench bench-loopback \
-	bench-client bench-instructions bench-transactions bench-spark bench-plot bench-save bench-compare profile docs-plots wheel-check thorough $(LONG_FORMS:%=thorough-%) clean
+	bench-client bench-instructions bench-transactions bench-spark bench-plot bench-save bench-compare profile docs-plots wheel wheels wheel-check print-quick thorough $(LONG_FORMS:%=thorough-%) clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
@@ -76,13 +78,16 @@ test-jar: $(STAMP)
 quick: engine ## Tests for every edit (under 3 minutes): no JVM, no process, nothing slow
 	$(PYTEST) -m "not slow" $(QUICK:%=tests/%)
 
+print-quick:
+	@echo $(QUICK:%=tests/%)
+
 test: $(STAMP) $(COMPILED) test-rust test-jar ## Test all behaviour (interop and Spark where Java, Maven and Go exist)
 	$(PYTEST) --durations=25
 
 soak: $(STAMP) ## All kinds of load for 10 minutes, with stops and kills (MINUTES=, SEED=, FLUSH=SYNC_FLUSH)
 	$(BIN)/python -m tests.system.soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(FLUSH),--flush $(FLUSH))
 
-lint: lint-style lint-python lint-rust ## Check style, types, layers and pages made from the code
+lint: lint-style lint-python lint-rust site ## Check style, types, layers, pages made from the code, and the site
 
 lint-style: engine ## The quick part of it: seconds
 	$(BIN)/ruff check .
@@ -109,6 +114,20 @@ format: engine ## Format all code
 	$(BIN)/ruff check --fix --quiet .
 	$(BIN)/ruff format --quiet .
 	cargo fmt --all
+
+wheel: $(STAMP) ## Build a wheel for this Python and this machine alone (dist/); with the jar if it is there
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w dist .
+	@ls dist/pyrmq_broker-*.whl
+
+$(WHEEL_TOOLS)/.installed: scripts/wheels.txt
+	@PYTHON=$(PYTHON) scripts/check_tools.sh
+	$(PYTHON) -m venv $(WHEEL_TOOLS)
+	$(WHEEL_TOOLS)/bin/pip install --quiet --disable-pip-version-check -r scripts/wheels.txt
+	@touch $@
+
+wheels: $(WHEEL_TOOLS)/.installed ## Build wheels as released, x86_64 and aarch64, each Python found (CPUS=, PYTHONS=)
+	PATH="$(abspath $(WHEEL_TOOLS)/bin):$$PATH" PYTHON=$(PYTHON) PYRMQ_JAR_CPUS="x86_64 aarch64" scripts/spark_jar.sh
+	$(WHEEL_TOOLS)/bin/python scripts/wheels.py --try $(CPUS:%=--cpu %) $(PYTHONS:%=--python %)
 
 wheel-check: ## Build an sdist and a wheel and try them outside the checkout
 	scripts/dist_check.sh --one
@@ -180,6 +199,13 @@ docs: $(STAMP) ## Write the pages of docs/ and the dashboards that are made from
 
 docs-plots: $(STAMP) ## Draw docs/images, the plots of jobs that the documentation shows
 	$(BIN)/python scripts/docs_plots.py
+
+.PHONY: site site-serve
+site: engine ## Build the site of docs/ into build/site: dead links, and pages that no menu has, are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+site-serve: engine ## Show it at 127.0.0.1:8000, and again after each change of a page
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 bench-loopback: $(STAMP) ## Measure a broker over loopback beside the least one can do (PEER=1: and Apache's)
 	@mkdir -p build

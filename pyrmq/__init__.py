@@ -23,6 +23,8 @@ from pyrmq.version import __version__ as __version__
 # What a program does not ask for is not printed; `logging.basicConfig()` shows it.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
+# pyrmq/installation.py knows this file by it: another distribution has a package `pyrmq` too.
+_IS_PYRMQ_BROKER = True
 _MODULES = ("aio", "errors", "oms", "sync", "testing")
 _NAMES = {
     "pyrmq.client.consumer.allocate": """

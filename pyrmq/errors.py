@@ -9,6 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from pyrmq.installation import warn_if_replaced
+
+# Here, because every module that a program can begin with imports the errors.
+warn_if_replaced()
+
 NOT_CREATED = "is not created: "
 """In a broker's answer: it makes topics on demand, and says why not this one."""
 WRONG_TYPE = "TopicMessageType validate failed"

@@ -19,7 +19,8 @@ from import_graph import Graph, circles, shortest
 from python_imports import PythonTree
 
 PYTHON_LAYERS = [
-    {"version", "escape", "errors"},
+    {"version", "escape", "installation"},
+    {"errors"},
     {"engine"},
     {"logs"},
     {"model"},
@@ -35,7 +36,7 @@ PYTHON_LAYERS = [
     {"admin", "otel", "outbox", "portal"},
     {"aio", "sync"},
     {"oms", "processes", "server"},
-    {"deploy", "doctor", "testing"},
+    {"console", "deploy", "doctor", "mcp", "testing"},
     {"demo", "demo_ha", "pytest_plugin"},
     {"bench"},
     {"cli"},

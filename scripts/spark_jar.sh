@@ -71,9 +71,9 @@ else
     done
 fi
 
-"${PYTHON:-python3}" scripts/spark_licences.py --check
+"${PYTHON:-python3}" scripts/licences.py jar --check
 rm -rf spark_jvm/target/licences
-"${PYTHON:-python3}" scripts/spark_licences.py --texts spark_jvm/target/licences
+"${PYTHON:-python3}" scripts/licences.py jar --texts spark_jvm/target/licences
 
 VERSION=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 MAVEN=(-B -q -f spark_jvm/pom.xml "-Dpyrmq.version=$VERSION" "-Dnative.folder=$LIBRARIES" "-Dlicences.folder=$PWD/spark_jvm/target/licences")

@@ -9,7 +9,7 @@ from pyrmq.admin.link import AdminLink
 from pyrmq.errors import ProtocolError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_GROUP_PREFIX, is_system_topic
-from pyrmq.model.topic import as_int
+from pyrmq.model.topic import TopicConfig, as_int
 from pyrmq.net import fastjson
 
 TABLE_TIMEOUT = 10.0
@@ -48,6 +48,12 @@ async def user_topics(link: AdminLink, address: str, *, special: bool) -> Table:
         and 0 <= as_int(row.get("perm"), 6) < 8
     }
     return found
+
+
+async def all_topics(link: AdminLink, address: str) -> dict[str, TopicConfig]:
+    """The configuration of every topic of a broker, in one request. [GET_ALL_TOPIC_CONFIG]"""
+    found = await _table(link, address, RequestCode.GET_ALL_TOPIC_CONFIG, "topicConfigTable")
+    return {n: TopicConfig.from_json(n, row) for n, row in found["topicConfigTable"].items()}
 
 
 async def user_groups(link: AdminLink, address: str) -> Table:

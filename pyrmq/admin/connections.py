@@ -32,6 +32,9 @@ class Connection:
     address: str
     language: str
     version: int
+    subscriptions: dict[str, str] | None = None
+    """The expression of each topic that this member wants; pyrmq's brokers say it if the members of
+    a group differ, Apache's never."""
 
     @property
     def version_name(self) -> str:
@@ -39,11 +42,13 @@ class Connection:
 
     @classmethod
     def from_json(cls, value: Mapping[Any, Any]) -> Connection:
+        wanted = value.get("subscriptions")
         return cls(
             values.text(value, "clientId"),
             values.text(value, "clientAddr"),
             values.text(value, "language"),
             values.number(value, "version"),
+            {str(t): str(e) for t, e in wanted.items()} if isinstance(wanted, dict) else None,
         )
 
 

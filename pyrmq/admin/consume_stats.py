@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pyrmq.admin import values
 from pyrmq.admin.connections import BROADCASTING, ConsumerConnections, GroupConnections, offline
 from pyrmq.admin.link import Replica
-from pyrmq.admin.outcome import Outcome
+from pyrmq.admin.outcome import Outcome, Partial
 from pyrmq.admin.running_info import GroupRunning, RunningInfo
 from pyrmq.errors import ClientError, PyrmqError, ResponseError, TopicNotExistError
 from pyrmq.model.codes import RequestCode, ResponseCode
@@ -75,6 +75,31 @@ class QueueProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueTimes:
+    """How far behind in time a group is in one queue. [QueueTimeSpan]"""
+
+    queue: MessageQueue
+    first: int
+    """Store time of the first stored message, ms since 1970; 0 or less if there is none."""
+    last: int
+    """The same of the last one."""
+    consumed: int
+    """The same of the last one that the group has consumed."""
+    behind_ms: int
+    """How long ago the first message that is not consumed was stored; 0 if there is none."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[Any, Any]) -> QueueTimes:
+        return cls(
+            MessageQueue.from_json(values.table(value, "messageQueue")),
+            values.number(value, "minTimeStamp"),
+            values.number(value, "maxTimeStamp"),
+            values.number(value, "consumeTimeStamp"),
+            max(values.number(value, "delayTime"), 0),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ConsumeStats:
     """The progress of a group in its topics. [ConsumeStats]"""
 
@@ -130,17 +155,23 @@ class GroupProgress(GroupConnections, GroupRunning):
     """The part of `admin.groups` that shows the progress of groups."""
 
     async def consume_stats(
-        self, group: str, topic: str | None = None, *, cluster: str | None = None
+        self,
+        group: str,
+        topic: str | None = None,
+        *,
+        cluster: str | None = None,
+        timeout: float | None = None,
     ) -> ConsumeStats:
         """How far a group is, in one topic or in all that it consumes. `cluster`: the topic whose
         route stands in for a `%LMQ%` topic's. Queues of static topics are the physical ones.
+        `timeout`: seconds for a broker to answer.
 
         A group without offsets is CONSUMER_NOT_ONLINE if it has no members, and
         BroadcastingError if its members keep their offsets themselves. [GET_CONSUME_STATS]
         """
         brokers = await self._brokers(group, topic, cluster)
         found = await self._link.on_each(
-            brokers, lambda address: self._stats_of(address, group, topic)
+            brokers, lambda address: self._stats_of(address, group, topic, timeout)
         )
         found.check()
         queues = sorted((q for stats in found.values for q in stats.queues), key=lambda q: q.queue)
@@ -156,12 +187,14 @@ class GroupProgress(GroupConnections, GroupRunning):
         """The progress of a group on one broker."""
         return await self._stats_of(broker, group, topic)
 
-    async def _stats_of(self, address: str, group: str, topic: str | None) -> ConsumeStats:
+    async def _stats_of(
+        self, address: str, group: str, topic: str | None, timeout: float | None = None
+    ) -> ConsumeStats:
         answer = await self._link.ask_json(
             address,
             RequestCode.GET_CONSUME_STATS,
             {"consumerGroup": group, **({"topic": topic} if topic else {})},
-            timeout=self._link.patience(TIMEOUT),
+            timeout=self._link.patience(TIMEOUT) if timeout is None else timeout,
         )
         rows = values.by_queue(values.table(answer, "offsetTable"))
         queues = [QueueProgress.from_json(q, row) for q, row in rows if isinstance(row, dict)]
@@ -242,18 +275,24 @@ class GroupProgress(GroupConnections, GroupRunning):
             except PyrmqError as e:
                 failed.append(e)
             told = stats or online or failed or group in named
-            if not told and self._is_pop_name(group, names, groups):
+            if not told and is_pop_name(group, names, groups):
                 continue
             yield GroupSummary(group, stats, online, failed)
 
-    @staticmethod
-    def _is_pop_name(name: str, topics: set[str], groups: set[str]) -> bool:
-        """Whether a name is that of a group, `_` and that of a topic."""
-        parts = name.split("_")
-        for at in range(1, len(parts)):
-            if "_".join(parts[:at]) in groups and "_".join(parts[at:]) in topics:
-                return True
-        return False
+    async def times(self, group: str, topic: str) -> Partial[QueueTimes]:
+        """How far behind in time a group is in each queue of a topic. Raises TopicNotExistError,
+        and the error of a broker if none answered. [QUERY_CONSUME_TIME_SPAN]"""
+
+        async def one(address: str) -> list[QueueTimes]:
+            answer = await self._link.ask_json(
+                address, RequestCode.QUERY_CONSUME_TIME_SPAN, {"topic": topic, "group": group}
+            )
+            rows = values.objects(answer, "consumeTimeSpanSet")
+            return [QueueTimes.from_json(row) for row in rows]
+
+        asked = await self._link.on_each(await self._link.brokers_of(topic), one)
+        rows = [row for rows in asked.check().values for row in rows]
+        return Partial(sorted(rows, key=lambda row: row.queue), asked.failed)
 
     async def queue_owners(self, group: str) -> dict[MessageQueue, str]:
         """The client id of the member that has each queue, without members that do not answer."""
@@ -274,3 +313,13 @@ class GroupProgress(GroupConnections, GroupRunning):
 def is_offline(error: BaseException) -> bool:
     """Whether an error says that a group has no members."""
     return isinstance(error, ResponseError) and error.code == ResponseCode.CONSUMER_NOT_ONLINE
+
+
+def is_pop_name(name: str, topics: Collection[str], groups: Collection[str]) -> bool:
+    """Whether a name is that of a group, `_` and that of a topic: the first form of POP's retry
+    topics."""
+    parts = name.split("_")
+    return any(
+        "_".join(parts[:at]) in groups and "_".join(parts[at:]) in topics
+        for at in range(1, len(parts))
+    )

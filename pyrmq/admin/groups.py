@@ -9,6 +9,7 @@ from typing import Any
 
 from pyrmq.admin import values
 from pyrmq.admin.consume_stats import GroupProgress
+from pyrmq.admin.group_lags import GroupLag, lags_of
 from pyrmq.admin.long_lists import LIST_TIMEOUT, in_parts
 from pyrmq.admin.outcome import Outcome, Outcomes, Partial
 from pyrmq.errors import ConfigError, RequestCodeNotSupportedError
@@ -144,22 +145,39 @@ class Groups(GroupProgress):
     async def names(self) -> Partial[str]:
         """The groups that have a configuration on brokers, by name, including those that have
         consumed nothing, and system groups. Raises the error of a broker if none answered."""
-
-        async def one(address: str) -> list[str]:
-            return [str(name) for name in await self._table(address)]
-
-        asked = (await self._link.on_each(await self._link.one_of_each(), one)).check()
+        asked = (await self.enabled()).check()
         return Partial(sorted({name for names in asked.values for name in names}), asked.failed)
 
-    async def _table(self, address: str) -> Mapping[Any, Any]:
+    async def enabled(self) -> Outcomes[dict[str, bool]]:
+        """The groups that have a configuration, and whether they may consume (consumeEnable), from
+        one broker of each name."""
+        return await self._link.on_each(await self._link.one_of_each(), self.enabled_at)
+
+    async def enabled_at(self, broker: str) -> dict[str, bool]:
+        """The same of one broker (`host:port`). [GET_ALL_SUBSCRIPTIONGROUP_CONFIG]"""
+        table = await self._table(broker, onlyFields="consumeEnable")
+        return {
+            str(name): not isinstance(row, dict) or row.get("consumeEnable") is not False
+            for name, row in table.items()
+        }
+
+    async def lags(self) -> Outcomes[dict[str, GroupLag]]:
+        """How far all groups are that have consumed something, from one broker of each name. A
+        broker refuses if it has too many queues to tell of. [GET_BROKER_CONSUME_STATS]"""
+        brokers = await self._link.one_of_each()
+        return await self._link.on_each(brokers, lambda address: lags_of(self._link, address))
+
+    async def _table(self, address: str, **only: str) -> Mapping[Any, Any]:
+        """The groups of a broker. `only`: what pyrmq's brokers leave the rest out for, so that any
+        number of groups fits into a frame; RocketMQ's tell everything."""
         # Not GET_SUBSCRIPTIONGROUP_CONFIG: RocketMQ's brokers make the group that is asked for.
         code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
-        answer = await self._link.ask(address, code)
+        answer = await self._link.ask(address, code, dict(only))
         found = fastjson.loads_object(answer.body, MAX_VALUES) if answer.body else {}
         return values.table(found, "subscriptionGroupTable")
 
     async def _config(self, address: str, group: str) -> GroupConfig | None:
-        row = values.table(await self._table(address), group)
+        row = values.table(await self._table(address, onlyGroup=group), group)
         return GroupConfig.from_json({"groupName": group, **row}) if row else None
 
     async def change(

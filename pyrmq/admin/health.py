@@ -229,9 +229,10 @@ def _broker(replica: Replica, outcome: Outcome[tuple[Runtime, HaStatus | None]])
         row.refuses = True
         row.trouble(f"refuses messages: {why}")
     if status is not None and role == "slave" and not status.master:
-        row.behind = max(status.master_flush_offset - status.max_offset, 0)
         if status.why:
             row.trouble(f"does not follow its master: {status.why}")
+        else:
+            row.behind = max(status.master_flush_offset - status.max_offset, 0)
     return row
 
 
@@ -241,7 +242,7 @@ def _slaves(brokers: Sequence[ServerHealth], statuses: Sequence[HaStatus | None]
         if row.role != "master" or status is None:
             continue
         of_name = [b for b in brokers if b.broker_name == row.broker_name and b.role == "slave"]
-        row.behind = max((max(s.diff, 0) for s in status.slaves), default=0 if of_name else None)
+        row.behind = max((max(s.diff, 0) for s in status.slaves), default=None)
         if len(status.slaves) < len(of_name):
             row.trouble(f"{len(status.slaves)} of {len(of_name)} slaves are connected")
         if row.behind and row.behind >= BEHIND_HIGH:

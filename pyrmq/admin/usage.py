@@ -167,10 +167,23 @@ class Point:
     figures: dict[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class OwnHistory:
+    """What a broker has kept of itself. now: its clock when it answered, ms since 1970. points:
+    oldest first."""
+
+    now: int
+    points: list[Point]
+
+
+class NotKeptError(ClientError):
+    """A broker does not keep these figures: it is Apache's, or of an older version."""
+
+
 class Usages(Part):
     """`admin.usage`. Where a method takes `broker` (`host:port`) and `cluster`, at most one of both
     is given; without them all brokers of all clusters are asked. Only pyrmq's brokers answer:
-    ClientError of others says so."""
+    NotKeptError of others says so."""
 
     async def top_of(
         self, address: str, kind: str, *, seconds: int = 60, sort: str = "bytes", limit: int = 20
@@ -223,10 +236,15 @@ class Usages(Part):
         first. [GET_BROKER_HISTORY]"""
 
         async def one(address: str) -> list[Point]:
-            answer = await self._ask(address, RequestCode.GET_BROKER_HISTORY, {"seconds": seconds})
-            return [_point(row) for row in values.objects(answer, "points")[:MAX_POINTS]]
+            return (await self.history_of(address, seconds=seconds)).points
 
         return await self._each(one, broker, cluster)
+
+    async def history_of(self, address: str, *, seconds: int = MAX_SECONDS) -> OwnHistory:
+        """The same of one broker, with its clock. Raises NotKeptError."""
+        answer = await self._ask(address, RequestCode.GET_BROKER_HISTORY, {"seconds": seconds})
+        points = [_point(row) for row in values.objects(answer, "points")[:MAX_POINTS]]
+        return OwnHistory(values.number(answer, "now"), points)
 
     async def disk(
         self,
@@ -267,7 +285,7 @@ class Usages(Part):
         except ResponseError as e:
             if e.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 raise
-            raise ClientError(
+            raise NotKeptError(
                 f"{address} does not know the request {request_text(code)}: it is a broker of "
                 "Apache RocketMQ, or of an older version of pyrmq, and does not keep these figures"
             ) from e

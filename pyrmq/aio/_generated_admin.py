@@ -148,12 +148,16 @@ class Groups(Part):
     consume_stats = awaited(TrioGroups.consume_stats)
     delete = awaited(TrioGroups.delete)
     delete_topics = awaited(TrioGroups.delete_topics)
+    enabled = awaited(TrioGroups.enabled)
+    enabled_at = awaited(TrioGroups.enabled_at)
+    lags = awaited(TrioGroups.lags)
     names = awaited(TrioGroups.names)
     queue_owners = awaited(TrioGroups.queue_owners)
     running_info = awaited(TrioGroups.running_info)
     set_consume_mode = awaited(TrioGroups.set_consume_mode)
     stats_of_broker = awaited(TrioGroups.stats_of_broker)
     summaries = streamed(TrioGroups.summaries)
+    times = awaited(TrioGroups.times)
     update = awaited(TrioGroups.update)
     update_many = awaited(TrioGroups.update_many)
 
@@ -277,6 +281,7 @@ class Usages(Part):
 
     disk = awaited(TrioUsages.disk)
     history = awaited(TrioUsages.history)
+    history_of = awaited(TrioUsages.history_of)
     top = awaited(TrioUsages.top)
     top_of = awaited(TrioUsages.top_of)
 

@@ -29,7 +29,7 @@ from pyrmq.broker.pop.routes import Routes
 from pyrmq.broker.reclaim import Reclaim, open_reclaim
 from pyrmq.broker.registration import Registration
 from pyrmq.broker.replication.peers import Peers
-from pyrmq.broker.replication.replicating import Replicating
+from pyrmq.broker.replication.replicating import HaStatus, Replicating
 from pyrmq.broker.replication.role import Promotion, Role
 from pyrmq.broker.replication.slave import KnownMaster
 from pyrmq.broker.replication.slave_sync import SlaveSync
@@ -47,6 +47,7 @@ from pyrmq.broker.requests.transactions import (
 )
 from pyrmq.broker.slow_requests import complete
 from pyrmq.broker.stats.broker_stats import BrokerStats
+from pyrmq.broker.stats.hour import HourState
 from pyrmq.broker.stats.state import state_of
 from pyrmq.broker.stats.use import Use
 from pyrmq.broker.tables.clients import ClientTable, Notices
@@ -107,6 +108,7 @@ class Parts:
     slave_sync: SlaveSync
     deleted_unread: DeletedUnread
     stats: BrokerStats
+    hour: HourState
     notices: Notices
     transactions: TransactionService
     delays: DelayService
@@ -212,7 +214,14 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
     server = _server(
         config, start.sockets, store, grants, engine, timers, pops, questions, access, tls
     )
-    stats.use = Use(clients, server.connections.values, partial(state_of, live, store, server))
+    ha = HaStatus(
+        store,
+        replicating.server.master if replicating.server else None,
+        replicating.replication,
+        since,
+    )
+    hour = HourState(partial(state_of, live, store, server), store, tables, ha.values)
+    stats.use = Use(clients, server.connections.values, hour)
     server.at_open(stats.use.opened)
     complete(server, clients, store)
     pop = open_pop(folder, live, store, pops, tables, stats, server, timers.delivered)
@@ -358,6 +367,7 @@ def _parts(start: Start, address: Address, store: Store, access: AccessControl) 
         slave_sync=slave_sync,
         deleted_unread=deleted_unread,
         stats=stats,
+        hour=hour,
         notices=notices,
         transactions=transactions,
         delays=delays,

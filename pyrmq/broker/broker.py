@@ -166,6 +166,7 @@ class Broker:
             tasks.start_soon(parts.delays.run)
         tasks.start_soon(parts.timers.run)
         tasks.start_soon(parts.stats.run)
+        tasks.start_soon(parts.hour.run)
         tasks.start_soon(parts.notices.run)
         if config.page_cache_drop_behind:
             tasks.start_soon(parts.page_cache.run)

@@ -40,7 +40,7 @@ from pyrmq.errors import PyrmqError
 from pyrmq.escape import escape
 from pyrmq.model.names import REVIVE_GROUP
 from pyrmq.net.address import parse_address
-from pyrmq.net.server.turns import TURN_SECONDS
+from pyrmq.net.server.turns import in_turns
 
 log = logging.getLogger(__name__)
 
@@ -201,12 +201,9 @@ class Reclaim:
 
     async def _rows(self, known: Known) -> list[Row]:
         rows: list[Row] = []
-        end = time.monotonic() + TURN_SECONDS
-        for topic in stored_topics(self._store.native):
-            rows += known.rows(topic)
-            if time.monotonic() >= end:
-                await trio.lowlevel.checkpoint()
-                end = time.monotonic() + TURN_SECONDS
+        await in_turns(
+            stored_topics(self._store.native), lambda topic: rows.extend(known.rows(topic))
+        )
         return rows
 
 

@@ -35,14 +35,24 @@ def _show_warnings() -> None:
     logging.basicConfig(level="WARNING", handlers=[handler])
 
 
+def _tell_of_pyrmq() -> None:
+    """PyRMQ beside this package is told on stderr; the command runs as far as it can."""
+    from pyrmq.escape import escape
+    from pyrmq.installation import problem, untold
+
+    if text := untold(problem()):
+        click.echo(f"warning: {escape(text)}", err=True)
+
+
 class _Group(click.Group):
     """Shows pyrmq's own errors as one line."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        _streams()
+        _tell_of_pyrmq()  # first: importing the errors warns of the same
         from pyrmq.errors import PyrmqError, leaves
         from pyrmq.escape import escape
 
-        _streams()
         _show_warnings()
         try:
             return super().invoke(ctx)
@@ -69,7 +79,9 @@ def _add_commands() -> None:
     from pyrmq.cli import bench, config, deploy, doctor, messages, pipeline, serve, store, tls
     from pyrmq.cli.admin import admin
     from pyrmq.cli.completion import completion
+    from pyrmq.cli.console import console
     from pyrmq.cli.health import health
+    from pyrmq.cli.mcp import mcp
     from pyrmq.cli.mqadmin_command import mqadmin
 
     for command in (
@@ -82,10 +94,12 @@ def _add_commands() -> None:
         tls.tls,
         bench.bench,
         config.config,
+        console,
         deploy.deploy,
         doctor.doctor,
         completion,
         health,
+        mcp,
         admin,
         mqadmin,
         pipeline.pipeline,

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from pyrmq.cli.console_beside import ConsoleOptions, console_options
+from pyrmq.cli.log_options import LogOptions, early_log, log_options_of
+
 if TYPE_CHECKING:
     from pyrmq.broker import Broker, BrokerConfig
     from pyrmq.cli.settings import Settings
     from pyrmq.cli.until_signal import Served
-    from pyrmq.logs.setup import Logs, LogSettings
+    from pyrmq.logs.setup import LogSettings
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_LEVELS = ("debug", "info", "warning", "error")
 
 
 class Many(click.ParamType[str]):
@@ -35,62 +35,6 @@ class Many(click.ParamType[str]):
         return text
 
 
-_level_option = click.option(
-    "--log-level",
-    type=click.Choice(_LEVELS),
-    help="What is logged.  [default: logLevel, else info]",
-)
-_file_option = click.option(
-    "--log-file", type=click.Path(dir_okay=False), help="[default: logFile, else stderr]"
-)
-_format_option = click.option(
-    "--log-format", type=click.Choice(["text", "json"]), help="[default: logFormat, else text]"
-)
-
-
-def _log_options(command: Callable[..., None]) -> Callable[..., None]:
-    """--log-level, --log-file and --log-format, as `log_options`."""
-
-    @wraps(command)
-    def run(
-        log_level: str | None, log_file: str | None, log_format: str | None, **rest: Any
-    ) -> None:
-        command(log_options=LogOptions(log_level, log_file, log_format), **rest)
-
-    return _level_option(_file_option(_format_option(run)))
-
-
-@dataclass(frozen=True, slots=True)
-class LogOptions:
-    level: str | None
-    file: str | None
-    format: str | None
-
-    def put(self, settings: Settings) -> None:
-        settings.set_option("logFile", self.file, "--log-file")
-        settings.set_option("logFormat", self.format, "--log-format")
-        if self.level is not None:
-            # Not pinned, as the others are: the level may change while the server runs.
-            settings.values["logLevel"] = self.level
-            settings.sources["logLevel"] = "the option --log-level"
-
-    def words(self) -> list[str]:
-        """For another process."""
-        options = {"level": self.level, "file": self.file, "format": self.format}
-        return [f"--log-{name}={value}" for name, value in options.items() if value is not None]
-
-
-def _early_log() -> Logs:
-    """The log of the process, which waits until it is known where lines go. If the command fails,
-    what it has logged is written before its error is shown."""
-    from pyrmq.logs.setup import Logs, heed_signals
-
-    heed_signals()
-    logs = Logs.early()
-    click.get_current_context().call_on_close(logs.writer.flush)
-    return logs
-
-
 @click.command()
 @click.option("-c", "--config", type=_FILE, help="A broker.conf (RocketMQ property file).")
 @click.option("--store", type=click.Path(file_okay=False, path_type=Path), help="Store folder.")
@@ -104,7 +48,8 @@ def _early_log() -> Logs:
     default="1",
     help="Brokers of one cluster, each a process; auto: as many as there are cores.  [default: 1]",
 )
-@_log_options
+@console_options
+@log_options_of
 def server(
     config: Path | None,
     store: Path | None,
@@ -114,6 +59,7 @@ def server(
     flush: str | None,
     brokers: str,
     log_options: LogOptions,
+    console: ConsoleOptions,
 ) -> None:
     """Run a name server and a broker in one process, or several brokers beside it.
 
@@ -124,9 +70,9 @@ def server(
 
     With --brokers N there is a line for each broker, and then `ready namesrv=… brokers=… pid=…`.
     A broker that dies is started again. The exit code is 0 after SIGTERM or Ctrl-C if all stopped
-    in order.
+    in order. With --console the ready line has `console=http://…` too.
     """
-    logs = _early_log()
+    logs = early_log()
     from pyrmq.auth.settings import AccessKeys
     from pyrmq.broker import BrokerConfig
     from pyrmq.cli.serve_many import planned, serve_beside
@@ -177,19 +123,25 @@ def server(
     if len(members) > 1:
         common = ("bindAddress", "flushDiskType")
         kept = {str(key): values[key] for key in common if key in values}
-        serve_beside(members, config, kept, log_options.words(), namesrv_config, broker_config)
+        serve_beside(
+            members, config, kept, log_options.words(), namesrv_config, broker_config, console
+        )
         return
 
     from pyrmq.cli.until_signal import ready_line, run
 
     @asynccontextmanager
     async def serve() -> AsyncIterator[Served]:
-        async with serving(broker_config, namesrv_config, settings.pinned) as running:
+        async with (
+            serving(broker_config, namesrv_config, settings.pinned) as running,
+            console.beside(running.namesrv, broker_config) as beside,
+        ):
             ready = ready_line(
                 running.broker,
                 namesrv=running.namesrv,
                 broker=format_address(running.broker_address),
                 store=broker_config.store_path_root_dir,
+                **beside,
             )
             logs.writer.flush()
             yield _served(ready, running.broker)
@@ -213,10 +165,10 @@ def _served(ready: str, broker: Broker) -> Served:
 @click.command()
 @click.option("-c", "--config", type=_FILE, help="A namesrv.conf (RocketMQ property file).")
 @click.option("-p", "--print-config", is_flag=True, help="Print the configuration and exit.")
-@_log_options
+@log_options_of
 def namesrv(config: Path | None, print_config: bool, log_options: LogOptions) -> None:
     """Run a name server."""
-    logs = _early_log()
+    logs = early_log()
     import trio
 
     from pyrmq.cli.settings import Settings
@@ -260,7 +212,7 @@ def namesrv(config: Path | None, print_config: bool, log_options: LogOptions) ->
     help="Brokers of one cluster, each a process; auto: as many as there are cores.  [default: 1]",
 )
 @click.option("--member", multiple=True, hidden=True)  # KEY=VALUE, from a supervisor
-@_log_options
+@log_options_of
 def broker(
     config: Path | None,
     namesrv_addr: str | None,
@@ -282,7 +234,7 @@ def broker(
         from pyrmq.processes import lifeline
 
         line = lifeline.hold()
-    logs = _early_log()
+    logs = early_log()
     import os
     import signal
     from dataclasses import replace

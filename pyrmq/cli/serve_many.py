@@ -17,6 +17,7 @@ from pyrmq.auth.followed import FollowedAccess
 from pyrmq.broker import BrokerConfig
 from pyrmq.broker.access_control import access_files
 from pyrmq.broker.config.broker_config import OTHER_KEYS
+from pyrmq.cli.console_beside import ConsoleOptions
 from pyrmq.cli.until_signal import Served, ready_line, run, say
 from pyrmq.config.table import parsed
 from pyrmq.errors import PyrmqError
@@ -62,6 +63,7 @@ def serve_beside(
     log_words: Sequence[str],
     namesrv_config: NamesrvConfig,
     broker_config: BrokerConfig,
+    console: ConsoleOptions,
 ) -> None:
     """Until a signal: a name server in this process, and the brokers. `options`: keys that the
     brokers have in common, besides those of the file; `broker_config`: that of the first one."""
@@ -86,8 +88,8 @@ def serve_beside(
             keys = {**options, "namesrvAddr": ";".join(a for a in (own, others) if a)}
             told = name_server.for_own_broker(broker_config)
             supervisor = _supervisor(members, file, keys, log_words, drain, _told(told))
-            async with supervisor.running():
-                ready = ready_line(namesrv=own, brokers=len(members))
+            async with supervisor.running(), console.beside(own, broker_config) as beside:
+                ready = ready_line(namesrv=own, brokers=len(members), **beside)
                 yield _served(ready, supervisor, drain)
 
     run(serve, lambda signum, _: _force(supervisor, signum))

@@ -264,6 +264,36 @@ def _parsed(name: str, text: str, kind: Any) -> Any:
     return Path(text).expanduser() if kind is Path else text
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Described:
+    """What is to be known of a key. `default`: as a file would have it. `fixed`: whether that is
+    its text; False if it depends on the machine. `values`: what values there are."""
+
+    doc: str
+    default: str
+    fixed: bool
+    values: str
+    live: bool
+    secret: bool
+
+
+def described(cls: Any) -> dict[str, Described]:
+    """All keys of a settings class, by RocketMQ's name."""
+    kinds = _kinds(cls)
+    defaults = {field.name: field.default for field in dataclasses.fields(cls)}
+    return {
+        name: Described(
+            row.doc,
+            row.default or _shown(defaults[field]),
+            not row.default,
+            _values(row, kinds[field]),
+            row.live,
+            row.secret,
+        )
+        for name, (field, row) in keys_of(cls).items()
+    }
+
+
 def markdown(cls: Any, others: OtherKeys, update: str = "updateBrokerConfig") -> str:
     """The tables of a settings class for docs/configuration.md, a section for each."""
     kinds = _kinds(cls)

@@ -149,6 +149,8 @@ class Machine:
     release_build: bool = True
     packages: Mapping[str, str | None] = field(default_factory=dict)
     """Required packages, each with what is wrong with it, None for nothing."""
+    import_package: str | None = None
+    """What is wrong with the folder `pyrmq/`, as `pyrmq.installation` says it."""
     sysctl: Mapping[str, str] = field(default_factory=dict)
     """By name, such as `vm.swappiness`. What is not readable is absent."""
     huge_pages: Mapping[str, str] = field(default_factory=dict)

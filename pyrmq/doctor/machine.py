@@ -19,6 +19,7 @@ from pyrmq.doctor import cgroup
 from pyrmq.doctor.facts import Clock, Limits, Listener, Machine, Server
 from pyrmq.doctor.sockets import listeners
 from pyrmq.engine import RELEASE_BUILD
+from pyrmq.installation import problem
 from pyrmq.net.address import own_ip
 from pyrmq.processes.cores import cpu_quota
 
@@ -49,6 +50,7 @@ def machine_of(server: Server, root: Path = Path("/")) -> Machine:
         python=sys.version_info[:3],
         release_build=RELEASE_BUILD,
         packages=required_packages(),
+        import_package=problem(),
         sysctl=sysctls(proc),
         huge_pages=huge_pages(root),
         memory=_memory(proc, "MemTotal"),

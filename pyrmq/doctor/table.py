@@ -56,6 +56,7 @@ CHECKS: dict[str, Check] = {
     "Python": versions.python,
     "engine": versions.engine,
     "packages": versions.packages,
+    "import package": versions.import_package,
     "versions of brokers": versions.brokers,
     "versions of clients": versions.clients,
     "files with secrets": secrets_and_keys.modes,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from pyrmq.doctor.facts import Facts
 from pyrmq.doctor.finding import Finding, error, note, ok, warning
+from pyrmq.installation import MEND
 from pyrmq.version import __version__
 
 OLDEST, NEWEST = (3, 11), (3, 14)
@@ -31,7 +32,7 @@ def engine(facts: Facts) -> Iterator[Finding]:
         yield warning(
             f"pyrmq {__version__}, engine built for debugging",
             "it is several times slower",
-            "pip install --force-reinstall --no-deps of a wheel that `pip wheel` made",
+            "pip install --force-reinstall --no-deps of a wheel that `make wheel` made",
         )
 
 
@@ -42,6 +43,14 @@ def packages(facts: Facts) -> Iterator[Finding]:
         yield error(f"package {name}: {why}", "pyrmq requires it", f"pip install '{name}'")
     if facts.machine.packages and not wrong:
         yield ok(f"{len(facts.machine.packages)} required packages are there")
+
+
+def import_package(facts: Facts) -> Iterator[Finding]:
+    """Whether PyRMQ, which has an import package of the same name, is installed as well."""
+    if what := facts.machine.import_package:
+        yield error(what, "what was overwritten cannot be imported", MEND)
+    else:
+        yield ok("no other distribution has a package `pyrmq`")
 
 
 def brokers(facts: Facts) -> Iterator[Finding]:

@@ -27,6 +27,8 @@ MAX_RUNS = 2000
 LINES = 500
 """Different lines of one place in the program within PLACE_SECONDS; the others are counted."""
 PLACE_SECONDS = 10.0
+EACH = frozenset({"pyrmq.audit.console", "pyrmq.mcp.audit"})
+"""Loggers of what people change: a value that differs in a number is another change."""
 MAX_PLACES = 5000
 COMPARED = 500
 """Characters of a text that are compared."""
@@ -109,7 +111,7 @@ class Folding:
             return True
         now = self._clock()
         place = self._place(record, now)
-        if record.levelno < logging.INFO:
+        if record.levelno < logging.INFO or record.name in EACH:
             return self._has_room(place, record)
         values = tuple(map(record.__dict__.get, _SUBJECT))
         run = place.run

@@ -71,6 +71,8 @@ def decompress(raw: bytes, sys_flag: int, limit: int = MAX_BODY) -> bytes:
 def inflate(raw: bytes, limit: int, what: str) -> bytes:
     """The content of a zlib stream. ProtocolError, naming `what`, if it is none, is cut short, or
     has more than `limit` bytes."""
+    if limit < 1:  # 0 means no limit to zlib
+        raise ProtocolError(f"{what} has more than {limit} bytes")
     inflater = zlib.decompressobj()
     try:
         data = inflater.decompress(raw, limit)

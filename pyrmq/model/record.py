@@ -253,8 +253,10 @@ def _contained(message: ReceivedMessage, inflate_body: bool, room: Room) -> list
     """A message that is compressed, or an inner batch."""
     if inflate_body and message.sys_flag & COMPRESSED:
         message = _unpacked(message, room)
-    whole = message.sys_flag & INNER_BATCH and message.body_error is None
-    return list(_unwrap(message)) if whole else [message]
+    packed = message.sys_flag & COMPRESSED or message.body_error is not None
+    if packed or not message.sys_flag & INNER_BATCH:
+        return [message]
+    return list(_unwrap(message))
 
 
 def _unwrap(batch: ReceivedMessage) -> Iterator[ReceivedMessage]:

@@ -148,12 +148,16 @@ class Groups(Part):
     consume_stats = blocking(TrioGroups.consume_stats)
     delete = blocking(TrioGroups.delete)
     delete_topics = blocking(TrioGroups.delete_topics)
+    enabled = blocking(TrioGroups.enabled)
+    enabled_at = blocking(TrioGroups.enabled_at)
+    lags = blocking(TrioGroups.lags)
     names = blocking(TrioGroups.names)
     queue_owners = blocking(TrioGroups.queue_owners)
     running_info = blocking(TrioGroups.running_info)
     set_consume_mode = blocking(TrioGroups.set_consume_mode)
     stats_of_broker = blocking(TrioGroups.stats_of_broker)
     summaries = streamed(TrioGroups.summaries)
+    times = blocking(TrioGroups.times)
     update = blocking(TrioGroups.update)
     update_many = blocking(TrioGroups.update_many)
 
@@ -277,6 +281,7 @@ class Usages(Part):
 
     disk = blocking(TrioUsages.disk)
     history = blocking(TrioUsages.history)
+    history_of = blocking(TrioUsages.history_of)
     top = blocking(TrioUsages.top)
     top_of = blocking(TrioUsages.top_of)
 

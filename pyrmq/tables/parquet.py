@@ -1,13 +1,15 @@
 """Rows into Parquet files of a table.
 
 Rows are held up to HELD_BYTES, sorted by partition, broker, queue and offset, and written as row
-groups. So memory is bounded for any number of rows, and the statistics of a row group cover few
-queues. A file is closed when it has TARGET_BYTES, or MAX_CHUNKS.
+groups by a thread of the writer, while the next ones are held. So memory is bounded for any number
+of rows, and the statistics of a row group cover few queues. A file is closed when it has
+TARGET_BYTES, or MAX_CHUNKS.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,8 +24,8 @@ from pyrmq.tables.statistics import statistics
 
 FRESH_BYTES = 16 << 20
 """Bytes of rows (as Arrow) that are sorted at a time, while they are in a cache."""
-HELD_BYTES = 448 << 20
-"""Bytes of rows (as Arrow) that are held, sorted."""
+HELD_BYTES = 192 << 20
+"""Bytes of rows (as Arrow) that are held, sorted. As many are written meanwhile."""
 GROUP_BYTES = 32 << 20
 """Bytes of rows (as Arrow) of a row group."""
 GROUP_ROWS = 1 << 20
@@ -77,17 +79,21 @@ class Writer:
             raise TableError(
                 f"{CODEC}={codec} of the table is not supported", f"set it to one of {CODECS}"
             )
+        self._thread = ThreadPoolExecutor(1, "parquet")
+        self._writing: Future[None] | None = None
+        # What the thread changes. Nobody else does while it writes.
         self._open: dict[Part, Open] = {}
+        self._number = 0
+        self.files: list[Any] = []
+        """The files that are complete, once it is closed."""
+        self._paths: list[str] = []
+        """Of all files that were begun."""
+        self._statistics: Any = None
+        # What `write` changes.
         self._fresh: list[Any] = []
         self._fresh_bytes = 0
         self._groups: dict[Key, list[Any]] = {}
         self._held = self._rows = 0
-        self._number = 0
-        self._statistics: Any = None
-        self.files: list[Any] = []
-        """The files that are complete."""
-        self._paths: list[str] = []
-        """Of all files that were begun."""
 
     def _partition(self) -> list[Field]:
         """The fields of the partition."""
@@ -115,6 +121,8 @@ class Writer:
         """Completes all files."""
         self._split()
         self._flush()
+        self._written()
+        self._thread.shutdown()
         for part in list(self._open):
             self._finish(part)
         return self.files
@@ -122,6 +130,7 @@ class Writer:
     def discard(self) -> None:
         """Deletes what was written. It must not be in a table."""
         self._fresh, self._groups = [], {}
+        self._thread.shutdown()
         for one in self._open.values():
             _abandon(one.writer.close, one.file.close)
         self._open = {}
@@ -147,13 +156,24 @@ class Writer:
             self._flush()
 
     def _flush(self) -> None:
-        """Writes what is held, in order, as row groups."""
-        import pyarrow
-
+        """Has what is held written, after what is written now."""
         if not self._rows:
             return
         most = max(1, min(GROUP_ROWS, GROUP_BYTES * self._rows // max(1, self._held)))
+        self._written()
         groups, self._groups, self._held, self._rows = self._groups, {}, 0, 0
+        self._writing = self._thread.submit(self._write_groups, groups, most)
+
+    def _written(self) -> None:
+        """Waits for what is written now. Raises what failed there."""
+        if self._writing is not None:
+            self._writing.result()
+            self._writing = None
+
+    def _write_groups(self, groups: dict[Key, list[Any]], most: int) -> None:
+        """Writes rows in order, as row groups of `most` rows."""
+        import pyarrow
+
         for part, each in groupby(sorted(groups), key=lambda key: key[0]):
             keys = list(each)
             if part in self._open and self._open[part].last > keys[0][1:]:

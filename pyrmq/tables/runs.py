@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from pyrmq.segments.ahead import ahead
 from pyrmq.tables.commit import Waiting
 from pyrmq.tables.counting import Counted, Gap
 from pyrmq.tables.ends import Ends
@@ -209,11 +211,12 @@ class BaseRun:
             end = self._source.next(position)
             if end == position:
                 break
-            for batch in self._source.batches(position, end):
-                counted.add(batch)
-                size += batch.nbytes
-                for rows in [batch] if self._stage is None else self._stage.change(batch):
-                    writer.write(rows)
+            with closing(ahead(self._source.batches(position, end))) as batches:
+                for batch in batches:
+                    counted.add(batch)
+                    size += batch.nbytes
+                    for rows in [batch] if self._stage is None else self._stage.change(batch):
+                        writer.write(rows)
             position = end
             if self._stop():
                 break

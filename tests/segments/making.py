@@ -88,10 +88,9 @@ def make(root: Path, rounds: int = 400) -> Made:
         return Made(root, rows_of(store))
 
 
-def as_rows(table: Any) -> list[tuple[Any, ...]]:
-    """A pyarrow table that has the columns of `ROW`."""
-    columns = [table.column(name).to_pylist() for name in ROW]
-    return list(zip(*columns, strict=True))
+def as_rows(table: Any, columns: Iterable[str] = ROW) -> list[tuple[Any, ...]]:
+    """These columns of a pyarrow table, or batch."""
+    return list(zip(*(table.column(name).to_pylist() for name in columns), strict=True))
 
 
 def read(splits: Iterable[Any]) -> list[tuple[Any, ...]]:

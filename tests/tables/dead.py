@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from pyrmq.tables.catalog import Catalog
 from pyrmq.tables.write import Run, create_table
 from tests.segments.making import put, small
 from tests.tables.bodies import schema_file
+from tests.tables.killer import after, before
 from tests.tables.making import TABLE, TOPIC, World, impatient, source_of
 
 DEAD = TABLE + "_dlq"
@@ -112,39 +111,22 @@ def check(world: World, found: Sequence[Sequence[bytes]]) -> None:
     assert there(world) == (good, bad)
 
 
-def nth(count: int, owner: Any, name: str, after: bool) -> None:
-    """Kills this process at the n-th call."""
-    real: Callable[..., Any] = getattr(owner, name)
-    left = [count]
-
-    def wrapped(*args: Any, **named: Any) -> Any:
-        left[0] -= 1
-        if not left[0] and not after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        found = real(*args, **named)
-        if not left[0]:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return found
-
-    setattr(owner, name, wrapped)
-
-
 def main(folder: str, step: str) -> None:
     from pyrmq.tables import commit, parquet
 
     world = World(Path(folder))
     run = run_of(world)
     if step == "dead file written":
-        nth(2, parquet.Writer, "close", after=True)
+        after(parquet.Writer, "close", 2)
     elif step == "before the dead commit":
-        nth(1, commit, "_attempt", after=False)
+        before(commit, "_attempt")
     elif step == "after the dead commit":
-        nth(1, commit, "_attempt", after=True)
+        after(commit, "_attempt")
     elif step == "before the commit":
-        nth(2, commit, "_attempt", after=False)
+        before(commit, "_attempt", 2)
     else:
         assert step == "after the commit"
-        nth(2, commit, "_attempt", after=True)
+        after(commit, "_attempt", 2)
     source: Any = run._source
     source.pin()
     run.catch_up()

@@ -1,43 +1,64 @@
-"""A writer that is killed at a chosen step: `python -m tests.tables.killer FOLDER STEP`."""
+"""A writer that is killed at a chosen step: `python -m tests.tables.killer FOLDER STEP`.
+
+Other programs that kill themselves use its parts.
+"""
 
 from __future__ import annotations
 
 import inspect
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[2]
 STEPS = (
     "files of others deleted", "first file", "files written", "manifest written",
     "before the commit", "metadata written", "after the commit", "files deleted",
 )  # fmt: skip
 
 
-def kill(*args: Any, **named: Any) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+def before(owner: Any, name: str, call: int = 1) -> None:
+    """Kills instead of this call, counted from 1."""
+    _kill(owner, name, call, late=False)
 
 
-def before(owner: Any, name: str) -> None:
-    setattr(owner, name, kill)
+def after(owner: Any, name: str, call: int = 1) -> None:
+    """Kills behind this call, counted from 1."""
+    _kill(owner, name, call, late=True)
 
 
-def after(owner: Any, name: str, calls: int = 1) -> None:
-    """Kills behind so many calls."""
-    left = [calls]
+def _kill(owner: Any, name: str, call: int, late: bool) -> None:
+    left = call
     real: Callable[..., Any] = getattr(owner, name)
     static = isinstance(inspect.getattr_static(owner, name), staticmethod)
 
     def wrapped(*args: Any, **named: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if not left and not late:
+            os.kill(os.getpid(), signal.SIGKILL)
         found = real(*args, **named)
-        left[0] -= 1
-        if left[0]:
-            return found
-        return kill()
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
 
     setattr(owner, name, staticmethod(wrapped) if static else wrapped)
+
+
+def run_killed(program: str, folder: Path, step: str) -> None:
+    """Runs a module of these tests with the two arguments, and checks that it kills itself."""
+    done = subprocess.run(
+        [sys.executable, "-m", program, str(folder), step],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
 
 
 def main(folder: str, step: str) -> None:

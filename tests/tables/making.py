@@ -4,6 +4,7 @@ other."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,12 @@ from pyrmq.tables.ends import Ends, ends_of
 from pyrmq.tables.runs import Added
 from pyrmq.tables.source import StoreSource
 from pyrmq.tables.write import Run, create_table
-from tests.segments.making import put, small
+from tests.segments.making import as_rows, put, small
 
 TOPIC, TABLE = "orders", "mq.orders"
 Row = tuple[str, int, int, bytes]
-"""Broker, queue, offset, body."""
+COLUMNS = ("brokerName", "queueId", "queueOffset", "body")
+"""Of a Row."""
 
 
 def impatient() -> Waiting:
@@ -115,14 +117,17 @@ def write(world: World, *logs: Log, **how: Any) -> Added:
 
 def rows_of(world: World) -> list[Row]:
     """What the table has, as pyiceberg reads it."""
-    columns = ("brokerName", "queueId", "queueOffset", "body")
-    found = world.table().scan(selected_fields=columns).to_arrow()
-    return list(zip(*(found.column(name).to_pylist() for name in columns), strict=True))
+    return as_rows(world.table().scan(selected_fields=COLUMNS).to_arrow(), COLUMNS)
 
 
 def check_same(world: World, *logs: Log) -> None:
     """Each message of the logs is in the table once, and nothing else is."""
+    check_rows(rows_of(world), *logs)
+
+
+def check_rows(found: Iterable[Row], *logs: Log) -> None:
+    """Each message of the logs is there once, and nothing else is."""
     want = Counter(row for log in logs for row in log.rows)
-    have = Counter(rows_of(world))
+    have = Counter(found)
     assert not want - have, f"missing: {sorted(want - have)[:5]}"
     assert not have - want, f"twice, or of nowhere: {sorted(have - want)[:5]}"

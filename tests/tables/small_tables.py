@@ -43,6 +43,11 @@ def new_table(
     )
 
 
+def loaded(folder: Path) -> Any:
+    """The table of `new_table` as another process finds it."""
+    return catalog_in(folder).load(NAME)
+
+
 def rows(
     offsets: Iterable[int],
     queues: Sequence[int] = (0, 1),
@@ -86,6 +91,12 @@ def add(table: Any, batch: pa.RecordBatch, ends: str | None = "") -> None:
                 append.append_data_file(file)
         if summary:
             change.set_properties(summary)
+
+
+def add_runs(table: Any, count: int) -> None:
+    """So many runs of ten offsets in two queues."""
+    for run in range(count):
+        add(table, rows(range(10 * run, 10 * run + 10)))
 
 
 def ends_after(table: Any, batch: pa.RecordBatch) -> str:

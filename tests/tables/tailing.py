@@ -3,11 +3,12 @@ tests of queries with the tail are made of."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import pyrmq
 from pyrmq.engine import Store
@@ -15,6 +16,7 @@ from pyrmq.tables import schema as schemas
 from pyrmq.tables.bodies.plan import BodyPlan
 from pyrmq.tables.catalog import open_catalog
 from pyrmq.tables.ends import ENDS, TOPIC, Anchor, Ends, QueueEnd, ends_of
+from tests.segments.making import as_rows
 from tests.support.records import decode_record, encode_properties
 
 SEGMENT = 64 << 10
@@ -106,6 +108,20 @@ class Log:
         self.store.close()
 
 
+@pytest.fixture(name="log")
+def open_log(tmp_path: Path) -> Iterator[Log]:
+    """A log without messages. A test file imports this function to have `log`."""
+    made = Log(tmp_path / "store")
+    yield made
+    made.close()
+
+
+@pytest.fixture(name="catalog")
+def catalog_folder(tmp_path: Path) -> Path:
+    """Where `commit` makes a catalog. A test file imports this function to have `catalog`."""
+    return tmp_path / "catalog"
+
+
 def commit(
     catalog: Path,
     stores: Sequence[Path],
@@ -170,4 +186,4 @@ def commit(
 
 def keys(table: Any) -> list[Key]:
     """Of a pyarrow.Table."""
-    return list(zip(*(table.column(n).to_pylist() for n in KEY), strict=True))
+    return as_rows(table, KEY)

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use pyrmq_broker::rpc_figures::{self, Fate, Kind, Place, RPC_BOUNDS, Slow};
 use pyrmq_broker::timer::DELAY_BOUNDS;
-use pyrmq_store::{FINISH_BOUNDS, SIZE_BOUNDS, Store, TIME_BOUNDS};
+use pyrmq_store::{FINISH_BOUNDS, Row, SIZE_BOUNDS, Store, TIME_BOUNDS};
 use std::sync::Arc;
 
 pub fn add(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -153,18 +153,15 @@ pub fn of_store<'py>(py: Python<'py>, store: &Store) -> PyResult<Bound<'py, PyDi
     Ok(d)
 }
 
-/// Number, buckets and sum, as a row of the figures by topic has them.
-pub type Totals = [u64; pyrmq_store::BOUNDS + 3];
-
 /// Sizes of the messages that clients sent to a topic, by type.
-pub fn message_sizes(store: &Store, topic: &str) -> Vec<(&'static str, Totals)> {
+pub fn message_sizes(store: &Store, topic: &str) -> Vec<(&'static str, Row)> {
     let topic = store.topics().get(topic.as_bytes());
     let sizes = topic.iter().flat_map(|topic| topic.figures().sizes());
     sizes.map(|(kind, row)| (kind.name(), row)).collect()
 }
 
 /// How long halves took to be committed, and how many were rolled back, by topic.
-pub fn finished(store: &Store) -> Vec<(String, Totals, u64)> {
+pub fn finished(store: &Store) -> Vec<(String, Row, u64)> {
     let mut rows = Vec::new();
     for topic in store.topics().all() {
         if let Some((row, rollbacks)) = topic.figures().transactions() {

@@ -13,7 +13,7 @@ use pyrmq_format::host::Host;
 use pyrmq_format::message_type::MessageType;
 use pyrmq_format::{java, names, properties};
 use pyrmq_store::{
-    Chunk, Content, Expressions, Message, Resident, StoreError, TopicSettings, Wait,
+    Chunk, Content, Expressions, Message, Resident, Row, StoreError, TopicSettings, Wait,
 };
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
@@ -527,13 +527,13 @@ impl Store {
 
     /// Sizes of the messages that clients sent to a topic: [("NORMAL", [count, buckets…, sum])], bytes of
     /// records, those of a batch by their average. The buckets are those of SIZE_BOUNDS and one above.
-    fn message_sizes(&self, topic: &str) -> Vec<(&'static str, figures::Totals)> {
+    fn message_sizes(&self, topic: &str) -> Vec<(&'static str, Row)> {
         figures::message_sizes(&self.inner, topic)
     }
 
     /// What became of halves since the store was opened: [(topic, [committed, buckets…, sum], rolled back)].
     /// Seconds from birth to commit, in the buckets of FINISH_BOUNDS and one above.
-    fn finished_halves(&self) -> Vec<(String, figures::Totals, u64)> {
+    fn finished_halves(&self) -> Vec<(String, Row, u64)> {
         figures::finished(&self.inner)
     }
 

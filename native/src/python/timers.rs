@@ -1,13 +1,13 @@
 //! `Timers`: timer messages that wait, and their delivery.
 
 use super::error::to_py;
-use super::figures::Totals;
 use super::store::Store;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use pyrmq_broker::timer::{self, Settings};
 use pyrmq_format::timer::TimerCheck;
+use pyrmq_store::Row;
 use std::sync::Arc;
 
 /// The timer messages of a store. Opening it reads wheel, timer log and check point, and the commit log
@@ -161,7 +161,7 @@ impl Timers {
 
     /// What came and went since the start: [(topic, enqueued, delivered, [count, buckets…, sum])]. The last
     /// is of the seconds from the birth of messages to their time, in the buckets of DELAY_BOUNDS and one above.
-    fn totals(&self) -> Vec<(String, u64, u64, Totals)> {
+    fn totals(&self) -> Vec<(String, u64, u64, Row)> {
         let name = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         let rows = self.inner.totals().into_iter();
         rows.map(|row| (name(&row.topic), row.enqueued, row.dequeued, row.delays))

@@ -288,6 +288,8 @@ def _stood_for(copy: ReceivedMessage) -> int | None:
 
 def body_head(message: ReceivedMessage, most: int) -> bytes:
     """The first bytes of a body, decompressed where this can be done."""
+    if most < 1:  # 0 means no limit to zlib
+        return b""
     if message.sys_flag & 1 and message.sys_flag & 0x700 in (0, 0x300):
         try:
             return zlib.decompressobj().decompress(message.body[: most + 65536], most)

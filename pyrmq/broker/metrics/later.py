@@ -6,13 +6,14 @@ import trio
 
 from pyrmq.broker.delay import DelayService
 from pyrmq.broker.metrics import families as f
-from pyrmq.broker.metrics.rows import GaugeRows, TotalRows
+from pyrmq.broker.metrics.rows import LOOK, GaugeRows, TotalRows
 from pyrmq.broker.metrics.state import DISK
 from pyrmq.broker.pop.parts import PopParts
 from pyrmq.broker.timer import TimerService
 from pyrmq.metrics.families import OTHERS
 from pyrmq.metrics.page import Page
 from pyrmq.net.clock import now_ms
+from pyrmq.net.server.turns import in_turns
 
 SNAPSHOT_BOUNDS = (5, 60, 300, 900, 3600, 14_400, 28_800, 86_400)
 """Seconds. [TimerMetrics.timerDist]"""
@@ -20,6 +21,8 @@ PUT_OK = "PUT_OK"
 """Only what is stored is counted. [PutMessageStatus]"""
 CHECK_POINT, ACK = "CK", "ACK"
 """[PopReviveMessageType]"""
+PopTotals = tuple[str, str, tuple[int, int], int, list[tuple[int, tuple[int, int]]]]
+"""A row of `Reviver.totals`."""
 
 
 class TimerRows:
@@ -81,20 +84,25 @@ class PopRows:
             page.add(f.REVIVE_LAG, records, queue_id=queue)
             page.add(f.REVIVE_LATENCY, ms, queue_id=queue)
         page.add(f.JUDGED, revive.totals.judged)
-        stored, read, revived = [], [], []
-        for topic, group, (points, acks), messages, queues in revive.engine.totals():
+        stored, read, revived = self._stored, self._read, self._revived
+
+        def add(totals: PopTotals) -> None:
+            topic, group, (points, acks), messages, queues = totals
             pair = (group, topic) if group else (OTHERS, OTHERS)
             if points:
-                stored.append(((*pair, CHECK_POINT, PUT_OK), (points,)))
+                stored.add(page, (*pair, CHECK_POINT, PUT_OK), (points,))
             if acks:
-                stored.append(((*pair, ACK, PUT_OK), (acks,)))
+                stored.add(page, (*pair, ACK, PUT_OK), (acks,))
             if messages:
-                revived.append(((*pair, PUT_OK), (messages,)))
+                revived.add(page, (*pair, PUT_OK), (messages,))
             for queue, (points, acks) in queues:
                 if points:
-                    read.append(((*pair, CHECK_POINT, str(queue)), (points,)))
+                    read.add(page, (*pair, CHECK_POINT, str(queue)), (points,))
                 if acks:
-                    read.append(((*pair, ACK, str(queue)), (acks,)))
-        await self._stored.write(page, stored)
-        await self._read.write(page, read)
-        await self._revived.write(page, revived)
+                    read.add(page, (*pair, ACK, str(queue)), (acks,))
+
+        for rows in (stored, read, revived):
+            rows.begin()
+        await in_turns(revive.engine.totals(), add, LOOK)
+        for rows in (stored, read, revived):
+            await rows.end(page)

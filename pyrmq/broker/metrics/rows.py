@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from pyrmq.metrics.families import OTHERS, Family, Kind, label_text
-from pyrmq.metrics.folding import Folding, Item
+from pyrmq.metrics.folding import Folding
 from pyrmq.metrics.page import Page
 from pyrmq.net.server.turns import in_turns
 
@@ -35,21 +35,36 @@ class Choices:
             await rows.choose()
 
 
+class Labels:
+    """The labels of a family's rows. `fixed`: those that all rows have."""
+
+    def __init__(self, family: Family, fixed: Mapping[str, str] | None) -> None:
+        self._fixed = fixed or {}
+        self._names = [name for name in family.labels if name not in self._fixed]
+
+    def of(self, key: Names) -> str:
+        """`key`: the values of the labels that are not fixed, in the order of the family."""
+        return label_text({**dict(zip(self._names, key, strict=True)), **self._fixed})
+
+    def of_others(self) -> str:
+        """Of the row that stands for the others."""
+        return label_text({**dict.fromkeys(self._names, OTHERS), **self._fixed})
+
+
 class GaugeRows:
     """A gauge: the largest have rows."""
 
     def __init__(self, family: Family, most: int, fixed: Mapping[str, str] | None = None) -> None:
         """`fixed`: labels that all rows have."""
         self._family = family
-        self._fixed = fixed or {}
+        self._labels = Labels(family, fixed)
         self._rows: Folding[Names] = Folding(most, 1)
         self._choices = Choices()
 
     async def write(self, page: Page, values: Iterable[tuple[Names, int]]) -> None:
         """`values`: of the labels' values, in the order of the family and without the fixed ones,
         how much."""
-        rows, fixed = self._rows, self._fixed
-        names = [name for name in self._family.labels if name not in fixed]
+        rows, labels = self._rows, self._labels
         add_row = page.rows(self._family).add
         rows.begin()
         shared = 0
@@ -59,9 +74,7 @@ class GaugeRows:
             item = rows.see(row[0], (0,))
             item.weight = row[1]
             if item.kept:
-                item.labels = item.labels or label_text(
-                    {**dict(zip(names, row[0], strict=True)), **fixed}
-                )
+                item.labels = item.labels or labels.of(row[0])
                 add_row(item.labels, row[1])
             else:
                 shared += row[1]
@@ -69,7 +82,7 @@ class GaugeRows:
         await in_turns(list(values), add, LOOK)
         await rows.end()
         if rows.folded:
-            add_row(label_text({**dict.fromkeys(names, OTHERS), **fixed}), shared)
+            add_row(labels.of_others(), shared)
         await self._choices.look(rows)
 
 
@@ -90,9 +103,8 @@ class TotalRows:
     ) -> None:
         """`numbers`: totals of each key; `fixed`: labels that all rows have."""
         self._shown = shown
-        self._fixed = fixed or {}
         (family, *_) = shown
-        self._names = [name for name in family.labels if name not in self._fixed]
+        self._labels = Labels(family, fixed)
         self._rows: Folding[Names] = Folding(most, numbers)
         self._choices = Choices()
 
@@ -103,15 +115,15 @@ class TotalRows:
         """A key: the values of the labels that are not fixed."""
         item = self._rows.see(key, totals)
         if item.kept:
-            self._write(page, item.labels or self._label(item, key), item.counters)
+            item.labels = item.labels or self._labels.of(key)
+            self._write(page, item.labels, item.counters)
 
     async def end(self, page: Page) -> None:
         """All keys were added."""
         rows = self._rows
         await rows.end()
         if rows.has_shared:
-            labels = label_text({**dict.fromkeys(self._names, OTHERS), **self._fixed})
-            self._write(page, labels, rows.shared)
+            self._write(page, self._labels.of_others(), rows.shared)
         await self._choices.look(rows)
 
     async def write(self, page: Page, values: Iterable[tuple[Names, tuple[int, ...]]]) -> None:
@@ -119,10 +131,6 @@ class TotalRows:
         self.begin()
         await in_turns(list(values), lambda row: self.add(page, *row), LOOK)
         await self.end(page)
-
-    def _label(self, item: Item, key: Names) -> str:
-        item.labels = label_text({**dict(zip(self._names, key, strict=True)), **self._fixed})
-        return item.labels
 
     def _write(self, page: Page, labels: str, totals: list[int]) -> None:
         for family, at in self._shown.items():

@@ -44,8 +44,8 @@ _FLAGS = (
     "consumeBroadcastEnable", "consumeEnable", "consumeFromMinEnable", "consumeMessageOrderly",
     "notifyConsumerIdsChangedEnable",
 )  # fmt: skip
-
-
+MAX_TABLE = 15 << 20
+"""Longest list of groups that fits into a frame."""
 MAX_RETRIES = 1024
 """Most delays of a retry policy."""
 _POLICIES = ("CUSTOMIZED", "EXPONENTIAL")
@@ -151,12 +151,29 @@ class GroupProcessor:
         return Response(body=fastjson.dumps(group.values))
 
     async def all(self, connection: Connection, command: Command) -> Response:
-        """GET_ALL_SUBSCRIPTIONGROUP_CONFIG: every group, without paging."""
+        """GET_ALL_SUBSCRIPTIONGROUP_CONFIG: every group, without paging. Ours: with `onlyGroup`
+        that one alone, with `onlyFields` only these members of each (their names with commas
+        between them); RocketMQ's brokers know neither, and tell all."""
+        only, named = command.ext.get("onlyGroup"), command.ext.get("onlyFields")
+        wanted = None if named is None else set(named.split(","))
+        groups = [g for g in self._groups.groups.values() if only in (None, g.name)]
         members: list[bytes] = []
-        await in_turns(
-            list(self._groups.groups.values()),
-            lambda group: members.append(fastjson.member(group.name, group.values)),
-        )
+        size = 0
+
+        def add(group: Group) -> None:
+            nonlocal size
+            values = group.values
+            if wanted is not None:
+                values = {key: value for key, value in values.items() if key in wanted}
+            members.append(fastjson.member(group.name, values))
+            size += len(members[-1])
+            if size > MAX_TABLE:
+                raise ResponseError(
+                    f"the groups have more than {MAX_TABLE} bytes: clients take no more",
+                    ResponseCode.SYSTEM_ERROR,
+                )
+
+        await in_turns(groups, add)
         version = fastjson.dumps(self._groups.version.to_json())
         head = b'{"dataVersion":' + version + b',"forbiddenTable":{},"subscriptionGroupTable":{'
         return Response(body=head + b",".join(members) + b"}}")

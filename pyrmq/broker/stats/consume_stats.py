@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,7 +25,7 @@ from pyrmq.net.address import Address, format_address
 from pyrmq.net.clock import now_ms
 from pyrmq.net.command import Response
 from pyrmq.net.server.connection import Connection
-from pyrmq.net.server.turns import in_turns
+from pyrmq.net.server.turns import TURN_SECONDS, in_turns
 
 MAX_QUEUES = 32_768
 """Most queues that one answer tells of."""
@@ -133,8 +134,11 @@ class ConsumeStatsProcessor:
         ordered = fields.flag(command, "isOrder")
         wanted: list[tuple[str, list[tuple[float, list[Place]]]]] = []
         queues = 0
+        turn = time.monotonic() + TURN_SECONDS
         for group in sorted(self._groups.groups):
-            await trio.lowlevel.checkpoint()
+            if time.monotonic() >= turn:
+                await trio.lowlevel.checkpoint()
+                turn = time.monotonic() + TURN_SECONDS
             topics: list[tuple[float, list[Place]]] = []
             for known in self._consumed(group, self._offsets.topics_of(group)):
                 if ordered and not known.order:

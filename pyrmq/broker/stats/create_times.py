@@ -48,22 +48,20 @@ class CreateTimes:
         """A processor that does what `change` does, and has its time counted. A list counts as one
         request, and as none of the system."""
 
-        @wraps(change)
-        async def timed(connection: Connection, command: Command) -> Response:
+        def times(command: Command, succeeded: bool) -> Times:
             own = is_system(command.ext.get("topic", ""))
-            begun, succeeded = self._clock(), False
-            try:
-                response = await change(connection, command)
-                succeeded = True
-            finally:
-                row = self.topics.setdefault((succeeded, own), Times())
-                row.add((self._clock() - begun) * 1000)
-            return response
+            return self.topics.setdefault((succeeded, own), Times())
 
-        return timed
+        return self._timed(change, times)
 
     def of_group(self, change: Change) -> Change:
         """The same of groups."""
+        return self._timed(
+            change, lambda command, succeeded: self.groups.setdefault(succeeded, Times())
+        )
+
+    def _timed(self, change: Change, times: Callable[[Command, bool], Times]) -> Change:
+        """`times`: where a request is counted, by whether it succeeded."""
 
         @wraps(change)
         async def timed(connection: Connection, command: Command) -> Response:
@@ -72,8 +70,7 @@ class CreateTimes:
                 response = await change(connection, command)
                 succeeded = True
             finally:
-                row = self.groups.setdefault(succeeded, Times())
-                row.add((self._clock() - begun) * 1000)
+                times(command, succeeded).add((self._clock() - begun) * 1000)
             return response
 
         return timed

@@ -315,6 +315,10 @@ def history(session: Session, broker: str | None, cluster: str | None, last: str
     def state(name: str) -> Any:
         return lambda row: row[1].figures.get(name)
 
+    def cpu(row: Any) -> str | None:
+        spent, seconds = row[1].figures.get("cpuMs"), row[1].seconds
+        return f"{spent / seconds / 10:.1f}" if spent is not None and seconds > 0 else None
+
     async def work(admin: Admin) -> View:
         found = await admin.usage.history(seconds=LAST[last], broker=broker, cluster=cluster)
         failed = [of.outcome.problem for of in found if of.outcome.error]
@@ -328,6 +332,9 @@ def history(session: Session, broker: str | None, cluster: str | None, last: str
             Column("MSG OUT/S", rate("messagesOut"), right=True),
             Column("BYTES OUT/S", rate("bytesOut"), right=True),
             Column("CONNECTIONS", state("connections"), right=True),
+            Column("NOT CONSUMED", state("backlog"), right=True),
+            Column("CPU %", cpu, right=True),
+            Column("LOOP LATE MS", state("loopLateMs"), right=True),
             Column("DISK %", state("diskUsed"), right=True),
             Column(
                 "NOT FLUSHED", lambda r: bytes_text(r[1].figures.get("flushBehind", 0)), right=True

@@ -116,7 +116,8 @@ def look(
         found = await admin.dead_letters.find(group, selection, limit=limit, newest=not oldest)
         return found, [await _resent(admin, letter) for letter in found]
 
-    from pyrmq.cli.admin.dlq_letters import letter_data, letter_lines
+    from pyrmq.admin.letter_data import letter_data
+    from pyrmq.cli.admin.dlq_letters import letter_lines
     from pyrmq.escape import escape
 
     found, resent = session.run(work)

@@ -204,7 +204,7 @@ def export(session: Session, group: str, selection: Selection, file: str | None)
     async def work(admin: Admin) -> None:
         from contextlib import aclosing
 
-        from pyrmq.cli.admin.dlq_letters import letter_data
+        from pyrmq.admin.letter_data import letter_data
         from pyrmq.cli.admin.view import plain
         from pyrmq.errors import PyrmqError
         from pyrmq.escape import json_line

@@ -81,33 +81,6 @@ def described(selection: Selection) -> str:
     return " ".join(parts) or "all of them"
 
 
-def letter_data(letter: DeadLetter) -> dict[str, Any]:
-    """A letter as JSON and YAML have it; times in ms since 1970."""
-    stored = letter.message
-    return {
-        "id": letter.id,
-        "group": letter.group,
-        "topic": letter.topic,
-        "msgId": stored.msg_id,
-        "originMessageId": letter.origin_id,
-        "reconsumeTimes": stored.reconsume_times,
-        "broker": stored.broker_name or None,
-        "queueId": stored.queue_id,
-        "queueOffset": stored.queue_offset,
-        "commitLogOffset": stored.commit_log_offset,
-        "storeTimestamp": stored.store_timestamp,
-        "bornTimestamp": stored.born_timestamp,
-        "bornHost": stored.born_host,
-        "tags": stored.tags,
-        "keys": stored.keys,
-        "resentFrom": letter.resent_from,
-        "flag": stored.flag,
-        "sysFlag": stored.sys_flag,
-        "properties": stored.properties,
-        "body": stored.raw_body,
-    }
-
-
 def letter_lines(letter: DeadLetter, resent: list[str] | None, most: int) -> Iterator[str]:
     """A letter for people. `resent`: what is known of earlier resends."""
     from pyrmq.cli.admin.txn_text import age, head_of, now_ms

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,39 +13,20 @@ from typing import Any, Literal
 
 import click
 
+from pyrmq.admin import moments
+from pyrmq.admin.moments import FORMS as FORMS
+from pyrmq.errors import ConfigError
 from pyrmq.escape import escape, json_line
 
-FORMS = (
-    "now, so long ago (90s, 30m, 2h, 1d), ISO text such as 2026-01-31T12:00 (local without a "
-    "zone), milliseconds since 1970, or YYYY-MM-DD#HH:MM:SS:mmm"
-)
-
-
-_AGO = re.compile(r"([0-9]{1,6})([smhd])", re.ASCII)
-_UNITS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+FORMATS = ("table", "json", "yaml")
 
 
 def time_of(option: str, text: str | None) -> int | None:
     """A time as ms since 1970, None for none. click.BadParameter."""
-    if text is None:
-        return None
-    if text == "now":
-        return time.time_ns() // 1_000_000
-    if ago := _AGO.fullmatch(text):
-        return time.time_ns() // 1_000_000 - int(ago[1]) * _UNITS[ago[2]]
-    if text.isascii() and text.isdecimal() and 11 < len(text) < 15:
-        return int(text)
     try:
-        if "#" in text:
-            head, _, millis = text.rpartition(":")
-            moment = datetime.strptime(head, "%Y-%m-%d#%H:%M:%S")
-            return int(moment.timestamp()) * 1000 + int(millis)
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except (ValueError, OverflowError):
-        raise click.BadParameter(f"{text!r} is no time: {FORMS}", param_hint=option) from None
-
-
-FORMATS = ("table", "json", "yaml")
+        return None if text is None else moments.time_of(text)
+    except ConfigError as e:
+        raise click.BadParameter(str(e), param_hint=option) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,8 +148,10 @@ class ProcessQueue:
         """Calls of the listener with messages of it."""
         self.locked_at = NEVER
         """When its lock was taken or renewed, on trio's clock."""
-        self.last_pull = self.last_consume = self.last_lock = 0
+        self.last_pull = self.last_lock = 0
         """Times, ms since 1970."""
+        self.last_consume = now_ms()
+        """The same; a queue that was just taken is not blocked. [ProcessQueue]"""
         self.paused_by: dict[str, int] = {}
         """How often pulling paused, by the limit that was reached."""
         self._reset = 0

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pyrmq.admin.auth import Acl, Entry, User
 from pyrmq.net.address import format_address
 from pyrmq.server import Running
+from tests.admin.e2e.cluster_files import HEAD, applied, changes, exported
 from tests.auth.e2e.test_access_requests import ON, admin_of
 from tests.support.fixtures import Serve
-from tests.support.mqadmin import Ran, admin
+from tests.support.mqadmin import admin
 
 pytestmark = pytest.mark.usefixtures("deadline")
 
@@ -22,8 +22,6 @@ ORDERS = Entry("Topic:orders", ("Pub",), (), "Allow", "Custom")
 MAILS = Entry("Topic:mails", ("Pub", "Sub"), ("10.0.0.0/8",), "Allow", "Custom")
 REST = Entry("*", ("All",), (), "Deny", "Default")
 WANTED = """
-format: pyrmq-cluster/1
-cluster: DefaultCluster
 users:
   root: {userType: Super}
   alice: {userStatus: disable}
@@ -44,14 +42,8 @@ def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def _changes(running: Running, file: Path, *words: str) -> list[tuple[str, ...]]:
-    ran = await admin(running.namesrv, "cluster", "diff", str(file), "-o", "json", *words)
-    assert ran.code == 0, ran.err
-    rows: list[dict[str, Any]] = json.loads(ran.out)["changes"]
+    rows = await changes(running.namesrv, file, *words)
     return [(r["kind"], r["name"], r["change"], r["field"]) for r in rows]
-
-
-async def _apply(running: Running, file: Path, *words: str) -> Ran:
-    return await admin(running.namesrv, "cluster", "apply", str(file), "--yes", *words)
 
 
 async def test_what_is_exported_is_applied_elsewhere(serve: Serve, tmp_path: Path) -> None:
@@ -59,10 +51,7 @@ async def test_what_is_exported_is_applied_elsewhere(serve: Serve, tmp_path: Pat
         here = format_address(source.broker_address)
         await tools.users.create(User("alice", "geheim"), broker=here)
         await tools.acls.create(Acl("User:alice", (ORDERS, MAILS, REST)), broker=here)
-        ran = await admin(
-            source.namesrv, "export", "cluster", "-c", "DefaultCluster", "--folder", str(tmp_path)
-        )
-        assert ran.code == 0, ran.err
+        ran = await exported(source.namesrv, tmp_path)
         assert "passwords of users are not in the file" in ran.err
         file = tmp_path / "cluster.yaml"
         text = file.read_text()
@@ -73,7 +62,7 @@ async def test_what_is_exported_is_applied_elsewhere(serve: Serve, tmp_path: Pat
     async with serve(**ON) as target, admin_of(target, "root", SECRET) as tools:
         there = format_address(target.broker_address)
         await tools.users.create(User("alice", "other"), broker=there)
-        ran = await _apply(target, file)
+        ran = await applied(target.namesrv, file)
         assert ran.code == 0, ran.err
         (found,) = await tools.acls.get("User:alice", broker=there)
         assert found.value is not None
@@ -88,7 +77,7 @@ async def test_apply_makes_it_so(
 ) -> None:
     monkeypatch.setenv("BOBS_PASSWORD", "hush")
     file = tmp_path / "wanted.yaml"
-    file.write_text(WANTED)
+    file.write_text(HEAD + WANTED)
     async with serve(**ON) as running, admin_of(running, "root", SECRET) as tools:
         at = format_address(running.broker_address)
         await tools.users.create(User("alice", "geheim"), broker=at)
@@ -106,12 +95,12 @@ async def test_apply_makes_it_so(
             ("access list", "User:alice", "change", "Default *"),
             ("access list", "User:old", "keep", ""),
         ]
-        dry = await _apply(running, file, "--dry-run")
+        dry = await applied(running.namesrv, file, "--dry-run")
         assert dry.code == 0
         assert "user carol is new, and the file does not say where its password is" in dry.out
         assert "user bob is new" not in dry.out
         assert await _changes(running, file) == before, "a dry run changes nothing"
-        ran = await _apply(running, file)
+        ran = await applied(running.namesrv, file)
         assert ran.code == 3, "carol has no password"
         assert "the file has no password for the new user carol" in ran.out + ran.err
         (bob,) = await tools.users.get("bob", broker=at)
@@ -129,7 +118,7 @@ async def test_apply_makes_it_so(
             ("access list", "User:old", "keep", ""),
         ]
         await tools.users.create(User("carol", "x"), broker=at)
-        ran = await _apply(running, file, "--prune")
+        ran = await applied(running.namesrv, file, "--prune")
         assert ran.code == 0, ran.err
         assert await _changes(running, file) == []
         (users,) = await tools.users.list(broker=at)
@@ -139,14 +128,14 @@ async def test_apply_makes_it_so(
 async def test_prune_spares_who_applies_and_super_users(serve: Serve, tmp_path: Path) -> None:
     """A broker signs what it asks other servers with a super user."""
     file = tmp_path / "wanted.yaml"
-    file.write_text("format: pyrmq-cluster/1\ncluster: DefaultCluster\nusers: {}\nacls: {}\n")
+    file.write_text(HEAD + "users: {}\nacls: {}\n")
     async with serve(**ON) as running, admin_of(running, "root", SECRET) as tools:
         at = format_address(running.broker_address)
         await tools.users.create(User("inner", "x", "Super"), broker=at)
         await tools.users.create(User("alice", "x"), broker=at)
         for name in ("root", "inner", "alice"):
             await tools.acls.create(Acl(f"User:{name}", (ORDERS,)), broker=at)
-        ran = await _apply(running, file, "--prune")
+        ran = await applied(running.namesrv, file, "--prune")
         assert ran.code == 0, ran.err
         assert "user root signs these requests: it is not deleted" in ran.out
         assert "super user inner is not deleted" in ran.out
@@ -158,15 +147,12 @@ async def test_prune_spares_who_applies_and_super_users(serve: Serve, tmp_path: 
 
 async def test_a_broker_that_keeps_no_users(embedded: Running, tmp_path: Path) -> None:
     file = tmp_path / "wanted.yaml"
-    file.write_text(WANTED)
+    file.write_text(HEAD + WANTED)
     ran = await admin(embedded.namesrv, "cluster", "diff", str(file))
     assert ran.code == 3
     assert "broker broker-a keeps no users: set authenticationMetadataProvider" in ran.err
     assert "broker broker-a keeps no access lists: set authorizationMetadataProvider" in ran.err
-    exported = await admin(
-        embedded.namesrv, "export", "cluster", "-c", "DefaultCluster", "--folder", str(tmp_path)
-    )
-    assert exported.code == 0
+    await exported(embedded.namesrv, tmp_path)
     text = (tmp_path / "cluster.yaml").read_text()
     assert "users" not in text
     assert "acls" not in text
@@ -179,8 +165,7 @@ async def test_slaves_get_what_their_master_gets(
     monkeypatch.setenv("BOBS_PASSWORD", "hush")
     file = tmp_path / "wanted.yaml"
     file.write_text(
-        "format: pyrmq-cluster/1\ncluster: DefaultCluster\n"
-        "users: {root: {userType: Super}, bob: {passwordEnv: BOBS_PASSWORD}}\n"
+        HEAD + "users: {root: {userType: Super}, bob: {passwordEnv: BOBS_PASSWORD}}\n"
         "acls: {'User:bob': {policies: [{entries: "
         "[{resource: 'Topic:t', actions: [Pub], decision: Allow}]}]}}\n"
     )
@@ -192,7 +177,7 @@ async def test_slaves_get_what_their_master_gets(
             "ha_master_address": "",
         }  # fmt: skip
         async with serve(**keys, **slave_keys) as slave, admin_of(master, "root", SECRET) as tools:
-            ran = await _apply(master, file)
+            ran = await applied(master.namesrv, file)
             assert ran.code == 0, ran.err
             for one in (master, slave):
                 at = format_address(one.broker_address)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,12 +17,11 @@ from pyrmq.cli.admin.session import Session
 from pyrmq.errors import ClientError
 from pyrmq.model.topic import TopicConfig
 from pyrmq.net.address import format_address
+from tests.admin.e2e.cluster_files import HEAD, applied, changes, exported
 from tests.support.fixtures import Serve
 from tests.support.mqadmin import admin
 
 pytestmark = pytest.mark.usefixtures("deadline")
-
-HEAD = "format: pyrmq-cluster/1\ncluster: DefaultCluster\n"
 
 
 @pytest.fixture
@@ -46,13 +44,6 @@ def _file(folder: Path, text: str) -> str:
     return str(path)
 
 
-async def _changes(namesrv: str, file: str, *words: str) -> list[dict[str, Any]]:
-    ran = await admin(namesrv, "cluster", "diff", file, "-o", "json", *words)
-    assert ran.code == 0, ran.err
-    changes: list[dict[str, Any]] = json.loads(ran.out)["changes"]
-    return changes
-
-
 async def test_an_export_has_no_difference(pair: tuple[str, str, str], tmp_path: Path) -> None:
     namesrv, a, b = pair
     for words in (
@@ -64,10 +55,7 @@ async def test_an_export_has_no_difference(pair: tuple[str, str, str], tmp_path:
     ):
         ran = await admin(namesrv, *words, *(["--force"] if "--queues" in words else []))
         assert ran.code == 0, (words, ran.err)
-    ran = await admin(
-        namesrv, "export", "cluster", "-c", "DefaultCluster", "--folder", str(tmp_path)
-    )
-    assert ran.code == 0, ran.err
+    await exported(namesrv, tmp_path)
     file = str(tmp_path / "cluster.yaml")
     found = await read(file)
     assert found.brokers == ("broker-a", "broker-b")
@@ -98,7 +86,7 @@ groups:
     )
     dry = await admin(namesrv, "cluster", "apply", file, "--dry-run")
     assert dry.code == 0
-    before = await _changes(namesrv, file)
+    before = await changes(namesrv, file)
     assert [(c["kind"], c["name"], c["broker"], c["change"]) for c in before] == [
         ("config", "maxAutoCreatedTopics", "broker-a", "change"),
         ("topic", "extra", "broker-a", "keep"),
@@ -113,18 +101,18 @@ groups:
     asked = await admin(namesrv, "cluster", "apply", file)
     assert asked.code == 1
     assert "create 5, change 2 on cluster DefaultCluster?" in asked.err
-    assert await _changes(namesrv, file) == before
+    assert await changes(namesrv, file) == before
 
-    ran = await admin(namesrv, "cluster", "apply", file, "--yes", "-o", "json")
+    ran = await applied(namesrv, file, "-o", "json")
     assert ran.code == 0, ran.err
     done = json.loads(ran.out)["done"]
     assert [d["ok"] for d in done] == [True] * 7
-    left = await _changes(namesrv, file)
+    left = await changes(namesrv, file)
     assert [(c["name"], c["change"]) for c in left] == [("extra", "keep"), ("idle", "keep")]
 
-    ran = await admin(namesrv, "cluster", "apply", file, "--yes", "--prune")
+    ran = await applied(namesrv, file, "--prune")
     assert ran.code == 0, ran.err
-    assert await _changes(namesrv, file) == []
+    assert await changes(namesrv, file) == []
     assert "extra" not in (await admin(namesrv, "topic", "list")).out.split()
 
 
@@ -134,9 +122,9 @@ async def test_attributes_are_set_and_taken_away(
     namesrv, *_ = pair
     for attributes in ("{message.type: DELAY}", "{}", "{message.type: NORMAL}"):
         file = _file(tmp_path, f"topics: {{t: {{attributes: {attributes}}}}}\n")
-        ran = await admin(namesrv, "cluster", "apply", file, "--yes")
+        ran = await applied(namesrv, file)
         assert ran.code == 0, ran.err
-        assert await _changes(namesrv, file) == []
+        assert await changes(namesrv, file) == []
 
 
 async def test_clients_leave_a_broker_that_loses_a_topic(
@@ -145,12 +133,12 @@ async def test_clients_leave_a_broker_that_loses_a_topic(
     namesrv, *_ = pair
     await admin(namesrv, "topic", "create", "t", "-c", "DefaultCluster")
     file = _file(tmp_path, "topics: {t: {brokers: {broker-a: {}}}}\n")
-    ran = await admin(namesrv, "cluster", "apply", file, "--yes", "--prune")
+    ran = await applied(namesrv, file, "--prune")
     assert ran.code == 0, ran.err
     async with Admin(namesrv) as asked:
         route = await asked.topics.route("t")
     assert {q.broker_name: q.perm for q in route.queues} == {"broker-a": 6, "broker-b": 0}
-    assert await _changes(namesrv, file) == []
+    assert await changes(namesrv, file) == []
 
 
 async def test_a_part_that_fails_is_said_and_the_rest_is_done(
@@ -165,7 +153,7 @@ async def test_a_part_that_fails_is_said_and_the_rest_is_done(
     looked = await admin(namesrv, "cluster", "diff", file)
     assert looked.code == 3
     assert "broker broker-z of the file is not in cluster DefaultCluster" in looked.err
-    ran = await admin(namesrv, "cluster", "apply", file, "--yes", "-o", "json")
+    ran = await applied(namesrv, file, "-o", "json")
     assert ran.code == 3
     done = {(d["kind"], d["broker"]): d for d in json.loads(ran.out)["done"]}
     assert done["topic", "broker-a"]["ok"]
@@ -254,5 +242,5 @@ async def test_what_changes_while_somebody_is_asked_is_not_overwritten(
         ran = await admin(running.namesrv, "cluster", "apply", file)
         assert ran.code == 2
         assert "changed meanwhile: nothing is done" in ran.err
-        (change,) = await _changes(running.namesrv, file)
+        (change,) = await changes(running.namesrv, file)
         assert (change["field"], change["from"], change["to"]) == ("perm", 6, 4)

@@ -10,8 +10,11 @@ import pytest
 import trio
 
 from pyrmq.admin import Admin
+from pyrmq.admin.groups import GroupConfig
 from pyrmq.admin.link import AdminLink, Replica
+from pyrmq.broker.requests import group_admin
 from pyrmq.client import ConsumeFrom, Producer, PushConsumer
+from pyrmq.errors import ResponseError, TopicNotExistError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import Message, MessageQueue
 from pyrmq.server import Running
@@ -330,3 +333,62 @@ async def test_a_list_that_is_longer_than_a_request_may_be(
     async with Admin(embedded.namesrv) as asked:
         names = await asked.groups.names()
     assert sum(name.startswith("many-") for name in names) == 4_200
+
+
+async def test_all_groups_at_once_and_how_far_behind_in_time(embedded: Running) -> None:
+    await send(embedded, 3)
+    async with consumer(embedded) as reader:
+        await take(reader, 3)
+        await until(embedded, "Diff Total: 0", "consumerProgress", "-g", "cg")
+    await send(embedded, 2)
+    async with Admin(embedded.namesrv) as asked:
+        where = {"cluster": "DefaultCluster"}
+        (await asked.groups.change("idle", {"consume_enable": False}, **where)).check_all()
+        (lags,) = (await asked.groups.lags()).check_all().values
+        assert lags["cg"].lag == 2
+        assert lags["cg"].gone == 0
+        assert lags["cg"].topics == {"Topic", "%RETRY%cg"}
+        assert "idle" not in lags
+        (enabled,) = (await asked.groups.enabled()).check_all().values
+        assert (enabled["cg"], enabled["idle"]) == (True, False)
+        times = await asked.groups.times("cg", "Topic")
+        assert times.failed == []
+        late = [row for row in times if row.behind_ms > 0]
+        assert [row.queue for row in late] == [QUEUE]
+        assert late[0].consumed <= late[0].last
+        with pytest.raises(TopicNotExistError):
+            await asked.groups.times("cg", "Nowhere")
+
+
+async def test_members_that_subscribe_differently_say_what_each_wants(embedded: Running) -> None:
+    await send(embedded, 1)
+
+    def member(name: str, expression: str) -> PushConsumer:
+        wanted = {"Topic": expression}
+        return PushConsumer("cg", wanted, namesrv=embedded.namesrv, instance_name=name)
+
+    async with member("one", "A"), member("two", "B"), Admin(embedded.namesrv) as asked:
+        for _ in range(200):
+            found = await asked.groups.connections("cg")
+            if len(found.connections) == 2:
+                break
+            await trio.sleep(0.02)
+        wanted = sorted((c.subscriptions or {})["Topic"] for c in found.connections)
+    assert wanted == ["A", "B"]
+
+
+async def test_more_groups_than_fit_into_an_answer(
+    embedded: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Admin(embedded.namesrv) as asked:
+        made = [GroupConfig(f"many-{n}", retry_max_times=n) for n in range(7)]
+        (await asked.groups.update_many(made, cluster="DefaultCluster")).check_all()
+        monkeypatch.setattr(group_admin, "MAX_TABLE", 2_000)
+        with pytest.raises(ResponseError, match="more than 2000 bytes"):
+            await asked.link.ask(broker(embedded), RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        names = await asked.groups.names()
+        assert {f"many-{n}" for n in range(7)} | {"TOOLS_CONSUMER"} <= set(names)
+        (config,) = (await asked.groups.configs("many-5")).check_all().values
+        assert config is not None
+        assert config.config.retry_max_times == 5
+        assert (await asked.groups.configs("many-7")).check_all().values == [None]

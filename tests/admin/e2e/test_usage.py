@@ -68,6 +68,7 @@ async def test_who_uses_a_broker(embedded: Running) -> None:
             )
             listed = await admin(embedded.namesrv, "broker", "hogs", "--last", "1h", "-o", "json")
             told = await admin(embedded.namesrv, "broker", "history", "--last", "1m", "-o", "json")
+            rows = await admin(embedded.namesrv, "broker", "history", "--last", "1m")
     assert [(u.kind, u.name, u.total.messages_in) for u in groups.users] == [
         ("producer", "heavy", 1),
         ("producer", "light", 1),
@@ -95,6 +96,9 @@ async def test_who_uses_a_broker(embedded: Running) -> None:
     assert sum(user["total"]["messages_in"] for user in answer["users"]) == 2
     address = format_address(embedded.broker_address)
     assert json.loads(told.out)[address][-1]["figures"]["messagesIn"] == 2
+    assert json.loads(told.out)[address][-1]["figures"]["cpuMs"] >= 0
+    assert "NOT CONSUMED  CPU %  LOOP LATE MS" in rows.lines[0]
+    assert float(rows.lines[-1].split()[-4]) >= 0, rows.out
 
 
 async def test_before_the_first_sample_and_misuse(embedded: Running) -> None:

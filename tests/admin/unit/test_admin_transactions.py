@@ -336,6 +336,7 @@ def test_compressed_bodies(broker: ScriptedBroker) -> None:
     broker.half("LIE", body=b"no zlib", sys_flag=1)
     assert body_head(one(broker, "Z").message, 12) == b"long long lo"
     assert body_head(one(broker, "BOMB").message, 256) == bytes(256)
+    assert body_head(one(broker, "BOMB").message, 0) == b""
     assert body_head(one(broker, "LZ4").message, 256) == b"\x04\x22"
     with pytest.raises(ProtocolError):
         body_head(one(broker, "LIE").message, 12)

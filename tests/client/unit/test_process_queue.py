@@ -23,6 +23,7 @@ from pyrmq.client.consumer.process_queue import (
 )
 from pyrmq.errors import ClientError
 from pyrmq.model.message import MessageQueue
+from pyrmq.net.clock import now_ms
 from tests.support.build import received
 
 QUEUE = MessageQueue("T", "b", 0)
@@ -365,3 +366,10 @@ def assigned(tree: ast.AST) -> Iterator[ast.Attribute]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             yield node
+
+
+def test_a_queue_that_was_just_taken_does_not_look_blocked() -> None:
+    before = now_ms()
+    queue = ProcessQueue(QUEUE)
+    queue.put([received(0)])
+    assert before <= queue.last_consume <= now_ms()

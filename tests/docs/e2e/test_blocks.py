@@ -26,7 +26,9 @@ import trio
 import pyrmq
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+INDEX = ROOT / "docs" / "README.md"
+"""It leads to the other pages, and has no blocks."""
+PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").glob("*.md")} - {INDEX})]
 ADDRESS = "127.0.0.1:9876"
 RUN = (
     "guide.md",
@@ -39,7 +41,7 @@ RUN = (
     "timers.md",
 )
 """Pages of which every block runs here."""
-LANGUAGES = {"", "python", "java", "sql", "toml", "yaml", "ini", "mermaid"}
+LANGUAGES = {"", "python", "java", "sql", "toml", "yaml", "ini", "json", "mermaid"}
 ELSEWHERE = {
     "README.md": (
         5,
@@ -53,8 +55,10 @@ ELSEWHERE = {
     "spark-cluster.md": (2, "needs a cluster of Spark: tests/spark/e2e/proof"),
     "tables.md": (5, "tests/tables/unit; needs Spark: tests/spark/e2e/test_iceberg.py"),
     "pipeline.md": (1, "needs Spark and stores in /data: tests/spark/e2e/jobs"),
+    "tutorial.md": (3, "tests/docs/e2e/test_walks.py"),
 }
 """How many blocks other pages have, and who runs them or why nobody does."""
+LANGUAGES |= {"sh", "text"}  # tests/docs/e2e/test_walks.py
 
 
 @dataclass(frozen=True)
@@ -165,9 +169,7 @@ def test_every_block_is_accounted_for() -> None:
     """None is left out because nobody thought of it, or because it is called otherwise."""
     for path in PAGES:
         languages = {language for language, _ in fences(path)}
-        assert languages <= {"", "python", "java", "sql", "toml", "yaml", "ini", "mermaid"}, (
-            path.name
-        )
+        assert languages <= LANGUAGES, path.name
         if path.name not in RUN:
             assert len(blocks(path)) == ELSEWHERE.get(path.name, (0, ""))[0], path.name
     assert len(blocks(ROOT / "docs" / "guide.md")) == 21

@@ -214,6 +214,13 @@ def test_the_engine_and_packages() -> None:
     assert levels(versions.packages, broker(Machine(packages={"trio": None}))) == ["ok"]
 
 
+def test_another_distribution_with_the_same_import_package() -> None:
+    found = one(versions.import_package, broker(Machine(import_package="PyRMQ 4.0.0 is there")))
+    assert (found.level, found.what) == (Level.ERROR, "PyRMQ 4.0.0 is there")
+    assert "pip uninstall PyRMQ" in found.change
+    assert levels(versions.import_package, broker(Machine())) == ["ok"]
+
+
 def test_versions_of_brokers_and_clients() -> None:
     peers = (
         Peer("a", 0, "h:1", version="V5_3_3", clients={"JAVA V5_1_0": 2}),

@@ -89,6 +89,19 @@ def test_numbers_ports_and_ids_make_no_other_line(folding: Folding) -> None:
     assert line.fields["connection"] == "10.0.0.1:4049", "that of the last one"
 
 
+@pytest.mark.parametrize("name", ["pyrmq.audit.console", "pyrmq.mcp.audit"])
+def test_what_people_change_is_written_each_time(folding: Folding, clock: Clock, name: str) -> None:
+    def change(value: int) -> bool:
+        made = record("change done: %s", f"key=fileReservedTime value={value}", level=logging.INFO)
+        made.name = name
+        return folding.takes(made)
+
+    assert all(change(n % 3) for n in range(LINES))
+    assert not change(1)  # a flood is bounded all the same
+    clock.now = PLACE_SECONDS
+    assert change(1)
+
+
 @pytest.mark.parametrize(
     ("a", "b"), [("topic1", "topic2"), ("b-1", "b-2"), ("10.0.0.1", "10.0.0.2")]
 )

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from http.client import HTTPConnection
+from typing import Any
 
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from pyrmq.testing import TestServer
+
 Address = tuple[str, int]
+SERVED: dict[str, Any] = {"metrics_exporter_type": "PROM", "metrics_prom_exporter_port": 0}
+"""Keys of a broker that serves metrics."""
 ACCEPT = "application/openmetrics-text;version=1.0.0;q=0.9,text/plain;q=0.1"
 
 
@@ -50,3 +55,7 @@ class Scrape:
         """The only sample of a name with these labels."""
         (value,) = self.rows(name, **labels).values()
         return value
+
+
+def scrape(server: TestServer) -> Scrape:
+    return Scrape(server.broker.metrics_address)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -13,14 +12,13 @@ from pyrmq.broker.metrics.families import FAMILIES
 from pyrmq.metrics import exposition, process, rpc
 from pyrmq.metrics.families import OTHERS
 from pyrmq.testing import TestServer
-from tests.metrics.e2e.scrape import Scrape, get
+from tests.metrics.e2e.scrape import SERVED, Scrape, get, scrape
 from tests.support.client import UPDATE_CONSUMER_OFFSET, Client
 from tests.support.operators import create_topic
 from tests.support.transactions import COMMIT, ROLLBACK, end, send_half
 from tests.support.waiting import eventually
 
 CONSUMER_SEND_MSG_BACK = 36
-SERVED: dict[str, Any] = {"metrics_exporter_type": "PROM", "metrics_prom_exporter_port": 0}
 NODE = {"cluster": "DefaultCluster", "node_type": "broker", "node_id": "broker-a"}
 PLAIN = {"is_retry": "false", "is_system": "false"}
 
@@ -29,16 +27,6 @@ PLAIN = {"is_retry": "false", "is_system": "false"}
 def server() -> Iterator[TestServer]:
     with pyrmq.testing.broker(**SERVED, metrics_label="zone:a") as running:
         yield running
-
-
-@pytest.fixture
-def client(server: TestServer) -> Iterator[Client]:
-    with Client(server.broker_address) as connection:
-        yield connection
-
-
-def scrape(server: TestServer) -> Scrape:
-    return Scrape(server.broker.metrics_address)
 
 
 def commit(client: Client, group: str, topic: str, offset: int, queue: int = 0) -> None:

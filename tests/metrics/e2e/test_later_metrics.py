@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
-import pytest
-
-import pyrmq.testing
 from pyrmq.testing import TestServer
-from tests.metrics.e2e.scrape import Scrape
+from tests.metrics.e2e.scrape import Scrape, scrape
 from tests.support.client import Client
 from tests.support.operators import create_topic
 from tests.support.popping import ack, pop
@@ -19,23 +15,6 @@ from tests.support.wire import Command
 
 UPDATE_GROUP, INVALID_PARAMETER = 200, 29
 REVIVE = "rocketmq_pop_revive"
-
-
-@pytest.fixture
-def server() -> Iterator[TestServer]:
-    keys = {"metrics_exporter_type": "PROM", "metrics_prom_exporter_port": 0}
-    with pyrmq.testing.broker(**keys) as running:  # type: ignore[arg-type]
-        yield running
-
-
-@pytest.fixture
-def client(server: TestServer) -> Iterator[Client]:
-    with Client(server.broker_address) as connection:
-        yield connection
-
-
-def scrape(server: TestServer) -> Scrape:
-    return Scrape(server.broker.metrics_address)
 
 
 def test_times_from_halves_to_their_commits(server: TestServer, client: Client) -> None:

@@ -99,6 +99,8 @@ def test_bombs(bomb: tuple[int, bytes]) -> None:
     assert decompress(packed, flag, 10_001) == bytes(10_001)
     with pytest.raises(ProtocolError, match="more than 10000 bytes"):
         decompress(packed, flag, 10_000)
+    with pytest.raises(ProtocolError, match="more than 0 bytes"):
+        decompress(packed, flag, 0)
 
 
 def test_a_size_that_is_stated_is_not_believed() -> None:

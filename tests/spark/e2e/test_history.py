@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +17,10 @@ from pyrmq.tables.bodies.spec import spec
 from tests.support.client import Client, send_command
 from tests.support.server import ServerProcess
 from tests.tables.tailing import KEY, TABLE, Log, commit
+from tests.tables.tailing import catalog_folder as catalog_folder
+from tests.tables.tailing import open_log as open_log
 
 pytestmark = [pytest.mark.both_readers, pytest.mark.slow]
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[Log]:
-    made = Log(tmp_path / "store")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Path:
-    return tmp_path / "catalog"
 
 
 def read(spark: SparkSession, log: Log, catalog: Path, **options: str) -> DataFrame:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.client import Client
+from tests.support.disk_room import needs_room
 from tests.support.operators import (
     CLEAN_EXPIRED_CONSUMEQUEUE,
     DELETE_EXPIRED_COMMITLOG,
@@ -32,8 +32,7 @@ DAY = 86_400
 PULL_OFFSET_MOVED = 21
 ENGINE_LINE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO pyrmq\.engine\.store: "
 
-used = shutil.disk_usage(Path(__file__).parent)
-pytestmark = pytest.mark.skipif(used.used > used.total * 0.8, reason="the disk is too full")
+pytestmark = needs_room
 
 
 def conf(*more: str) -> str:

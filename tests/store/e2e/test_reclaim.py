@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from pyrmq.cli import main
 from pyrmq.net.address import format_address
 from tests.store.e2e.test_expired_files import FILE, QUEUES, Sent, log_files
 from tests.support.client import PULL_COMMIT, PULL_SUBSCRIPTION, Client, Closed, pull_command
+from tests.support.disk_room import needs_room
 from tests.support.operators import DELETE_EXPIRED_COMMITLOG, create_topic
 from tests.support.popping import ack, pop
 from tests.support.records import parse_message_id
@@ -37,8 +38,7 @@ TABLES = "Tables"
 DAY_MS = 86_400_000
 HOURS = ";".join(f"{hour:02d}" for hour in range(24))
 
-used = shutil.disk_usage(Path(__file__).parent)
-pytestmark = pytest.mark.skipif(used.used > used.total * 0.8, reason="the disk is too full")
+pytestmark = needs_room
 
 
 def conf(**more: object) -> str:
@@ -121,10 +121,20 @@ def commit(client: Client, topic: str, queue: int, offset: int, group: str = TAB
     )
 
 
-@pytest.fixture
-def log(server: ServerProcess) -> Iterator[Log]:
-    with Client(server.broker) as client:
+@contextmanager
+def served(folder: Path, **keys: object) -> Iterator[Log]:
+    """The log of a server with these keys."""
+    with (
+        ServerProcess(folder / "store", flush="SYNC_FLUSH", conf=conf(**keys)) as server,
+        Client(server.broker) as client,
+    ):
         yield Log(server, client)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    with served(tmp_path) as running:
+        yield running
 
 
 def test_what_a_table_has_goes(log: Log) -> None:
@@ -194,17 +204,12 @@ def test_timers_that_wait(log: Log) -> None:
 
 
 def test_what_is_delivered_is_not_kept(tmp_path: Path) -> None:
-    more = conf(reclaimTopicsWithoutTable="T2")
-    with (
-        ServerProcess(tmp_path / "store", flush="SYNC_FLUSH", conf=more) as server,
-        Client(server.broker) as client,
-    ):
-        log = Log(server, client)
+    with served(tmp_path, reclaimTopicsWithoutTable="T2") as log:
         for properties in ({"DELAY": "1"}, {"TIMER_DELAY_MS": "1000"}):
-            assert client.send("T2", b"soon", properties=properties).code == 0
-        log.sent.fill(client, 40)
+            assert log.client.send("T2", b"soon", properties=properties).code == 0
+        log.sent.fill(log.client, 40)
         log.commit(36)
-        eventually(lambda: client.max_offset("T2", 0), "both are there", until=lambda n: n == 2)
+        eventually(lambda: log.client.max_offset("T2", 0), "both are there", until=lambda n: n == 2)
         log.goes_to(36)
 
 
@@ -252,47 +257,33 @@ def test_whose_word_counts(log: Log) -> None:
 
 
 def test_strangers_may_not_say_what_tables_have(tmp_path: Path) -> None:
-    more = conf(adminAddressAllowList="10.9.9.9")
-    with (
-        ServerProcess(tmp_path / "store", flush="SYNC_FLUSH", conf=more) as server,
-        Client(server.broker) as client,
-    ):
-        log = Log(server, client)
-        log.sent.fill(client, 20)
-        answer = commit(client, "T", 0, 10)
+    with served(tmp_path, adminAddressAllowList="10.9.9.9") as log:
+        log.sent.fill(log.client, 20)
+        answer = commit(log.client, "T", 0, 10)
         assert (answer.code, "adminAddressAllowList" in answer.remark) == (NO_PERMISSION, True)
-        assert commit(client, "T", 0, 10, "others").code == 0
+        assert commit(log.client, "T", 0, 10, "others").code == 0
         eventually(log.state, "it has looked", until=lambda r: "no table has it yet" in r["why"])
         assert log.begins() == 0
 
 
 def test_off_by_default(tmp_path: Path) -> None:
-    off = conf(reclaimAfter="off")
-    with (
-        ServerProcess(tmp_path / "store", flush="SYNC_FLUSH", conf=off) as server,
-        Client(server.broker) as client,
-    ):
-        log = Log(server, client)
-        log.sent.fill(client, 20)
+    with served(tmp_path, reclaimAfter="off") as log:
+        log.sent.fill(log.client, 20)
         log.commit(20)
-        assert "reclaim" not in json.loads(client.call(DISK).body)
-        assert client.call(DELETE_EXPIRED_COMMITLOG).code == 0
+        assert "reclaim" not in json.loads(log.client.call(DISK).body)
+        assert log.client.call(DELETE_EXPIRED_COMMITLOG).code == 0
         assert log.begins() == 0
 
 
 def test_the_report_says_what_goes_and_what_keeps_the_rest(tmp_path: Path) -> None:
     """Nothing is deleted at this hour: the report shows what would go."""
-    later = conf(deleteWhen=f"{(time.localtime().tm_hour + 12) % 24:02d}")
-    with (
-        ServerProcess(tmp_path / "store", flush="SYNC_FLUSH", conf=later) as server,
-        Client(server.broker) as client,
-    ):
-        log = Log(server, client)
-        log.sent.fill(client, 40)
+    later = f"{(time.localtime().tm_hour + 12) % 24:02d}"
+    with served(tmp_path, deleteWhen=later) as log:
+        log.sent.fill(log.client, 40)
         log.commit(20)
         place = log.sent.places[20]
         eventually(log.state, "20 messages are done with", until=lambda r: r["to"] == place)
-        body = json.loads(client.call(DISK, files=64).body)  # measured anew
+        body = json.loads(log.client.call(DISK, files=64).body)  # measured anew
         early = [file["inTables"] for file in body["files"]]
         assert early == [file["end"] <= place for file in body["files"]]
         assert any(early)
@@ -301,7 +292,7 @@ def test_the_report_says_what_goes_and_what_keeps_the_rest(tmp_path: Path) -> No
         assert body["reclaim"]["why"].startswith("topic T, queue 0: no table")
         assert log.begins() == 0
         shown = CliRunner().invoke(
-            main, ["admin", "broker", "disk", "-n", format_address(server.namesrv)]
+            main, ["admin", "broker", "disk", "-n", format_address(log.server.namesrv)]
         )
         assert f"{sum(early)} files are done with before fileReservedTime" in shown.output
         assert "what follows is needed: topic T, queue 0: no table" in shown.output

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from pyrmq.errors import MessageIllegalError, ServiceNotAvailableError
 from tests.store.index_files import log_records
 from tests.store.tools import FOUND, TOO_SMALL, bodies, data, image, log_file, opened, queue_files
 from tests.store.waiting import indexed, settle
+from tests.support.disk_room import needs_room
 from tests.support.records import decode_records
 from tests.support.waiting import eventually
 
@@ -36,8 +36,7 @@ RULES: dict[str, Any] = {
 PER_FILE = 12
 """Records of 300 bytes and a little in a log file."""
 
-used = shutil.disk_usage(Path(__file__).parent)
-pytestmark = pytest.mark.skipif(used.used > used.total * 0.8, reason="the disk is too full")
+pytestmark = needs_room
 
 
 def fill(store: Store, count: int, first: int = 0) -> None:

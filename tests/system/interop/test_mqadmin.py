@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ import pytest
 
 from pyrmq import ConsumeFrom, Message, sync
 from tests.support.client import GET_ROUTEINFO_BY_TOPIC, Client, batch_command
+from tests.support.disk_room import needs_room
 from tests.support.operators import await_hits, no_hits
 from tests.support.server import ServerProcess
 
@@ -55,8 +55,6 @@ NAME_SERVER = {
 }
 """mqadmin of 5.5 often takes three seconds to end, also beside Apache's servers: these are few, and
 what they have done is looked up without it."""
-
-used = shutil.disk_usage(Path(__file__).parent)
 
 
 @pytest.fixture(scope="module")
@@ -255,7 +253,7 @@ def test_topics_by_cluster(said: dict[str, Said]) -> None:
     assert ["DefaultCluster", TOPIC] in [row[:2] for row in rows]
 
 
-@pytest.mark.skipif(used.used > used.total * 0.8, reason="the disk is too full")
+@needs_room
 def test_old_files(
     server: ServerProcess, said: dict[str, Said], sent: list[dict[str, str]]
 ) -> None:

@@ -14,6 +14,9 @@ from click.testing import CliRunner
 from pyrmq.cli import main as pyrmq
 from pyrmq.cli.mqadmin.output import Output
 from pyrmq.cli.mqadmin.run import main
+from pyrmq.console.app import console_app
+from pyrmq.console.settings import Settings
+from tests.console.asgi import client
 from tests.support import ports
 from tests.support.mqadmin import Ran
 from tests.support.waiting import eventually
@@ -106,6 +109,16 @@ def test_a_controller(controlled: Controlled) -> None:
     assert _run(names, *set_to, *at).code == 0
     config = json.loads(_run(names, "controller", "config", "get", *at, "-o", "json").out)
     assert config[controlled.controller]["scanNotActiveBrokerInterval"] == "4000"
+
+
+async def test_the_console_shows_controllers(controlled: Controlled) -> None:
+    async with client(console_app(Settings(controlled.namesrv))) as browser:
+        text = (await browser.get("/ha")).text
+    assert ">Controllers<" in text
+    assert controlled.controller in text
+    assert ">leader<" in text
+    for broker in controlled.brokers:
+        assert broker.name_and_port in text
 
 
 def test_another_master(controlled: Controlled) -> None:

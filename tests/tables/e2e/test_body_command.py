@@ -9,13 +9,13 @@ from typing import Any
 
 import fastavro
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 import pyrmq
-from pyrmq.cli import main
 from pyrmq.errors import PyrmqError
 from pyrmq.tables.errors import TableSchemaError
+from tests.tables.commands import command, into
 from tests.tables.dead import DEAD, SCHEMA, bodies, check, fill
 from tests.tables.making import TABLE, World
 from tests.tables.unit.test_body_avro import ALL, VALUE, encoded
@@ -24,9 +24,7 @@ AVRO = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "lo
 
 
 def run(world: World, *arguments: Any) -> Result:
-    given = [world.log().root, "-t", "orders", "--catalog", world.folder / "catalog"]
-    words = ["pipeline", "table", "write", *given, "--table", TABLE, *arguments]
-    return CliRunner().invoke(main, [str(one) for one in words])
+    return command("write", world.log().root, "-t", "orders", *into(world), *arguments)
 
 
 def file(world: World, content: Any, name: str = "schema") -> Path:

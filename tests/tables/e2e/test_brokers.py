@@ -6,33 +6,27 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from pyrmq.cli import main
 from pyrmq.net.address import format_address
 from pyrmq.tables.ends import Ends
 from pyrmq.tables.errors import TableStoreError
 from pyrmq.tables.write import Run, create_table
 from spark_ext.jobs.source import Source
 from spark_ext.jobs.table_brokers import BrokerSource
-from tests.support.client import Client, send_command
-from tests.support.records import encode_batch
+from tests.support.client import Client, batch_command
 from tests.support.server import ServerProcess
+from tests.tables.commands import command, into
 from tests.tables.making import TABLE, World, impatient, rows_of
 
 pytest.importorskip("pyspark")
 pytestmark = pytest.mark.slow
-SEND_BATCH = 320
 
 
 def fill(server: ServerProcess, topic: str, start: int, count: int) -> None:
     with Client(server.broker) as client:
         for queue in range(4):
             batch = [(b"%d" % n, {"KEYS": f"k{n}"}) for n in range(start, start + count)]
-            command = send_command(
-                topic, encode_batch(batch), queue_id=queue, batch=True, code=SEND_BATCH
-            )
-            assert client.request(command).code == 0
+            assert client.request(batch_command(topic, batch, queue_id=queue)).code == 0
 
 
 def write(world: World, server: ServerProcess, topic: str, **how: int) -> Run:
@@ -63,11 +57,8 @@ def test_each_message_once(world: World, process: ServerProcess) -> None:
 
 def test_the_command(world: World, process: ServerProcess) -> None:
     fill(process, "cli", 0, 10)
-    result = CliRunner().invoke(
-        main,
-        ["pipeline", "table", "write", "-n", format_address(process.namesrv), "-t", "cli",
-         "--catalog", str(world.folder / "catalog"), "--table", "mq.cli"],
-    )  # fmt: skip
+    words = ["-n", format_address(process.namesrv), "-t", "cli", *into(world, "mq.cli")]
+    result = command("write", *words)
     assert result.exit_code == 0, result.output
     assert "added 40 messages" in result.output
 

@@ -12,23 +12,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from pyrmq.cli import main
 from pyrmq.errors import PyrmqError
 from tests.support.waiting import eventually
+from tests.tables.commands import command, into
 from tests.tables.making import TABLE, Log, World, check_same, rows_of
 
 ROOT = Path(__file__).parents[3]
 
 
 def run(*arguments: Any) -> Result:
-    return CliRunner().invoke(main, ["pipeline", "table", "write", *map(str, arguments)])
+    return command("write", *arguments)
 
 
 def options(world: World, log: Log) -> list[str]:
-    catalog = str(world.folder / "catalog")
-    return [str(log.root), "-t", "orders", "--catalog", catalog, "--table", TABLE]
+    return [str(log.root), "-t", "orders", *into(world)]
 
 
 def test_a_table_is_written_and_continued(world: World, log: Log) -> None:
@@ -117,7 +116,7 @@ def test_what_cannot_be_meant(world: World, log: Log, more: list[str], text: str
 
 def test_the_help_has_no_options_that_are_refused() -> None:
     for name in ("write", "lag"):
-        said = CliRunner().invoke(main, ["pipeline", "table", name, "--help"]).output
+        said = command(name, "--help").output
         assert "--broker-name" in said
         assert "--since" not in said
         assert "--until" not in said

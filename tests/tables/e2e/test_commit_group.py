@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from pyrmq.cli import main
 from pyrmq.net.address import format_address
 from tests.store.e2e.test_reclaim import TABLES, conf, log_files
 from tests.support.client import Client
+from tests.support.disk_room import needs_room
 from tests.support.operators import create_topic
 from tests.support.server import ServerProcess
 from tests.support.waiting import eventually
-from tests.tables.making import TABLE, World
+from tests.tables.commands import command, into
+from tests.tables.making import World
 
 pytest.importorskip("pyspark")
-used = shutil.disk_usage(Path(__file__).parent)
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(used.used > used.total * 0.8, reason="the disk is too full"),
+    needs_room,
 ]
 COUNT, QUEUES, UPDATE, QUERY, NOT_FOUND = 40, 2, 15, 14, 22
 
@@ -44,11 +43,8 @@ def fill(server: ServerProcess) -> None:
 
 
 def write(world: World, *options: str, group: str = TABLES) -> Result:
-    return CliRunner().invoke(
-        main,
-        ["pipeline", "table", "write", *options, "-t", "orders", "--catalog",
-         str(world.folder / "catalog"), "--table", TABLE, "--commit-group", group],
-    )  # fmt: skip
+    words = [*options, "-t", "orders", *into(world), "--commit-group", group]
+    return command("write", *words)
 
 
 def offsets(server: ServerProcess, group: str = TABLES) -> list[int]:

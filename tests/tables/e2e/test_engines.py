@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from pyrmq.tables.compact import compact
-from tests.tables.making import Log, World, write
+from tests.segments.making import as_rows
+from tests.tables.making import COLUMNS, Log, World, write
 
 DUCKDB = "1.5.5"
 """A version of which PyPI has the extension iceberg as a package."""
-COLUMNS = ("brokerName", "queueId", "queueOffset", "body")
 PROGRAM = """
 import importlib.util, sys, duckdb
 path, where = sys.argv[1:]
@@ -45,7 +45,7 @@ def table(world: World, log: Log) -> Any:
 
 
 def _same(found: pa.Table, log: Log, queue: int | None = None) -> None:
-    rows = zip(*(found.column(name).to_pylist() for name in COLUMNS), strict=True)
+    rows = as_rows(found, COLUMNS)
     want = [row for row in log.rows if queue is None or row[1] == queue]
     assert Counter((b, q, o, bytes(body)) for b, q, o, body in rows) == Counter(want)
 

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from pyrmq.cli import main
 from pyrmq.errors import DataLossError
 from pyrmq.net.address import format_address
 from pyrmq.tables import history
@@ -19,14 +17,13 @@ from pyrmq.tables.catalog import open_catalog
 from pyrmq.tables.ends import Ends, QueueEnd
 from pyrmq.tables.errors import TableStoreError
 from pyrmq.tables.rows import Rows
-from tests.support.client import Client, send_command
-from tests.support.records import encode_batch
+from tests.support.client import Client, batch_command
 from tests.support.server import ServerProcess
+from tests.tables.commands import command
 from tests.tables.tailing import TABLE, commit, keys
 
 pytest.importorskip("pyspark")
 pytestmark = pytest.mark.slow
-SEND_BATCH = 320
 COLUMNS = ("brokerName", "queueId", "queueOffset", "tags")
 
 
@@ -34,10 +31,7 @@ def fill(server: ServerProcess, start: int, count: int, queues: int = 4) -> None
     with Client(server.broker) as client:
         for queue in range(queues):
             batch = [(b"%d" % n, {"TAGS": "AB"[n % 2]}) for n in range(start, start + count)]
-            command = send_command(
-                "orders", encode_batch(batch), queue_id=queue, batch=True, code=SEND_BATCH
-            )
-            assert client.request(command).code == 0
+            assert client.request(batch_command("orders", batch, queue_id=queue)).code == 0
 
 
 @pytest.fixture
@@ -66,14 +60,11 @@ def read(made: Any, rows: Rows = Rows()) -> list[Any]:  # noqa: B008 - it is fro
 
 
 def test_lag(server: ServerProcess, catalog: Path) -> None:
-    words = [
-        "pipeline", "table", "lag", "-n", format_address(server.namesrv), "--table", TABLE,
-        "--catalog", str(catalog), "--json",
-    ]  # fmt: skip
-    said = json.loads(CliRunner().invoke(main, words).output)
+    words = ["-n", format_address(server.namesrv), "--table", TABLE, "--catalog", catalog, "--json"]
+    said = json.loads(command("lag", *words).output)
     assert (said["messages"], said["behindMs"], said["bytes"]) == (0, 0, None)
     fill(server, 50, 7, queues=2)
-    said = json.loads(CliRunner().invoke(main, words).output)
+    said = json.loads(command("lag", *words).output)
     assert said["messages"] == 14
     queues = {row["queueId"]: row for row in said["queues"]}
     assert (queues[1]["tableEnd"], queues[1]["logEnd"], queues[1]["messages"]) == (50, 57, 7)

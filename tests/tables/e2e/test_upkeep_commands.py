@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from pyrmq.cli import main
+from tests.tables.commands import command, into
 from tests.tables.making import Log, World, check_same, write
 
 
 def _run(world: World, *words: str) -> Result:
-    where = ["--catalog", str(world.folder / "catalog"), "--table", "mq.orders"]
-    return CliRunner().invoke(main, ["pipeline", "table", words[0], *where, *words[1:]])
+    return command(words[0], *into(world), *words[1:])
 
 
 @pytest.fixture
@@ -59,12 +58,8 @@ def test_sizes(world: World, runs: Log) -> None:
 
 def test_a_table_that_is_not_there(world: World, log: Log) -> None:
     write(world, log)
-    for command in ("compact", "expire"):
-        done = CliRunner().invoke(
-            main,
-            ["pipeline", "table", command, "--catalog", str(world.folder / "catalog"),
-             "--table", "mq.nothing"],
-        )  # fmt: skip
+    for name in ("compact", "expire"):
+        done = command(name, *into(world, "mq.nothing"))
         assert "has no table mq.nothing" in done.output
 
 
@@ -82,26 +77,26 @@ def test_delta(world: World, log: Log) -> None:
 
     lake = world.folder / "lake"
 
-    def command(*more: str) -> Result:
-        words = [str(log.root), "-t", "orders", "--catalog", str(lake), "--table", "mq.orders"]
-        return CliRunner().invoke(main, ["pipeline", "table", "write", *words, *more])
+    def run(*more: str) -> Result:
+        words = [log.root, "-t", "orders", "--catalog", lake, "--table", "mq.orders"]
+        return command("write", *words, *more)
 
-    done = command("--format", "delta", "--partition", "day,queue")
+    done = run("--format", "delta", "--partition", "day,queue")
     assert done.exit_code == 0, done.output
     assert "added 60 messages" in done.output
     assert "mq.orders has 60 offsets of 3 queues" in done.output
     log.put(30)
-    assert "added 30 messages" in command("--format", "delta").output
+    assert "added 30 messages" in run("--format", "delta").output
     table = DeltaTable(str(lake / "mq" / "orders")).to_pyarrow_table()
     assert sorted(table["body"].to_pylist()) == sorted(row[3] for row in log.rows)
-    refused = command("--format", "delta", "--partition", "hour")
+    refused = run("--format", "delta", "--partition", "hour")
     assert "a Delta table is partitioned by none or some of" in refused.output
 
 
 def test_a_topic_that_is_not_there_makes_no_delta_table(world: World, log: Log) -> None:
     lake = world.folder / "lake"
-    words = [str(log.root), "-t", "none", "--catalog", str(lake), "--table", "mq.none"]
-    done = CliRunner().invoke(main, ["pipeline", "table", "write", *words, "--format", "delta"])
+    words = [log.root, "-t", "none", "--catalog", lake, "--table", "mq.none"]
+    done = command("write", *words, "--format", "delta")
     assert "topic 'none' is not in the store" in done.output
     assert not lake.exists()
 

@@ -5,10 +5,6 @@ from __future__ import annotations
 import contextlib
 import random
 import shutil
-import signal
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,9 +25,8 @@ from tests.tables.dead import (
     there,
     write,
 )
+from tests.tables.killer import run_killed
 from tests.tables.making import World
-
-ROOT = Path(__file__).parents[3]
 
 
 def test_dead_bodies_are_in_their_own_table(world: World) -> None:
@@ -119,14 +114,7 @@ def test_killed(world: World, step: str) -> None:
     fill(world, first)
     write(world)
     fill(world, second)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.tables.dead", str(world.folder), step],
-        cwd=ROOT,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    run_killed("tests.tables.dead", world.folder, step)
     _, dead = there(world)
     committed = step in ("after the dead commit", "before the commit", "after the commit")
     assert (sum(dead.values()) > 6) == committed

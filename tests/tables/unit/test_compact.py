@@ -22,12 +22,14 @@ from pyrmq.tables.errors import TableConflictError, TableError
 from pyrmq.tables.expire import expire
 from pyrmq.tables.merge import KEYS
 from pyrmq.tables.replace import Replacement
+from tests.tables.dying import Killed, die_at
 from tests.tables.small_tables import (
-    NAME,
     add,
+    add_runs,
     catalog_in,
     content,
     files_in,
+    loaded,
     new_table,
     paths,
     rows,
@@ -43,15 +45,11 @@ def table(tmp_path: Path) -> Any:
     return made
 
 
-def _again(tmp_path: Path) -> Any:
-    return catalog_in(tmp_path).load(NAME)
-
-
 def test_rows_order_and_ends_stay(table: Any, tmp_path: Path) -> None:
     before, ends = content(table), ends_of(table)
     done = compact(table, files=2)
     assert (done.snapshots, done.removed, done.added, done.rows) == (1, 4, 2, 160)
-    table = _again(tmp_path)
+    table = loaded(tmp_path)
     assert content(table) == before
     assert ends_of(table) == ends is not None
     assert len(paths(table)) == 2
@@ -139,8 +137,7 @@ def test_another_partitioning_is_left_alone(table: Any) -> None:
 
 def test_a_file_that_is_not_sorted_is_left_alone(tmp_path: Path) -> None:
     table = new_table(catalog_in(tmp_path), ())
-    for run in range(4):
-        add(table, rows(range(10 * run, 10 * run + 10)))
+    add_runs(table, 4)
     batch = rows(range(40, 50))
     table.append(pa.Table.from_batches([batch.take(list(reversed(range(batch.num_rows))))]))
     before = content(table)
@@ -158,14 +155,14 @@ def test_a_write_that_commits_first_is_kept(
     commit = Replacement.commit
 
     def late(self: Replacement) -> None:
-        if len(content(_again(tmp_path))) == 160:
-            add(_again(tmp_path), more)
+        if len(content(loaded(tmp_path))) == 160:
+            add(loaded(tmp_path), more)
         commit(self)
 
     monkeypatch.setattr(Replacement, "commit", late)
     before = content(table)
-    done = compact(table, files=2, stop=lambda: len(content(_again(tmp_path))) > 160)
-    table = _again(tmp_path)
+    done = compact(table, files=2, stop=lambda: len(content(loaded(tmp_path))) > 160)
+    table = loaded(tmp_path)
     assert (done.snapshots, done.removed) == (1, 4)
     assert len(content(table)) == 180
     assert [r for r in content(table) if r in before] == before
@@ -183,34 +180,33 @@ def test_of_two_compactions_one_wins_and_leaves_no_files(
     def late(self: Replacement) -> None:
         if not others:
             others.append(1)
-            compact(_again(tmp_path), files=2)
+            compact(loaded(tmp_path), files=2)
         commit(self)
 
     monkeypatch.setattr(Replacement, "commit", late)
     before, old = content(table), set(paths(table))
     done = compact(table, files=2)
     assert done.removed == 0
-    assert content(_again(tmp_path)) == before
-    assert files_in(tmp_path) == old | set(paths(_again(tmp_path)))
+    assert content(loaded(tmp_path)) == before
+    assert files_in(tmp_path) == old | set(paths(loaded(tmp_path)))
 
 
 def test_rows_that_are_deleted_meanwhile_do_not_come_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = new_table(catalog_in(tmp_path), ())
-    for run in range(4):
-        add(table, rows(range(10 * run, 10 * run + 10)))
+    add_runs(table, 4)
     commit = Replacement.commit
 
     def late(self: Replacement) -> None:
-        other = _again(tmp_path)
+        other = loaded(tmp_path)
         if len(content(other)) == 80:
             other.delete("queueOffset = 5")
         commit(self)
 
     monkeypatch.setattr(Replacement, "commit", late)
     compact(table, files=2)
-    found = content(_again(tmp_path))
+    found = content(loaded(tmp_path))
     assert len(found) == 78
     assert 5 not in {row["queueOffset"] for row in found}
 
@@ -271,8 +267,8 @@ def test_a_commit_whose_answer_is_lost_is_recognised(
     monkeypatch.setattr(Replacement, "commit", lost)
     before = content(table)
     assert compact(table, files=2).removed == 4
-    assert content(_again(tmp_path)) == before
-    assert len(paths(_again(tmp_path))) == 2
+    assert content(loaded(tmp_path)) == before
+    assert len(paths(loaded(tmp_path))) == 2
 
 
 def test_a_commit_of_unknown_outcome_keeps_its_files(
@@ -286,7 +282,7 @@ def test_a_commit_of_unknown_outcome_keeps_its_files(
     with pytest.raises(ConnectionError):
         compact(table, files=2)
     assert len(files_in(tmp_path) - old) == 2
-    assert content(_again(tmp_path)) == before
+    assert content(loaded(tmp_path)) == before
 
 
 def test_a_full_disk_leaves_nothing(
@@ -338,30 +334,8 @@ def test_sizes_without_sense(table: Any, wrong: dict[str, int]) -> None:
         compact(table, **wrong)  # type: ignore[arg-type]
 
 
-class _Killed(BaseException):
-    """Not an Exception: nobody handles it, as nobody handles a SIGKILL."""
-
-
-class _Kill:
-    """From the given step on, nothing that is done to files or catalog has an effect."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
-        self._left = steps
-        for owner, name in (
-            (PyArrowFile, "create"),
-            (PyArrowFileIO, "delete"),
-            (SqlCatalog, "commit_table"),
-        ):
-            monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
-
-    def _counted(self, real: Any) -> Any:
-        def call(*args: Any, **how: Any) -> Any:
-            self._left -= 1
-            if self._left < 0:
-                raise _Killed
-            return real(*args, **how)
-
-        return call
+PLACES = ((PyArrowFile, "create"), (PyArrowFileIO, "delete"), (SqlCatalog, "commit_table"))
+"""Where a compaction changes files or the catalog."""
 
 
 def test_killed_at_each_step_the_table_is_whole(
@@ -371,33 +345,33 @@ def test_killed_at_each_step_the_table_is_whole(
     steps = 0
     for kill in range(40):
         with pytest.MonkeyPatch.context() as patch:
-            _Kill(patch, kill)
+            die_at(patch, kill, *PLACES)
             try:
-                compact(_again(tmp_path), files=2)
-            except _Killed:
+                compact(loaded(tmp_path), files=2)
+            except Killed:
                 steps += 1
                 ended = False
             else:
                 ended = True
-        found = _again(tmp_path)
+        found = loaded(tmp_path)
         assert content(found) == before
         assert ends_of(found) == ends
         if ended or len(paths(found)) == 2:
             break
     assert steps > 4, "files, manifests, manifest list, metadata and the catalog"
-    assert len(paths(_again(tmp_path))) == 2
+    assert len(paths(loaded(tmp_path))) == 2
     # What the kills left behind is found by an expiry: it is ours, and in no snapshot.
     monkeypatch.setattr(names, "is_abandoned", lambda name: True)
     old = time.time() - 4 * 24 * 3600
-    left = files_in(tmp_path) - set(paths(_again(tmp_path)))
+    left = files_in(tmp_path) - set(paths(loaded(tmp_path)))
     for path in left:
         os.utime(path, (old, old))
-    done = expire(_again(tmp_path))
+    done = expire(loaded(tmp_path))
     assert 0 < done.orphans < len(left)
-    assert content(_again(tmp_path)) == before
-    add(_again(tmp_path), rows(range(40, 45)))
-    expire(_again(tmp_path), age=0, keep=1)
-    assert files_in(tmp_path) == set(paths(_again(tmp_path)))
+    assert content(loaded(tmp_path)) == before
+    add(loaded(tmp_path), rows(range(40, 45)))
+    expire(loaded(tmp_path), age=0, keep=1)
+    assert files_in(tmp_path) == set(paths(loaded(tmp_path)))
 
 
 @pytest.mark.parametrize("name", ["_groups", "_rewrite", "_still"])
@@ -409,17 +383,17 @@ def test_a_snapshot_that_an_expiry_deletes_meanwhile(
     def late(*args: Any) -> Any:
         if not done:
             done.append(1)
-            add(_again(tmp_path), rows(range(40, 45), brokers=("a", "b")))
+            add(loaded(tmp_path), rows(range(40, 45), brokers=("a", "b")))
             raise FileNotFoundError("a manifest list")
         return real(*args)
 
     monkeypatch.setattr(module, name, late)
     assert compact(table, files=2).removed >= 4
-    assert len(content(_again(tmp_path))) == 180
-    there = set(paths(_again(tmp_path)))
+    assert len(content(loaded(tmp_path))) == 180
+    there = set(paths(loaded(tmp_path)))
     assert {path for path in files_in(tmp_path) if "pyrmq-" in path} >= there
     # What was written before the error is deleted.
-    in_snapshots = leftovers.referenced(_again(tmp_path))
+    in_snapshots = leftovers.referenced(loaded(tmp_path))
     assert {Path(path).name for path in files_in(tmp_path)} == in_snapshots
 
 

@@ -6,10 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from pyrmq.cli import main
 from pyrmq.tables.compact import compact
+from tests.tables.commands import command, into
 from tests.tables.making import TABLE, World
 from tests.tables.small_tables import content
 
@@ -31,9 +30,8 @@ SECOND["properties"]["note"] = {"type": "string"}
 def _write(world: World, schema: Any) -> None:
     file = world.folder / "schema.json"
     file.write_text(json.dumps(schema))
-    words = [str(world.log().root), "-t", "orders", "--catalog", str(world.folder / "catalog")]
-    words += ["--table", TABLE, "--body", "json", "--body-schema", str(file), "--on-error", "dlq"]
-    done = CliRunner().invoke(main, ["pipeline", "table", "write", *words])
+    body = ["--body", "json", "--body-schema", file, "--on-error", "dlq"]
+    done = command("write", world.log().root, "-t", "orders", *into(world), *body)
     assert done.exit_code == 0, done.output
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,10 @@ from pyrmq.tables.errors import (
 from pyrmq.tables.runs import Added
 from pyrmq.tables.schema import columns_of
 from pyrmq.tables.source import StoreSource
-from tests.tables.making import Log, World, impatient
+from tests.segments.making import as_rows
+from tests.tables.dying import Killed, die_at
+from tests.tables.making import COLUMNS, Log, Row, World, check_rows, impatient
+from tests.tables.syncs import record_syncs
 
 PLACE_OF = "mq.orders"
 
@@ -47,14 +48,12 @@ def write(world: World, *logs: Log, **how: Any) -> Added:
     return run.added
 
 
-def rows_of(world: World) -> list[tuple[Any, ...]]:
-    columns = ["brokerName", "queueId", "queueOffset", "body"]
-    found = place(world).find().to_pyarrow_table(columns=columns)
-    return list(zip(*(found.column(name).to_pylist() for name in columns), strict=True))
+def rows_of(world: World) -> list[Row]:
+    return as_rows(place(world).find().to_pyarrow_table(columns=list(COLUMNS)), COLUMNS)
 
 
 def check_same(world: World, *logs: Log) -> None:
-    assert Counter(rows_of(world)) == Counter(row for log in logs for row in log.rows)
+    check_rows(rows_of(world), *logs)
 
 
 @pytest.mark.parametrize(
@@ -194,17 +193,18 @@ def test_brokers_with_odd_names_as_partitions(world: World, name: str) -> None:
     check_same(world, log)
 
 
-def test_a_log_that_cannot_be_synced_takes_no_files_away(
-    world: World, log: Log, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("new", [False, True])
+def test_a_commit_that_cannot_be_synced_keeps_its_files(
+    world: World, log: Log, monkeypatch: pytest.MonkeyPatch, new: bool
 ) -> None:
-    write(world, log)
-    log.put(30)
-
-    def fail(path: str) -> None:
+    def broken(path: Path) -> None:
         raise OSError(5, "Input/output error")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(delta_commit, "sync_folder", fail)
+    if not new:
+        write(world, log)
+        log.put(30)
+    with monkeypatch.context() as patch:
+        patch.setattr(delta_commit, "sync_folder", broken)
         with pytest.raises(OutcomeUnknownError, match="Input/output error"):
             write(world, log)
     check_same(world, log)
@@ -214,16 +214,9 @@ def test_a_log_that_cannot_be_synced_takes_no_files_away(
 def test_the_entry_of_the_commit_is_on_the_disk(
     world: World, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    synced: list[str] = []
-    real = os.fsync
-
-    def fsync(handle: int) -> None:
-        synced.append(os.readlink(f"/proc/self/fd/{handle}"))
-        real(handle)
-
     write(world, log)
     log.put(30)
-    monkeypatch.setattr(os, "fsync", fsync)
+    synced = record_syncs(monkeypatch)
     write(world, log)
     assert place(world).find().version() == 2
     folder = world.folder / "lake" / "mq" / "orders" / "_delta_log"
@@ -231,38 +224,23 @@ def test_the_entry_of_the_commit_is_on_the_disk(
     assert str(folder) in synced[at:]
 
 
-class _Killed(BaseException):
-    pass
-
-
 def test_killed_at_each_step(world: World, log: Log) -> None:
     write(world, log)
     log.put(30)
     steps = 0
     for kill in range(20):
-        left = kill
-
-        def counted(real: Any) -> Any:
-            def call(*args: Any, **how: Any) -> Any:
-                nonlocal left
-                left -= 1
-                if left < 0:
-                    raise _Killed
-                return real(*args, **how)
-
-            return call
-
         with pytest.MonkeyPatch.context() as patch:
-            for owner, name in (
+            die_at(
+                patch,
+                kill,
                 (DurableFileIO, "new_output"),
                 (DurableFileIO, "delete"),
                 (delta_commit, "_attempt"),
                 (delta_commit, "_sync"),
-            ):
-                patch.setattr(owner, name, counted(getattr(owner, name)))
+            )
             try:
                 write(world, log)
-            except _Killed:
+            except Killed:
                 steps += 1
             else:
                 break
@@ -312,33 +290,12 @@ def test_a_commit_that_never_arrives_keeps_its_files(
 def test_the_entry_of_a_commit_is_on_the_disk(
     world: World, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    synced = set()
-    fsync = os.fsync
-
-    def seen(handle: int) -> None:
-        synced.add(os.readlink(f"/proc/self/fd/{handle}"))
-        fsync(handle)
-
     write(world, log)
     log.put(30)
-    monkeypatch.setattr(os, "fsync", seen)
+    synced = record_syncs(monkeypatch)
     write(world, log)
     entries = (world.folder / "lake" / "mq" / "orders" / delta_commit.LOG).glob("*.json")
     assert str(max(entries)) in synced
-
-
-def test_a_commit_that_cannot_be_synced_keeps_its_files(
-    world: World, log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(path: Path) -> None:
-        raise OSError(5, "Input/output error")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(delta_commit, "sync_folder", broken)
-        with pytest.raises(OutcomeUnknownError, match="Input/output error"):
-            write(world, log)
-    check_same(world, log)
-    assert write(world, log).rows == 0
 
 
 def test_a_log_that_cannot_be_read_after_a_lost_answer_keeps_the_files(

@@ -7,19 +7,13 @@ import os
 import pytest
 
 from tests.tables.making import Log, World, check_same, write
+from tests.tables.syncs import record_syncs
 
 
 def test_each_file_and_its_folder_is_synced_before_the_commit(
     world: World, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pyiceberg.catalog.sql import SqlCatalog
-
-    synced: list[str] = []
-    real = os.fsync
-
-    def fsync(handle: int) -> None:
-        synced.append(os.readlink(f"/proc/self/fd/{handle}"))
-        real(handle)
 
     written = SqlCatalog._write_metadata
     names: list[str] = []
@@ -30,7 +24,7 @@ def test_each_file_and_its_folder_is_synced_before_the_commit(
         assert set(names) <= set(synced)
         assert {os.path.dirname(name) for name in names} <= set(synced)
 
-    monkeypatch.setattr(os, "fsync", fsync)
+    synced = record_syncs(monkeypatch)
     monkeypatch.setattr(SqlCatalog, "_write_metadata", staticmethod(metadata))
     write(world, log, partition=("day", "queue"))
     log.put(3)

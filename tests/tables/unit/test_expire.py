@@ -16,11 +16,12 @@ from pyrmq.tables.ends import ends_of
 from pyrmq.tables.errors import TableConflictError, TableError
 from pyrmq.tables.expire import HOUR, expire
 from tests.tables.small_tables import (
-    NAME,
     add,
+    add_runs,
     catalog_in,
     content,
     files_in,
+    loaded,
     new_table,
     paths,
     rows,
@@ -31,8 +32,7 @@ from tests.tables.small_tables import (
 def table(tmp_path: Path) -> Any:
     """Four runs, compacted, and one more run."""
     made = new_table(catalog_in(tmp_path))
-    for run in range(4):
-        add(made, rows(range(10 * run, 10 * run + 10)))
+    add_runs(made, 4)
     compact(made, files=2)
     add(made, rows(range(40, 50)))
     return made
@@ -45,10 +45,6 @@ def _killed(number: int, owner: str | None = None) -> str:
     )
 
 
-def _again(tmp_path: Path) -> Any:
-    return catalog_in(tmp_path).load(NAME)
-
-
 def _lists(tmp_path: Path) -> set[str]:
     return {path for path in files_in(tmp_path, ".avro") if "/snap-" in path}
 
@@ -57,7 +53,7 @@ def test_old_snapshots_and_their_files_go(table: Any, tmp_path: Path) -> None:
     before, ends = content(table), ends_of(table)
     done = expire(table, age=0, keep=1)
     assert (done.snapshots, done.kept) == (5, 1)
-    table = _again(tmp_path)
+    table = loaded(tmp_path)
     assert content(table) == before
     assert ends_of(table) == ends
     assert files_in(tmp_path) == set(paths(table))
@@ -73,7 +69,7 @@ def test_a_dry_run_says_the_same_and_changes_nothing(table: Any, tmp_path: Path)
     files = files_in(tmp_path, "")
     would = expire(table, age=0, keep=1, dry_run=True)
     assert files_in(tmp_path, "") == files
-    assert len(_again(tmp_path).snapshots()) == 6
+    assert len(loaded(tmp_path).snapshots()) == 6
     assert expire(table, age=0, keep=1) == would
 
 
@@ -96,7 +92,7 @@ def test_without_arguments_the_table_says(table: Any, tmp_path: Path) -> None:
             }
         )
     assert expire(table).snapshots == 4
-    assert len(_again(tmp_path).snapshots()) == 2
+    assert len(loaded(tmp_path).snapshots()) == 2
 
 
 def test_tags_and_branches_keep_theirs(table: Any, tmp_path: Path) -> None:
@@ -105,7 +101,7 @@ def test_tags_and_branches_keep_theirs(table: Any, tmp_path: Path) -> None:
         change.create_tag(first, "audit").create_branch(second, "test")
     audit = table.scan(snapshot_id=first).to_arrow()
     expire(table, age=0, keep=1)
-    table = _again(tmp_path)
+    table = loaded(tmp_path)
     assert {one.snapshot_id for one in table.snapshots()} == {
         first, second, table.current_snapshot().snapshot_id
     }  # fmt: skip
@@ -121,21 +117,20 @@ def test_the_files_of_a_tag_go_when_it_is_gone(table: Any, tmp_path: Path) -> No
     with table.manage_snapshots() as change:
         change.remove_tag("audit")
     expire(table, age=0, keep=1)
-    assert files_in(tmp_path) == set(paths(_again(tmp_path)))
+    assert files_in(tmp_path) == set(paths(loaded(tmp_path)))
 
 
 def test_the_snapshot_with_the_ends_stays_in_reach(tmp_path: Path) -> None:
     """After a roll back the property says more than the table has: the snapshots must say it."""
     table = new_table(catalog_in(tmp_path))
-    for run in range(4):
-        add(table, rows(range(10 * run, 10 * run + 10)))
+    add_runs(table, 4)
     compact(table, files=2)
     said = ends_of(table)
     with table.transaction() as change:
         change.set_properties({"pyrmq.ends": "{}"})
     expire(table, age=0, keep=1)
     assert len(table.snapshots()) == 2
-    assert ends_of(_again(tmp_path)) == said is not None
+    assert ends_of(loaded(tmp_path)) == said is not None
 
 
 def test_killed_before_the_files_the_next_call_goes_on(
@@ -156,15 +151,15 @@ def test_killed_before_the_files_the_next_call_goes_on(
 
         monkeypatch.setattr(module, "_delete", killed)
         try:
-            expire(_again(tmp_path), age=0, keep=1)
+            expire(loaded(tmp_path), age=0, keep=1)
         except KeyboardInterrupt:
-            assert content(_again(tmp_path)) == before
+            assert content(loaded(tmp_path)) == before
             continue
         break
     else:
         raise AssertionError("it never came to its end")
     assert kill > 1
-    table = _again(tmp_path)
+    table = loaded(tmp_path)
     assert content(table) == before
     assert files_in(tmp_path) == set(paths(table))
     assert len(_lists(tmp_path)) == 1
@@ -179,13 +174,13 @@ def test_a_tag_that_is_made_meanwhile_is_kept(
     def late(self: Any, *args: Any) -> Any:
         if not done:
             done.append(1)
-            with _again(tmp_path).manage_snapshots() as change:
+            with loaded(tmp_path).manage_snapshots() as change:
                 change.create_tag(first, "late")
         return commit(self, *args)
 
     monkeypatch.setattr(type(table.catalog), "commit_table", late)
     expire(table, age=0, keep=1)
-    table = _again(tmp_path)
+    table = loaded(tmp_path)
     assert "late" in table.refs()
     assert len(table.scan(snapshot_id=first).to_arrow()) == 20
 
@@ -197,12 +192,12 @@ def test_a_write_meanwhile_loses_nothing(
 
     def late(*args: Any) -> Any:
         gone = remove(*args)
-        add(_again(tmp_path), rows(range(50, 60)))
+        add(loaded(tmp_path), rows(range(50, 60)))
         return gone
 
     monkeypatch.setattr(module, "_remove", late)
     expire(table, age=0, keep=1)
-    assert len(content(_again(tmp_path))) == 120
+    assert len(content(loaded(tmp_path))) == 120
 
 
 def test_others_that_always_come_first_end_it(
@@ -239,7 +234,7 @@ def test_files_of_killed_writers_go_when_they_are_old(table: Any, tmp_path: Path
     assert (done.orphans, done.orphan_bytes) == (1, 9)
     assert not ours.exists()
     assert all(path.exists() for path in (young, others, running))
-    assert content(_again(tmp_path)) == before
+    assert content(loaded(tmp_path)) == before
 
 
 def test_files_outside_of_the_table_stay(table: Any, tmp_path: Path) -> None:
@@ -269,7 +264,7 @@ def test_files_outside_of_the_table_stay(table: Any, tmp_path: Path) -> None:
                 update.delete_data_file(task.file)
     add(table, rows(range(60, 70)))
     expire(table, age=0, keep=1)
-    assert snapshot not in {one.snapshot_id for one in _again(tmp_path).snapshots()}
+    assert snapshot not in {one.snapshot_id for one in loaded(tmp_path).snapshots()}
     assert moved.exists()
     assert not Path(own).exists()
 
@@ -300,16 +295,16 @@ def test_a_commit_while_files_are_listed_keeps_its_files(
     def late(of: Any) -> Any:
         if not done:
             done.append(1)
-            add(_again(tmp_path), rows(range(50, 60)))
+            add(loaded(tmp_path), rows(range(50, 60)))
             old = time.time() - 5 * 24 * 3600
-            for path in paths(_again(tmp_path)):
+            for path in paths(loaded(tmp_path)):
                 os.utime(path, (old, old))
         yield from real(of)
 
     monkeypatch.setattr(module, "listed", late)
     monkeypatch.setattr(names, "is_abandoned", lambda name: True)
     assert expire(table).orphans == 0
-    assert len(content(_again(tmp_path))) == 120
+    assert len(content(loaded(tmp_path))) == 120
 
 
 def test_a_compaction_that_has_just_ended_keeps_its_files(
@@ -319,12 +314,11 @@ def test_a_compaction_that_has_just_ended_keeps_its_files(
     from pyrmq.tables import leftovers
 
     before = new_table(catalog_in(tmp_path))
-    for run in range(3):
-        add(before, rows(range(10 * run, 10 * run + 10)))
-    compact(_again(tmp_path), files=2)
+    add_runs(before, 3)
+    compact(loaded(tmp_path), files=2)
     monkeypatch.setattr(names, "is_abandoned", lambda name: True)
     assert leftovers.clean(before) == 0
-    assert len(content(_again(tmp_path))) == 60
+    assert len(content(loaded(tmp_path))) == 60
 
 
 def test_a_clock_that_is_set_forward_makes_no_file_old(

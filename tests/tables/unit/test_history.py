@@ -7,7 +7,6 @@ import json
 import pickle
 import shutil
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,18 +25,8 @@ from pyrmq.tables.compact import compact
 from pyrmq.tables.errors import CatalogError, TableError, TableSchemaError, TableStoreError
 from pyrmq.tables.history import TableScan, table
 from tests.tables.tailing import TABLE, Log, commit, keys
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[Log]:
-    made = Log(tmp_path / "store")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Path:
-    return tmp_path / "catalog"
+from tests.tables.tailing import catalog_folder as catalog_folder
+from tests.tables.tailing import open_log as open_log
 
 
 def scan(log: Log, catalog: Path, **more: Any) -> TableScan:

@@ -11,10 +11,9 @@ from pyrmq.tables.compact import compact
 from pyrmq.tables.errors import TableError
 from pyrmq.tables.expire import expire
 from pyrmq.tables.history import TableScan, table
+from tests.segments.making import as_rows
 from tests.tables import dead
-from tests.tables.making import TABLE, Log, World, check_same, write
-
-COLUMNS = ("brokerName", "queueId", "queueOffset", "body")
+from tests.tables.making import COLUMNS, TABLE, Log, World, check_rows, check_same, write
 
 
 def scan(world: World, *logs: Log, **more: Any) -> TableScan:
@@ -24,8 +23,7 @@ def scan(world: World, *logs: Log, **more: Any) -> TableScan:
 def check(world: World, *logs: Log) -> None:
     """Each message of the logs is there once."""
     found = scan(world, *logs, columns=COLUMNS).to_arrow()
-    rows = list(zip(*(found.column(name).to_pylist() for name in COLUMNS), strict=True))
-    assert sorted(rows) == sorted(row for log in logs for row in log.rows)
+    check_rows(as_rows(found, COLUMNS), *logs)
 
 
 @pytest.mark.parametrize("partition", [("day",), ("day", "queue"), ()])

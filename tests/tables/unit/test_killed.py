@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 import io
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,10 +14,9 @@ import pytest
 
 from pyrmq.tables import names
 from pyrmq.tables.write import Run
-from tests.tables.killer import STEPS
+from tests.tables.killer import ROOT, STEPS, run_killed
 from tests.tables.making import Log, World, check_same, write
 
-ROOT = Path(__file__).parents[3]
 COMMITTED = ("after the commit", "files deleted")
 
 
@@ -27,14 +25,7 @@ COMMITTED = ("after the commit", "files deleted")
 def test_killed(world: World, log: Log, step: str) -> None:
     write(world, log)
     log.put(30)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.tables.killer", str(world.folder), step],
-        cwd=ROOT,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    run_killed("tests.tables.killer", world.folder, step)
     left = world.files() - world.referenced()
     assert bool(left) == (step not in (*COMMITTED, STEPS[0]))
     added = write(world, log)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +16,8 @@ from pyrmq.tables.behind import QueueLag
 from pyrmq.tables.catalog import open_catalog
 from spark_ext.jobs import table_lag
 from tests.tables.tailing import TABLE, Log, commit
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[Log]:
-    made = Log(tmp_path / "store")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Path:
-    return tmp_path / "catalog"
+from tests.tables.tailing import catalog_folder as catalog_folder
+from tests.tables.tailing import open_log as open_log
 
 
 def found(log: Log, catalog: Path) -> dict[int, QueueLag]:

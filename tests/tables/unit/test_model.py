@@ -19,12 +19,8 @@ from pyrmq.tables.ends import ends_of
 from pyrmq.tables.errors import OutcomeUnknownError
 from tests.support import scratch
 from tests.support.thorough import THOROUGH
+from tests.tables.dying import Killed
 from tests.tables.making import Log, World, impatient, rows_of, run_of
-
-
-class Killed(BaseException):
-    """The process ends here: nothing is cleaned up."""
-
 
 KILLS = ("group written", "file finished", "all written", "before the commit", "after the commit")
 

@@ -11,8 +11,19 @@ import pytest
 from pyrmq.errors import UnknownTopicError
 from pyrmq.tables.ends import LOST, Ends
 from pyrmq.tables.errors import TableLossError, TableSchemaError, TableStoreError
-from tests.segments.making import put, small
-from tests.tables.making import TABLE, TOPIC, Log, World, check_same, run_of, source_of, write
+from tests.segments.making import as_rows, put, small
+from tests.tables.making import (
+    COLUMNS,
+    TABLE,
+    TOPIC,
+    Log,
+    Row,
+    World,
+    check_same,
+    run_of,
+    source_of,
+    write,
+)
 
 
 def test_a_run_adds_what_is_new(world: World, log: Log) -> None:
@@ -232,12 +243,10 @@ def lose_first_segment(log: Log) -> None:
     log.rows = [row for row in log.rows if row[1:3] in kept]
 
 
-def _readable(log: Log) -> list[tuple[str, int, int, bytes]]:
+def _readable(log: Log) -> list[Row]:
     from pyrmq import scan
 
-    found = scan(log.root, topic=TOPIC).to_arrow()
-    names = ("brokerName", "queueId", "queueOffset", "body")
-    return list(zip(*(found.column(name).to_pylist() for name in names), strict=True))
+    return as_rows(scan(log.root, topic=TOPIC).to_arrow(), COLUMNS)
 
 
 def test_retention_that_overtakes_is_an_error_with_the_range(world: World, log: Log) -> None:

@@ -1,7 +1,7 @@
 //! How far a stream is behind: bytes of the logs, messages of the chosen queues.
 
 use super::error::{Kind, Result, SegmentError};
-use super::queues::{Queue, end_place, entry_at, list_queues};
+use super::queues::{Queue, end_place, entry_at};
 use super::rule::Asker;
 use super::selection::Rule;
 use super::store::SegmentStore;
@@ -108,17 +108,12 @@ fn messages(
     if topics > MOST_TOPICS {
         return Ok(None);
     }
-    let mut queues = Vec::new();
-    for queue in list_queues(store, |topic| asker.wants(topic))? {
-        if asker.offsets(&queue.topic, queue.id)?.is_some() {
-            queues.push(queue);
-        }
-    }
+    let queues = asker.queues(store)?;
     if queues.len() > MOST_QUEUES {
         return Ok(None);
     }
     let mut out = Vec::new();
-    for queue in queues {
+    for (queue, _) in queues {
         let count = match start >= end {
             true => 0,
             false => offset_behind(&queue, end)? - offset_behind(&queue, start)?,

@@ -6,9 +6,7 @@ use super::error::{Kind, Part, Result, SegmentError};
 use super::log_ranges::report_loss;
 use super::notes::Notes;
 use super::offsets::{EARLIEST, LATEST};
-use super::queues::{
-    Queue, Reach, dispatched, list_queues, phys_at, place_behind, place_of, reach,
-};
+use super::queues::{Queue, Reach, dispatched, phys_at, place_behind, place_of, reach};
 use super::rule::Asker;
 use super::selection::{Bounds, Filters, Offsets, Rule, Selection};
 use super::store::SegmentStore;
@@ -97,14 +95,8 @@ fn walked(seen: &Seen) -> QueueExtent {
 
 /// The queues that a rule asks for.
 fn chosen_queues(store: &SegmentStore, rule: &Rule) -> Result<Vec<Queue>> {
-    let asker = Asker::new(rule)?;
-    let mut out = Vec::new();
-    for queue in list_queues(store, |topic| asker.wants(topic))? {
-        if asker.offsets(&queue.topic, queue.id)?.is_some() {
-            out.push(queue);
-        }
-    }
-    Ok(out)
+    let chosen = Asker::new(rule)?.queues(store)?;
+    Ok(chosen.into_iter().map(|(queue, _)| queue).collect())
 }
 
 fn any_behind_end(offsets: &BTreeMap<Key, i64>, extents: &BTreeMap<Key, QueueExtent>) -> bool {

@@ -19,7 +19,7 @@ use super::notes::Notes;
 use super::parts::{Part, parts_of};
 use super::place::Places;
 use super::queues::{
-    BATCH, Queue, Reach, dispatched, entry_at, is_blank, list_queues, place_behind, place_of, reach,
+    BATCH, Queue, Reach, dispatched, entry_at, is_blank, place_behind, place_of, reach,
 };
 use super::read_options::OnCorruption;
 use super::request::Request;
@@ -194,12 +194,7 @@ fn of_part(part: &Part<'_>, notes: &Notes) -> std::result::Result<Vec<QueueCount
         return unknown(format!("{tail} bytes of the log have no queue entries yet"));
     }
     let asker = Asker::new(rule)?;
-    let mut chosen = Vec::new();
-    for queue in list_queues(store, |topic| asker.wants(topic))? {
-        if let Some(range) = asker.offsets(&queue.topic, queue.id)? {
-            chosen.push((queue, range));
-        }
-    }
+    let chosen = asker.queues(store)?;
     let named = names_topics(store, rule, notes)?;
     let mut is_usual = named && check_complete(store, &asker, rule, &chosen, notes).is_ok();
     let starts = RecordStarts::new(store);

@@ -9,8 +9,7 @@ use super::log_ranges::RecordStarts;
 use super::notes::Notes;
 use super::place::{LOCAL, Place, Shape};
 use super::queues::{
-    BATCH, Queue, Reach, dispatched, is_blank, list_queues, log_end_of, place_behind, place_of,
-    reach,
+    BATCH, Queue, Reach, dispatched, is_blank, log_end_of, place_behind, place_of, reach,
 };
 use super::rule::Asker;
 use super::selection::Rule;
@@ -95,12 +94,7 @@ pub fn by_queues(
     let behind = dispatched(store, log_end, high)?.min(high);
     // After it: they have all messages before it.
     let asker = Asker::new(rule)?;
-    let mut chosen: Vec<(Queue, (i64, i64))> = Vec::new();
-    for queue in list_queues(store, |topic| asker.wants(topic))? {
-        if let Some(range) = asker.offsets(&queue.topic, queue.id)? {
-            chosen.push((queue, range));
-        }
-    }
+    let chosen = asker.queues(store)?;
     if share.is_some() {
         check_complete(store, &asker, rule, &chosen, notes)?;
     }

@@ -2,8 +2,10 @@
 
 use super::error::{Result, SegmentError};
 use super::pattern::Pattern;
+use super::queues::{Queue, list_queues};
 use super::reserved::is_reserved;
 use super::selection::{Bounds, Filters, Offsets, Rule, Selection};
+use super::store::SegmentStore;
 use pyrmq_arrow::{ScanError, TopicRule, TopicRules};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
@@ -172,6 +174,17 @@ impl<R: Deref<Target = Rule>> Asker<R> {
             TopicRule::All => Some((0, i64::MAX)),
             TopicRule::Queues { named, other } => named.get(&queue).copied().or(other),
         })
+    }
+
+    /// The queues of a store of which anything is asked for, with those offsets.
+    pub fn queues(&self, store: &SegmentStore) -> Result<Vec<(Queue, (i64, i64))>> {
+        let mut out = Vec::new();
+        for queue in list_queues(store, |topic| self.wants(topic))? {
+            if let Some(range) = self.offsets(&queue.topic, queue.id)? {
+                out.push((queue, range));
+            }
+        }
+        Ok(out)
     }
 
     /// Whether any message of a topic is asked for.

@@ -10,7 +10,7 @@ use super::index_plan::{NoIndex, names_topics, why_incomplete};
 use super::log_ranges::RecordStarts;
 use super::notes::Notes;
 use super::parts::Part;
-use super::queues::{BATCH, Queue, dispatched, list_queues, place_behind, place_of, reach};
+use super::queues::{BATCH, Queue, dispatched, place_behind, place_of, reach};
 use super::read_options::OnCorruption;
 use super::request::{Request, Top, TopBy};
 use super::rule::Asker;
@@ -117,12 +117,8 @@ fn bound_offsets(
         None => (low, last),
     };
     let (from, before) = (low.max(from), last.min(before));
-    let asker = Asker::new(&part.rule)?;
     let mut queues: Vec<(Queue, u64, u64)> = Vec::new();
-    for queue in list_queues(store, |topic| asker.wants(topic))? {
-        let Some(range) = asker.offsets(&queue.topic, queue.id)? else {
-            continue;
-        };
+    for (queue, range) in Asker::new(&part.rule)?.queues(store)? {
         if queue.unit == BATCH {
             return Ok(());
         }
@@ -135,7 +131,6 @@ fn bound_offsets(
             queues.push((queue, start, end));
         }
     }
-    drop(asker);
     let Some(bound) = bound(&queues, top) else {
         return Ok(());
     };

@@ -223,6 +223,12 @@ impl ConsumeQueue {
         Ok(file.map(|s| (s.clone(), (byte - s.base()) as usize, position)))
     }
 
+    /// The first place of a queue without batches whose record stands at a physical offset or behind it.
+    pub fn first_at(&self, phys: u64) -> Result<i64> {
+        let position = self.partition(|e| (e.cq.phys as u64) < phys)?;
+        Ok(self.min_offset().max(position as i64))
+    }
+
     /// First position that is behind all entries that are `below`, which all stand before the
     /// others. Blanks and damaged entries say nothing: those before it belong to the entry behind them.
     /// Maps nothing.

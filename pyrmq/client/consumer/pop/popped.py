@@ -122,8 +122,7 @@ class PopQueue:
         """No further pop begins."""
         self.paused = False
         self.waiting = 0
-        self.last_pop = now_ms()
-        self.last_consume = 0
+        self.last_pop = self.last_consume = now_ms()
         self.paused_by: dict[str, int] = {}
         """How often popping paused, by the reason."""
         self._most = most

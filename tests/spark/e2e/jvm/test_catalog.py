@@ -17,12 +17,6 @@ pytestmark = pytest.mark.spark_versions
 
 
 @pytest.fixture(scope="module")
-def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("stores")
-    return folder / "broker-a", folder / "broker-b"
-
-
-@pytest.fixture(scope="module")
 def sent(stores: tuple[Path, Path]) -> list[Sent]:
     small_store.write(stores[1], 40)
     return small_store.write(stores[0], 300)

@@ -12,30 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.spark import small_store
+from tests.spark.e2e.jvm.conftest import COUNT
 from tests.spark.e2e.jvm.plans import metrics_of, plan_of, tasks_of
 from tests.spark.small_store import Sent
 
 pytestmark = pytest.mark.spark_versions
-
-COUNT = 1200
-
-
-@pytest.fixture(scope="module")
-def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("stores")
-    return folder / "broker-a", folder / "broker-b"
-
-
-@pytest.fixture(scope="module")
-def sent(stores: tuple[Path, Path]) -> list[Sent]:
-    first = small_store.write(stores[0], COUNT)
-    small_store.write(stores[1], 60)
-    return first
-
-
-@pytest.fixture
-def frame(spark: SparkSession, stores: tuple[Path, Path], sent: list[Sent]) -> DataFrame:
-    return spark.read.format("rocketmq").option("splitBytes", "64k").load(str(stores[0]))
 
 
 def is_left_to_spark(frame: DataFrame) -> bool:

@@ -4,7 +4,6 @@
 //! wait, or in the revive topic behind what the reviver has kept as done. So it is looked for in both.
 
 use super::Pops;
-use super::revive_round::record_of;
 use pyrmq_format::pop::{CheckPoint, Kind};
 use pyrmq_store::{ConsumeQueue, Result, Stored};
 use rustc_hash::FxHashMap;
@@ -53,7 +52,7 @@ impl Pops {
         // What is staged gets into its queues first.
         self.store.write_staged(|_| ())?;
         let timers = self.timer_topic.queue(0)?;
-        for offset in first_at(&timers, waiting)?..timers.max_offset() {
+        for offset in timers.first_at(waiting)?..timers.max_offset() {
             if let Some(record) = self.check_point(&timers, offset)?
                 && self.is_ours(&record)
                 && !look.take(&record)
@@ -81,7 +80,7 @@ impl Pops {
         let code = Kind::CheckPoint.tags_code();
         match queue.entry(offset)? {
             Some(entry) if entry.cq.is_valid() && entry.cq.tags_code == code => {
-                record_of(&self.store, queue, offset)
+                Stored::read(&self.store, entry.cq.phys as u64)
             }
             _ => Ok(None),
         }
@@ -105,21 +104,6 @@ impl Pops {
         }
         Ok(first)
     }
-}
-
-/// The first place of a queue whose record stands at a physical offset or behind it.
-fn first_at(queue: &ConsumeQueue, phys: u64) -> Result<i64> {
-    let (mut low, mut high) = (queue.min_offset(), queue.max_offset());
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let entry = queue.entry(middle)?.map(|e| e.cq);
-        // A place without an entry says nothing: more is read then.
-        match entry.filter(|cq| cq.is_valid() && !cq.is_blank()) {
-            Some(cq) if (cq.phys as u64) < phys => low = middle + 1,
-            _ => high = middle,
-        }
-    }
-    Ok(low)
 }
 
 #[cfg(test)]

@@ -50,8 +50,8 @@ pub struct Replica {
     pub in_sync: bool,
 }
 
-#[derive(Default)]
 struct Table {
+    rule: Rule,
     rows: BTreeMap<u64, Replica>,
     next_id: u64,
     /// What the barrier was told.
@@ -61,8 +61,6 @@ struct Table {
 
 pub struct Replicas {
     store: Arc<Store>,
-    /// Locked behind the table, if both are.
-    rule: Mutex<Rule>,
     table: Mutex<Table>,
 }
 
@@ -70,8 +68,13 @@ impl Replicas {
     pub fn new(store: Arc<Store>, rule: Rule) -> Self {
         let replicas = Replicas {
             store,
-            rule: Mutex::new(rule),
-            table: Mutex::default(),
+            table: Mutex::new(Table {
+                rule,
+                rows: BTreeMap::new(),
+                next_id: 0,
+                waits: None,
+                short: None,
+            }),
         };
         replicas.recount(&mut replicas.table.lock());
         replicas
@@ -81,10 +84,7 @@ impl Replicas {
     /// for what waits already.
     pub fn want(&self, in_sync: usize, least: usize) {
         let mut table = self.table.lock();
-        {
-            let mut rule = self.rule.lock();
-            (rule.in_sync, rule.least) = (in_sync, least);
-        }
+        (table.rule.in_sync, table.rule.least) = (in_sync, least);
         self.recount(&mut table);
     }
 
@@ -155,7 +155,7 @@ impl Replicas {
 
     /// Says who is in sync, and moves the barrier by that.
     fn recount(&self, table: &mut Table) {
-        let rule = *self.rule.lock();
+        let rule = table.rule;
         let end = self.store.log().max_offset();
         for row in table.rows.values_mut() {
             let gap = end.saturating_sub(row.acked);

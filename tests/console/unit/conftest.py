@@ -1,0 +1,3 @@
+"""An end for tests that might hang."""
+
+from tests.support.fixtures import deadline as deadline

@@ -1,0 +1,47 @@
+"""The console over Apache RocketMQ's name server and broker: every page that links lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyrmq.console.app import console_app
+from pyrmq.console.pages import all_rooms
+from pyrmq.console.settings import Settings
+from tests.console import data
+from tests.console.asgi import client
+from tests.console.crawl import crawl
+from tests.support.fixtures import deadline as deadline
+
+from .store import peer
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("deadline")]
+
+
+@pytest.fixture(scope="module")
+def namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A cluster of Apache's with the data of the console's tests."""
+    folder: Path = tmp_path_factory.mktemp("apache")
+    with peer.NameServer(folder / "namesrv") as names:
+        broker = peer.RealBroker(folder / "store", names.address, home=folder / "broker")
+        with broker:
+            data.seed(names.address)
+            yield names.address
+
+
+async def test_every_page_answers(namesrv: str) -> None:
+    async with client(console_app(Settings(namesrv))) as browser:
+        found = await crawl(browser)
+        assert found.bad == {}
+        rooms = {room.path for room in all_rooms().rooms}
+        assert rooms <= set(found.statuses)
+        (one,) = [p for p in found.statuses if p.startswith("/brokers/") and p.endswith("/figures")]
+        name = one.removesuffix("/figures")
+        page = (await browser.get(name)).text
+        assert "a broker of Apache RocketMQ" in page
+        disk = (await browser.get(f"{name}/disk")).text
+        assert "Only pyrmq&#39;s brokers say what topics take of their disk." in disk
+        clients = (await browser.get(f"{name}/clients")).text
+        assert "does not say who uses it" in clients
