@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from pyrmq.console.rendering import page
 from pyrmq.console.room import Room
 from pyrmq.errors import ClientError, PyrmqError, TopicNotExistError
 from pyrmq.model.names import DLQ_PREFIX, check_group
+from pyrmq.net.clock import now_ms
 
 ROOM = Room("dead_letters", "Dead letters", "/dead-letters", 53)
 MOST_COUNTED = 200
@@ -210,7 +210,7 @@ async def ask(request: Request) -> Response:
     group, to = _group(query), _target(query)
     selection = selection_of(query)
     if selection.end is None:  # what comes in from now on is not part of it
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         selection = Selection(
             selection.begin, now + 1, selection.key, selection.topic, selection.ids
         )
