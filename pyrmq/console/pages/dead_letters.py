@@ -12,7 +12,7 @@ from typing import Any
 import trio
 from starlette.datastructures import FormData, QueryParams
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from pyrmq.admin.api import Admin
@@ -22,6 +22,7 @@ from pyrmq.admin.link import AT_ONCE
 from pyrmq.admin.resend import ResendPlan, ResentState, To
 from pyrmq.console import audit
 from pyrmq.console.changes import RefusedError, change, done, form_of
+from pyrmq.console.downloads import download
 from pyrmq.console.link import admin_of
 from pyrmq.console.messages import asked, stored
 from pyrmq.console.messages.body import preview_of
@@ -283,16 +284,7 @@ async def export(request: Request) -> Response:
     group = _group(request.query_params)
     selection = selection_of(request.query_params)
     await admin.dead_letters.parts(group, selection)  # an error is a page, not a file
-    safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in group)[:100]
-    return StreamingResponse(
-        _lines(admin, group, selection),
-        media_type="application/octet-stream",
-        headers={
-            "Content-Disposition": f'attachment; filename="dead-letters-{safe}.jsonl"',
-            "X-Content-Type-Options": "nosniff",
-            "Cache-Control": "no-store",
-        },
-    )
+    return download(_lines(admin, group, selection), f"dead-letters-{group[:100]}.jsonl")
 
 
 async def _lines(admin: Admin, group: str, selection: Selection) -> AsyncIterator[bytes]:

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from pyrmq.admin.api import Admin
 from pyrmq.admin.groups import attributes_of
 from pyrmq.admin.outcome import Outcomes, merged
-from pyrmq.console.changes import change, done, form_of, typed
+from pyrmq.console.changes import change, done, done_at, form_of, typed
 from pyrmq.console.link import admin_of
 from pyrmq.console.pages.topic_forms import clusters_of, pairs, text_of, whole
 from pyrmq.console.rendering import link, page
@@ -73,8 +73,7 @@ async def create(request: Request) -> Response:
         raise ClientError(f"group {name} is already in cluster {cluster}: change it on its page")
     outcomes = await admin.groups.change(name, _members(form), cluster=cluster)
     forget(admin)
-    text, bad = summary_of(outcomes, f"Group {name} is created")
-    return done(request, text, to=link("/groups/{}", name), bad=bad)
+    return done_at(request, outcomes, f"Group {name} is created", to=link("/groups/{}", name))
 
 
 async def _page(request: Request, template: str, **more: Any) -> Response:
@@ -104,8 +103,7 @@ async def changed(request: Request) -> Response:
     await _check_there(admin, name)
     outcomes = await admin.groups.change(name, members, cluster=cluster)
     forget(admin)
-    text, bad = summary_of(outcomes, f"Group {name} is changed")
-    return done(request, text, to=link("/groups/{}", name), bad=bad)
+    return done_at(request, outcomes, f"Group {name} is changed", to=link("/groups/{}", name))
 
 
 async def _check_there(admin: Admin, name: str) -> None:
@@ -137,8 +135,7 @@ async def pause(request: Request) -> Response:
     ]
     forget(admin)
     verb = f"Group {name} is paused" if to == "pause" else f"Group {name} may consume again"
-    text, bad = summary_of(merged(parts), verb)
-    return done(request, text, to=link("/groups/{}", name), bad=bad)
+    return done_at(request, merged(parts), verb, to=link("/groups/{}", name))
 
 
 async def delete_form(request: Request) -> Response:

@@ -10,12 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pyrmq.console.changes import change, done, form_of, typed
+from pyrmq.console.changes import change, done_at, form_of, typed
 from pyrmq.console.link import admin_of
 from pyrmq.console.rendering import link, page
 from pyrmq.console.views.cache import forget
 from pyrmq.console.views.one_topic import topic_details
-from pyrmq.console.views.summary import summary_of
 from pyrmq.console.views.topics import perm_text, topic_list
 from pyrmq.errors import ClientError, PyrmqError, TopicNotExistError
 from pyrmq.model.names import check_topic
@@ -88,8 +87,7 @@ async def create(request: Request) -> Response:
         name, cluster=cluster, attributes=_attributes(form), **_numbers(form)
     )
     forget(admin)
-    text, bad = summary_of(outcomes, f"Topic {name} is created")
-    return done(request, text, to=link("/topics/{}", name), bad=bad)
+    return done_at(request, outcomes, f"Topic {name} is created", to=link("/topics/{}", name))
 
 
 def _numbers(form: FormData) -> dict[str, Any]:
@@ -152,8 +150,7 @@ async def changed(request: Request) -> Response:
         name, cluster=cluster, attributes=attributes, force="force" in form, **named
     )
     forget(admin)
-    text, bad = summary_of(outcomes, f"Topic {name} is changed")
-    return done(request, text, to=link("/topics/{}", name), bad=bad)
+    return done_at(request, outcomes, f"Topic {name} is changed", to=link("/topics/{}", name))
 
 
 async def delete_form(request: Request) -> Response:
@@ -190,8 +187,7 @@ async def delete(request: Request) -> Response:
         raise ClientError(f"there is no topic {name} any more")
     outcomes = await admin.topics.delete(name, cluster)
     forget(admin)
-    text, bad = summary_of(outcomes, f"Topic {name} is deleted")
-    return done(request, text, to="/topics", bad=bad)
+    return done_at(request, outcomes, f"Topic {name} is deleted", to="/topics")
 
 
 ROUTES = [
