@@ -26,6 +26,7 @@ from pyrmq.console.password_file import PasswordFile
 from pyrmq.console.rendering import STATIC, fragment, is_htmx, page
 from pyrmq.console.sessions import Note, Session, Sessions
 from pyrmq.console.settings import LoginKind, Settings
+from pyrmq.console.views.servers import NotThereError
 from pyrmq.errors import NoPermissionError, PyrmqError, leaves
 
 
@@ -57,6 +58,7 @@ def console_app(settings: Settings, rooms: Rooms | None = None) -> ASGIApp:
         middleware=[Middleware(Gate, settings=settings, sessions=sessions, still=still)],
         exception_handlers={
             HTTPException: _http_error,
+            NotThereError: _not_there,
             PyrmqError: _pyrmq_error,
             ExceptionGroup: _group,
             Exception: _failure,
@@ -113,6 +115,11 @@ async def _http_error(request: Request, error: Exception) -> Response:
     known = {404: "There is no such page.", 405: "This page takes no such request."}
     text = known.get(error.status_code, error.detail)
     return _error(request, text, error.status_code, again=False)
+
+
+async def _not_there(request: Request, error: Exception) -> Response:
+    """An answer, also for a part of a page: none asks again by itself after it."""
+    return page(request, "error.html", 404, title=_TITLES[404], text=str(error), again=False)
 
 
 async def _pyrmq_error(request: Request, error: Exception) -> Response:

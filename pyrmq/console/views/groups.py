@@ -14,8 +14,8 @@ from pyrmq.admin.connections import BROADCASTING, ConsumerConnections
 from pyrmq.admin.consume_stats import group_of_retry_topic, is_offline, is_pop_name
 from pyrmq.admin.group_lags import GroupLag, lags_of
 from pyrmq.admin.outcome import Outcomes
-from pyrmq.console.views.kept import kept
-from pyrmq.console.views.patience import ask_each, together
+from pyrmq.console.views.asking import ask_each, together
+from pyrmq.console.views.cache import kept
 from pyrmq.errors import NotFoundError, PyrmqError, ResponseError
 from pyrmq.model.codes import version_name
 from pyrmq.model.names import RETRY_PREFIX, is_system_group

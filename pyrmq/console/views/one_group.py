@@ -20,8 +20,8 @@ from pyrmq.admin.consume_stats import (
     is_offline,
 )
 from pyrmq.admin.groups import GroupAt
+from pyrmq.console.views.asking import SECONDS, ask_each, together
 from pyrmq.console.views.groups import group_names, untouched
-from pyrmq.console.views.patience import SECONDS, ask_each, together
 from pyrmq.errors import ClientError, NotFoundError, PyrmqError, TopicNotExistError
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import RETRY_PREFIX, check_group
