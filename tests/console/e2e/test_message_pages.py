@@ -28,6 +28,15 @@ def found(tab: Tab, query: str) -> None:
     eventually(look, f"messages for {query}")
 
 
+def confirmed(tab: Tab) -> None:
+    """Confirms by the keyboard what the page asks, and waits until it is done."""
+    tab.page.wait_for_selector("button.danger")
+    tab.check()
+    tab.reach("button.danger")
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_selector("#messages .note.good")
+
+
 def test_a_message_is_found_by_the_keyboard(tab: Tab) -> None:
     found(tab, "topic=bodies&key=html")
     tab.open("/messages")
@@ -46,11 +55,7 @@ def test_a_message_is_found_by_the_keyboard(tab: Tab) -> None:
     tab.check_looks()
     tab.reach("a[href^='/messages/resend']")
     tab.page.keyboard.press("Enter")
-    tab.page.wait_for_selector("button.danger")
-    tab.check()
-    tab.reach("button.danger")
-    tab.page.keyboard.press("Enter")
-    tab.page.wait_for_selector("#messages .note.good")
+    confirmed(tab)
     assert "A copy was sent to topic bodies" in tab.text()
 
 
@@ -100,11 +105,7 @@ def test_transactions_are_decided(tab: Tab) -> None:
     tab.page.keyboard.press("Space")
     tab.reach("button[value=rollback]")
     tab.page.keyboard.press("Enter")
-    tab.page.wait_for_selector("button.danger")
-    tab.check()
-    tab.reach("button.danger")
-    tab.page.keyboard.press("Enter")
-    tab.page.wait_for_selector("#messages .note.good")
+    confirmed(tab)
     assert "1 rolled back" in tab.text()
     tab.page.click("td.mono a")
     tab.page.wait_for_selector("dl.facts")
