@@ -9,7 +9,7 @@ import trio
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -57,6 +57,7 @@ def console_app(settings: Settings, rooms: Rooms | None = None) -> ASGIApp:
         middleware=[Middleware(Gate, settings=settings, sessions=sessions, still=still)],
         exception_handlers={
             HTTPException: _http_error,
+            ClientDisconnect: _left,
             PyrmqError: _pyrmq_error,
             ExceptionGroup: _group,
             Exception: _failure,
@@ -109,6 +110,11 @@ async def _http_error(request: Request, error: Exception) -> Response:
     known = {404: "There is no such page.", 405: "This page takes no such request."}
     text = known.get(error.status_code, error.detail)
     return _error(request, text, error.status_code, again=False)
+
+
+async def _left(request: Request, error: Exception) -> Response:
+    """A client that is gone before its request was whole: nobody sees the answer."""
+    return PlainTextResponse("the request has no end\n", 400)
 
 
 async def _pyrmq_error(request: Request, error: Exception) -> Response:

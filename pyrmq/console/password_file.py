@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import logging
 import os
 import re
 import secrets
@@ -25,6 +26,7 @@ COST, BLOCK, PARALLEL = 1 << 15, 8, 1
 """Parameters of scrypt: 32 MiB, some 0.1 s."""
 MOST_COST, MOST_BLOCK, MOST_PARALLEL = 1 << 17, 16, 4
 """The most that a line may ask for."""
+log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 _HASH = re.compile(r"scrypt\$(\d{1,7})\$(\d{1,3})\$(\d{1,2})\$([\w+/=]{8,128})\$([\w+/=]{24,128})")
 
@@ -75,12 +77,15 @@ def check_name(name: str) -> None:
 
 class PasswordFile:
     """The users of a file. It is read again when it has changed. ConfigError if it cannot be read
-    at the start; later the users of before stay, except that a file that is gone has none."""
+    at the start; later the users of before stay, and the log says so, except that a file that is
+    gone has none."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._users = read(path)
         self._stamp = self._now()
+        self._refused: tuple[int, ...] | None = None
+        """The stamp of a change that was not taken."""
 
     def user(self, name: str) -> User | None:
         """A user of the file as it is now."""
@@ -88,9 +93,13 @@ class PasswordFile:
         if stamp != self._stamp:
             try:
                 self._users, self._stamp = read(self._path), stamp
-            except ConfigError:
+            except ConfigError as e:
                 if stamp is None:
                     self._users, self._stamp = {}, None
+                    log.warning("nobody can log in: %s", e)
+                elif stamp != self._refused:
+                    self._refused = stamp
+                    log.warning("the users of before stay, also those you removed: %s", e)
         return self._users.get(name)
 
     def _now(self) -> tuple[int, ...] | None:

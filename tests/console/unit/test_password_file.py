@@ -109,3 +109,17 @@ def test_a_file_is_read_again(tmp_path: Path) -> None:
     write(path, [User("rob", Role.READ_ONLY, GOOD)])
     assert users.user("ann") is None
     assert users.user("rob") == User("rob", Role.READ_ONLY, GOOD)
+
+
+def test_a_change_that_is_refused_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The users of before stay, also one that was removed: whoever did it has to know."""
+    path = tmp_path / "users"
+    write(path, [User("ann", Role.ADMIN, GOOD), User("rob", Role.READ_ONLY, GOOD)])
+    users = PasswordFile(path)
+    path.write_text(f"ann:admin:{GOOD}\n")
+    path.chmod(0o644)
+    for _ in range(3):
+        assert users.user("rob") is not None
+    (told,) = caplog.messages
+    assert "also those you removed" in told
+    assert "chmod 600" in told
