@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import hmac
 import logging
 import os
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,6 +154,24 @@ def write(path: Path, users: Iterable[User]) -> None:
     except OSError as e:
         new.unlink(missing_ok=True)
         raise ConfigError(f"password file {escape(path)}: {e.strerror}") from None
+
+
+@contextmanager
+def changing(path: Path) -> Iterator[dict[str, User]]:
+    """The users of a file, or none if it is missing; what is made of them is written at the end.
+    Commands that change a file at the same time wait for each other: none loses a change, such as
+    the removal of a user. ConfigError."""
+    try:
+        folder = os.open(path.absolute().parent, os.O_RDONLY)
+    except OSError as e:
+        raise ConfigError(f"password file {escape(path)}: {e.strerror}") from None
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        users = read(path) if path.exists() else {}
+        yield users
+        write(path, users.values())
+    finally:
+        os.close(folder)
 
 
 def _user(line: str) -> User | None:
