@@ -29,6 +29,11 @@ from pyrmq.console.settings import LoginKind, Settings
 from pyrmq.errors import NoPermissionError, PyrmqError, leaves
 
 
+_NOT_SIGNED = ("authentication failed", "check signature failed", "the signature does not fit")
+"""Words of servers that do not accept a signature. They have blanks: a refusal names topics and
+groups, which could have a word in their name, and would log out whoever looks at them."""
+
+
 def console_app(settings: Settings, rooms: Rooms | None = None) -> ASGIApp:
     """The application; `rooms` by default all. Its lifespan holds the connections to the cluster.
     ConfigError if the password file cannot be used."""
@@ -132,7 +137,7 @@ def _is_stranger(error: BaseException) -> bool:
     """Whether a server did not accept a signature. [AuthenticationException, AclException]"""
     said = str(error).lower()
     refused = isinstance(error, NoPermissionError) or "aclexception" in said
-    return refused and ("authentication failed" in said or "signature" in said)
+    return refused and any(words in said for words in _NOT_SIGNED)
 
 
 async def _failure(request: Request, error: Exception) -> Response:
