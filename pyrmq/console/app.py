@@ -28,7 +28,6 @@ from pyrmq.console.sessions import Note, Session, Sessions
 from pyrmq.console.settings import LoginKind, Settings
 from pyrmq.errors import NoPermissionError, PyrmqError, leaves
 
-
 _NOT_SIGNED = ("authentication failed", "check signature failed", "the signature does not fit")
 """Words of servers that do not accept a signature. They have blanks: a refusal names topics and
 groups, which could have a word in their name, and would log out whoever looks at them."""
