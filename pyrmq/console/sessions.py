@@ -85,7 +85,7 @@ class Sessions:
         session.began = session.used = trio.current_time()
         self._drop_expired()
         own = [key for key, other in self._by_hash.items() if other.user == session.user]
-        for key in own[: len(own) + 1 - MAX_OF_USER]:
+        for key in own[: max(0, len(own) + 1 - MAX_OF_USER)]:
             del self._by_hash[key]
         while len(self._by_hash) >= MAX_SESSIONS:
             self._by_hash.popitem(last=False)
