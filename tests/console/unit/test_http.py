@@ -189,3 +189,17 @@ async def test_who_takes_nothing_is_closed(
     with pytest.raises(trio.BrokenResourceError):
         await stream.send_all(request * 100_000)
     await stream.aclose()
+
+
+async def test_a_body_with_two_lengths_hides_no_request(service: ConsoleService) -> None:
+    """A proxy that goes by the other length would give the second request to somebody else."""
+    async with await trio.open_tcp_stream(*service.address) as stream:
+        await stream.send_all(
+            b"POST /health HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 80\r\n"
+            b"transfer-encoding: chunked\r\n\r\n0\r\n\r\n" + ASK
+        )
+        said = b""
+        while piece := await said_by(stream):
+            said += piece
+    assert said.startswith(b"HTTP/1.1 400")
+    assert said.count(b"HTTP/1.1 ") == 1
