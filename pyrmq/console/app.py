@@ -28,6 +28,9 @@ from pyrmq.console.sessions import Note, Session, Sessions
 from pyrmq.console.settings import LoginKind, Settings
 from pyrmq.errors import NoPermissionError, PyrmqError, leaves
 
+TITLES = {404: "Not found", 405: "Not allowed here", 500: "Failed"}
+"""Titles of errors of the console; others are of the cluster."""
+
 
 def console_app(settings: Settings, rooms: Rooms | None = None) -> ASGIApp:
     """The application; `rooms` by default all. Its lifespan holds the connections to the cluster.
@@ -145,4 +148,5 @@ def _error(request: Request, text: str, status: int, *, again: bool) -> Response
     target = request.headers.get("hx-target", "")
     if is_htmx(request) and target != "content":
         return fragment(request, "notes.html", status, notes=[Note(text, bad=True)])
-    return page(request, "error.html", status, title="Not possible now", text=text, again=again)
+    title = TITLES.get(status, "Not possible now")
+    return page(request, "error.html", status, title=title, text=text, again=again)

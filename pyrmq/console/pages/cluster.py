@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pyrmq.admin.health import DISK_HIGH
+from pyrmq.admin.monitoring.metrics import METRICS
 from pyrmq.console.charts import Line, chart
 from pyrmq.console.history import history_of
 from pyrmq.console.link import admin_of
@@ -51,7 +52,7 @@ def charts(hour: Hour, now: int) -> list[Markup]:
     ]
     backlog = Line.of("", hour, "backlog")
     if backlog.points:
-        found.append(chart("Not consumed", [backlog], unit="count", now=now))
+        found.append(chart("Lag of groups", [backlog], unit="count", now=now))
     disk = Line.of("", hour, "disk")
     found.append(
         chart("Fullest disk", [disk], unit="percent", now=now, limit=DISK_HIGH, most=100.0)
@@ -83,6 +84,7 @@ async def _values(request: Request) -> dict[str, Any]:
         "brokers": replace(brokers, path=ROOM.path),
         "problems": problems[:MOST_PROBLEMS],
         "more": len(problems) - MOST_PROBLEMS,
+        "metrics": METRICS,
         "firing": history.found().firing if found.may_look else (),
         "hour": hour,
         "own": {(b.name, b.number): history.newest_of(b.name, b.number) for b in brokers.rows}

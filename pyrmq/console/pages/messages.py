@@ -33,6 +33,7 @@ MOST_GROUPS = 128
 """Groups that are asked what they have made of a message."""
 KEYED = 64
 """Messages with one key that are shown."""
+TOPIC_MISSING = "Name the topic too: keys, tags, times and queues are those of a topic."
 FIELDS = ("topic", "id", "key", "broker", "queue", "offset", "begin", "end", "tags", "order")
 
 
@@ -46,6 +47,8 @@ async def found(request: Request) -> Response:
             shown |= await _search(await admin_of(request), request.query_params, values)
         except PyrmqError as e:
             shown["error"] = str(e)
+    elif any(values[name] for name in FIELDS if name != "order"):
+        shown["error"] = TOPIC_MISSING
     shown.setdefault("preview", preview_of)
     return page(request, "messages/find.html", **shown, address_of=stored.address_of)
 

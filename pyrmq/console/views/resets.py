@@ -15,6 +15,7 @@ from pyrmq.errors import ClientError
 
 MOST_QUEUES = 900
 """Most queues that one form moves: each is a field of it."""
+TIMES = "write 2026-01-31T12:00, 30m (ago; s, m, h or d), or milliseconds since 1970"
 _AGO = re.compile(r"([0-9]{1,6})([smhd])", re.ASCII)
 _UNITS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _FIELD = re.compile(r"([0-9]{1,5}):([0-9]{1,19}):(.{1,255})", re.ASCII | re.DOTALL)
@@ -57,6 +58,8 @@ def moment(text: str, now_ms: int | None = None) -> int:
     """A time as ms since 1970: `30m` ago (s, m, h, d), ms since 1970, or a date with a time, of the
     console's time zone unless it names one. ClientError."""
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    if not text:
+        raise ClientError(f"a time is missing: {TIMES}")
     if ago := _AGO.fullmatch(text):
         return max(now - int(ago[1]) * _UNITS[ago[2]], 1)
     if text.isascii() and text.isdecimal() and 11 < len(text) < 15:
@@ -64,10 +67,7 @@ def moment(text: str, now_ms: int | None = None) -> int:
     try:
         found = int(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
-        raise ClientError(
-            f"{text[:64]!r} is no time: write 2026-01-31T12:00, 30m (ago; s, m, h or d), or "
-            "milliseconds since 1970"
-        ) from None
+        raise ClientError(f"{text[:64]!r} is no time: {TIMES}") from None
     if found < 1:
         raise ClientError(f"{text[:64]!r} is before 1970")
     return found
