@@ -11,6 +11,7 @@ from pyrmq.admin.link import Replica
 from pyrmq.admin.message_ids import check_id
 from pyrmq.admin.outcome import Outcomes, Partial
 from pyrmq.admin.queue_files import QueueIndex
+from pyrmq.admin.registered import address_in, broker_at
 from pyrmq.admin.sending import producer_of
 from pyrmq.admin.traces import MAX_TRACES, MessageTracks, Trace, traces_of
 from pyrmq.errors import (
@@ -90,20 +91,20 @@ class Messages(MessageTracks, QueueIndex):
             raise
 
     async def by_offset_id(self, message_id: str) -> ReceivedMessage:
-        """The message with an offset id. Raises NotFoundError if it is no offset id, and the error
-        of the broker if that has no message there."""
+        """The message with an offset id. The id may be a text of others, such as a unique id that a
+        sender chose: only brokers that a name server knows are asked. Raises NotFoundError if it is
+        no offset id of one, and the error of the broker if that has no message there."""
         place = self._place(message_id)
-        if place is None:
-            raise NotFoundError(f"{message_id[:64]} is no offset id")
+        if place is None or not await broker_at(self._link, address_in(message_id)):
+            raise NotFoundError(f"{message_id[:64]} is no offset id of this cluster")
         return await self._at(*place)
 
     @staticmethod
     def _place(message_id: str) -> tuple[Address, int] | None:
         """The address and the offset of an offset id; None for what can be none."""
         address, offset = address_of_message_id(message_id), offset_of_message_id(message_id)
-        port = message_id[-24:-16]
-        if address is None or offset is None or int(port, 16) > 65_535:
-            return None  # a unique id, which has as many digits
+        if address is None or offset is None or not address_in(message_id):
+            return None
         return address, offset
 
     async def _at(self, address: Address, offset: int) -> ReceivedMessage:

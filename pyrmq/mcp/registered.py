@@ -9,16 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyrmq.admin.api import Admin
+from pyrmq.admin.registered import address_in
 from pyrmq.errors import ClientError, ConfigError
 from pyrmq.mcp.arguments import Argument, Asked
-from pyrmq.net.address import (
-    address_of_message_id,
-    format_address,
-    offset_of_message_id,
-    parse_address,
-)
-
-MAX_PORT = 65_535
+from pyrmq.net.address import format_address, parse_address
 
 
 async def check(admin: Admin, arguments: Sequence[Argument], asked: Asked) -> None:
@@ -32,7 +26,7 @@ async def check(admin: Admin, arguments: Sequence[Argument], asked: Asked) -> No
             except ConfigError as e:
                 raise ClientError(f"{e}: broker_list has the addresses") from None
             wanted[address] = f"at {value}"
-        elif value and argument.leads_to == "message" and (address := _place_of(value)):
+        elif value and argument.leads_to == "message" and (address := address_in(value)):
             wanted[address] = f"at {address}, which the id {value} names"
     if not wanted:
         return
@@ -42,11 +36,3 @@ async def check(admin: Admin, arguments: Sequence[Argument], asked: Asked) -> No
     for address, what in wanted.items():
         if address not in known:
             raise ClientError(f"no server of the cluster is {what}: see broker_list")
-
-
-def _place_of(message_id: str) -> str | None:
-    """The address in an offset id. A unique id has another number where its port would be."""
-    address, offset = address_of_message_id(message_id), offset_of_message_id(message_id)
-    if address is None or offset is None or int(message_id[-24:-16], 16) > MAX_PORT:
-        return None
-    return format_address(address)

@@ -94,7 +94,7 @@ def message_id(address: Address, phys: int) -> str:
 
 def address_of_message_id(text: str) -> Address | None:
     """The broker's address in an offsetMsgId, None if the text is none."""
-    if len(text) not in (32, 56):
+    if len(text) not in (32, 56) or not text.isalnum():  # fromhex passes over blanks
         return None
     try:
         raw = bytes.fromhex(text)
@@ -105,7 +105,7 @@ def address_of_message_id(text: str) -> Address | None:
 
 def offset_of_message_id(text: str) -> int | None:
     """The physical offset in an offsetMsgId, None if the text is none."""
-    if len(text) not in (32, 56):
+    if len(text) not in (32, 56) or not text.isalnum():  # fromhex passes over blanks
         return None
     try:
         offset = int.from_bytes(bytes.fromhex(text)[-8:], "big", signed=True)

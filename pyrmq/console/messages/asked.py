@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import time
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
-from pyrmq.errors import ClientError
+from pyrmq.admin.moments import time_of
+from pyrmq.errors import ClientError, ConfigError
 
 LONGEST = 512
 """Characters of a value."""
-TIMES = "30m, 2h or 1d ago, 2026-01-31 12:00, or milliseconds since 1970"
-_AGO = re.compile(r"([0-9]{1,6})([smhd])", re.ASCII)
-_UNITS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_LATEST = 1 << 53
 
 
 def text(values: Mapping[str, Any], name: str) -> str:
@@ -45,20 +39,11 @@ def number(values: Mapping[str, Any], name: str) -> int | None:
 
 
 def moment(values: Mapping[str, Any], name: str, *, now: int | None = None) -> int | None:
-    """A time in ms since 1970, of one of the forms in TIMES; None if it is not there. A time
-    without a zone is of the console's zone. ClientError."""
+    """A time in ms since 1970, as `pyrmq admin` takes it; None if it is not there. ClientError."""
     found = text(values, name)
     if not found:
         return None
-    at = time.time_ns() // 1_000_000 if now is None else now
-    if found == "now":
-        return at
-    if ago := _AGO.fullmatch(found):
-        return max(at - int(ago[1]) * _UNITS[ago[2]], 0)
-    if found.isascii() and found.isdecimal() and 11 < len(found) < 15:
-        return int(found)
     try:
-        parsed = int(datetime.fromisoformat(found).timestamp() * 1000)
-    except (ValueError, OverflowError, OSError):
-        raise ClientError(f"{name}: {found[:40]!r} is no time: say {TIMES}") from None
-    return max(parsed, 0)
+        return time_of(found, now)
+    except ConfigError as e:
+        raise ClientError(f"{name}: {e}") from None

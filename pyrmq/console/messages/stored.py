@@ -7,11 +7,12 @@ from urllib.parse import urlencode
 
 from pyrmq.admin.api import Admin
 from pyrmq.admin.message_ids import check_id
+from pyrmq.admin.registered import address_in, broker_at
 from pyrmq.errors import ClientError, NotFoundError, ProtocolError, PyrmqError, ResponseError
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.record import ReceivedMessage, decode_records
-from pyrmq.net.address import address_of_message_id, format_address, offset_of_message_id
+from pyrmq.net.address import offset_of_message_id
 from pyrmq.net.client.requests import PullStatus, pull_fields, read_pull
 
 PULL_TIMEOUT = 10.0
@@ -78,10 +79,10 @@ async def by_offset_id(admin: Admin, message_id: str) -> ReceivedMessage | None:
     The id names an address. Whoever writes one must not have the console connect anywhere, so only
     brokers that a name server knows are asked.
     """
-    offset, asked = offset_of_message_id(message_id), _address_in(message_id)
+    offset, asked = offset_of_message_id(message_id), address_in(message_id)
     if offset is None or not asked:
         return None
-    name = await _broker_at(admin, asked)
+    name = await broker_at(admin.link, asked)
     if not name:
         return None
     answer = await admin.link.ask(asked, RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset})
@@ -91,28 +92,12 @@ async def by_offset_id(admin: Admin, message_id: str) -> ReceivedMessage | None:
     return found[0]
 
 
-def _address_in(message_id: str) -> str:
-    """The `host:port` that an offset id names; empty if it can be none."""
-    address = address_of_message_id(message_id)
-    if address is None or int(message_id[-24:-16], 16) > 65_535:
-        return ""
-    return format_address(address)
-
-
-async def _broker_at(admin: Admin, address: str) -> str:
-    """The name of the broker of this cluster that is at an address; empty if there is none."""
-    for broker in (await admin.link.cluster_info()).brokers.values():
-        if address in broker.broker_addrs.values():
-            return broker.broker_name
-    return ""
-
-
 async def check_address(admin: Admin, message_id: str) -> None:
     """Raises ClientError if an id names an address that is of no broker of this cluster, and for
     what is no id."""
     check_id(message_id)
-    address = _address_in(message_id)
-    if address and not await _broker_at(admin, address):
+    address = address_in(message_id)
+    if address and not await broker_at(admin.link, address):
         raise ClientError(
             f"the id names {address}, and no broker of this cluster is there: give the unique id"
         )

@@ -17,12 +17,11 @@ from pyrmq.console.charts import Line, chart
 from pyrmq.console.figures import grouped
 from pyrmq.console.history import history_of
 from pyrmq.console.link import admin_of
-from pyrmq.console.not_there import of_known
 from pyrmq.console.paging import listing, whole
 from pyrmq.console.rendering import fragment, link, page
 from pyrmq.console.room import Room
 from pyrmq.console.samples import Hour
-from pyrmq.console.servers import ORDER, Broker, servers
+from pyrmq.console.views.servers import ORDER, Broker, servers
 from pyrmq.errors import PyrmqError
 from pyrmq.net.clock import now_ms
 
@@ -88,18 +87,15 @@ async def listed(request: Request) -> Response:
     return page(request, "brokers/list.html", found=found, brokers=rows)
 
 
-@of_known
 async def shown(request: Request) -> Response:
     return page(request, "brokers/one.html", **await _values(request))
 
 
-@of_known
 async def now(request: Request) -> Response:
     """What refreshes itself."""
     return fragment(request, "brokers/now.html", **await _values(request))
 
 
-@of_known
 async def figures(request: Request) -> Response:
     """All that the broker says of itself."""
     broker = await _broker(request)
@@ -110,7 +106,6 @@ async def figures(request: Request) -> Response:
     )  # fmt: skip
 
 
-@of_known
 async def clients(request: Request) -> Response:
     """Who uses the broker."""
     broker = await _broker(request)
@@ -147,7 +142,6 @@ async def users(
     return None, rows[:MOST_USERS], ""
 
 
-@of_known
 async def disk(request: Request) -> Response:
     """What topics take of the disk, and what retention frees next."""
     broker = await _broker(request)

@@ -16,12 +16,11 @@ from pyrmq.admin.monitoring.metrics import METRICS
 from pyrmq.console.charts import Line, chart
 from pyrmq.console.history import history_of
 from pyrmq.console.link import admin_of
-from pyrmq.console.not_there import of_known
 from pyrmq.console.paging import listing
 from pyrmq.console.rendering import fragment, page
 from pyrmq.console.room import Room
 from pyrmq.console.samples import Hour
-from pyrmq.console.servers import ORDER, Broker, servers
+from pyrmq.console.views.servers import ORDER, Broker, servers
 from pyrmq.net.clock import now_ms
 
 ROOM = Room("cluster", "Cluster", "/cluster", 10)
@@ -60,12 +59,10 @@ def charts(hour: Hour, now: int) -> list[Markup]:
     return found
 
 
-@of_known
 async def shown(request: Request) -> Response:
     return page(request, "cluster/list.html", **await _values(request))
 
 
-@of_known
 async def now(request: Request) -> Response:
     """What refreshes itself."""
     return fragment(request, "cluster/now.html", live=True, **await _values(request))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 import trio
 from starlette.datastructures import FormData, QueryParams
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from pyrmq.admin.api import Admin
@@ -23,6 +22,7 @@ from pyrmq.admin.link import AT_ONCE
 from pyrmq.admin.resend import ResendPlan, ResentState, To
 from pyrmq.console import audit
 from pyrmq.console.changes import RefusedError, change, done, form_of
+from pyrmq.console.downloads import download
 from pyrmq.console.link import admin_of
 from pyrmq.console.messages import asked, stored
 from pyrmq.console.messages.body import preview_of
@@ -34,6 +34,7 @@ from pyrmq.console.rendering import page
 from pyrmq.console.room import Room
 from pyrmq.errors import ClientError, PyrmqError, TopicNotExistError
 from pyrmq.model.names import DLQ_PREFIX, check_group
+from pyrmq.net.clock import now_ms
 
 ROOM = Room("dead_letters", "Dead letters", "/dead-letters", 53)
 MOST_COUNTED = 200
@@ -210,7 +211,7 @@ async def ask(request: Request) -> Response:
     group, to = _group(query), _target(query)
     selection = selection_of(query)
     if selection.end is None:  # what comes in from now on is not part of it
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         selection = Selection(
             selection.begin, now + 1, selection.key, selection.topic, selection.ids
         )
@@ -283,16 +284,7 @@ async def export(request: Request) -> Response:
     group = _group(request.query_params)
     selection = selection_of(request.query_params)
     await admin.dead_letters.parts(group, selection)  # an error is a page, not a file
-    safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in group)[:100]
-    return StreamingResponse(
-        _lines(admin, group, selection),
-        media_type="application/octet-stream",
-        headers={
-            "Content-Disposition": f'attachment; filename="dead-letters-{safe}.jsonl"',
-            "X-Content-Type-Options": "nosniff",
-            "Cache-Control": "no-store",
-        },
-    )
+    return download(_lines(admin, group, selection), f"dead-letters-{group[:100]}.jsonl")
 
 
 async def _lines(admin: Admin, group: str, selection: Selection) -> AsyncIterator[bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from starlette.requests import Request
@@ -22,6 +21,7 @@ from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from pyrmq.model.properties import REAL_TOPIC
 from pyrmq.model.record import ReceivedMessage
+from pyrmq.net.clock import now_ms
 
 ROOM = Room("delay", "Delays and timers", "/delay", 54)
 MOST_TOPICS = 50
@@ -116,7 +116,7 @@ async def timers(request: Request) -> Response:
     """Timer messages that wait, those that were sent last first."""
     admin = await admin_of(request)
     query = request.query_params
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     topic = asked.text(query, "topic")
 
     def wants(message: ReceivedMessage) -> bool:

@@ -12,14 +12,14 @@ from starlette.routing import Route
 from pyrmq.admin.api import Admin
 from pyrmq.admin.groups import attributes_of
 from pyrmq.admin.outcome import Outcomes, merged
-from pyrmq.console.changes import change, done, form_of, typed
+from pyrmq.console.changes import change, done, done_at, form_of, typed
 from pyrmq.console.link import admin_of
 from pyrmq.console.pages.topic_forms import clusters_of, pairs, text_of, whole
 from pyrmq.console.rendering import link, page
+from pyrmq.console.views.cache import forget
 from pyrmq.console.views.groups import group_names
-from pyrmq.console.views.kept import forget
 from pyrmq.console.views.one_group import group_page, group_settings
-from pyrmq.console.views.told import told
+from pyrmq.console.views.summary import summary_of
 from pyrmq.errors import ClientError, InvalidParameterError, NotFoundError, PyrmqError
 from pyrmq.model.names import check_consumer_group
 from pyrmq.model.topic import MAX_QUEUES
@@ -73,8 +73,7 @@ async def create(request: Request) -> Response:
         raise ClientError(f"group {name} is already in cluster {cluster}: change it on its page")
     outcomes = await admin.groups.change(name, _members(form), cluster=cluster)
     forget(admin)
-    text, bad = told(outcomes, f"Group {name} is created")
-    return done(request, text, to=link("/groups/{}", name), bad=bad)
+    return done_at(request, outcomes, f"Group {name} is created", to=link("/groups/{}", name))
 
 
 async def _page(request: Request, template: str, **more: Any) -> Response:
@@ -104,8 +103,7 @@ async def changed(request: Request) -> Response:
     await _check_there(admin, name)
     outcomes = await admin.groups.change(name, members, cluster=cluster)
     forget(admin)
-    text, bad = told(outcomes, f"Group {name} is changed")
-    return done(request, text, to=link("/groups/{}", name), bad=bad)
+    return done_at(request, outcomes, f"Group {name} is changed", to=link("/groups/{}", name))
 
 
 async def _check_there(admin: Admin, name: str) -> None:
@@ -137,8 +135,7 @@ async def pause(request: Request) -> Response:
     ]
     forget(admin)
     verb = f"Group {name} is paused" if to == "pause" else f"Group {name} may consume again"
-    text, bad = told(merged(parts), verb)
-    return done(request, text, to=link("/groups/{}", name), bad=bad)
+    return done_at(request, merged(parts), verb, to=link("/groups/{}", name))
 
 
 async def delete_form(request: Request) -> Response:
@@ -153,7 +150,7 @@ async def delete(request: Request) -> Response:
     typed(form, name)
     await _check_there(admin, name)
     outcomes = await admin.groups.delete(name, remove_offsets="offsets" in form, cluster=cluster)
-    text, bad = told(outcomes, f"Group {name} is deleted")
+    text, bad = summary_of(outcomes, f"Group {name} is deleted")
     if not bad and any(at.cluster == cluster for at in (await group_settings(admin, name)).at):
         bad = True
         text = (

@@ -11,10 +11,10 @@ from pyrmq.console.link import admin_of
 from pyrmq.console.pages.group_forms import unknown
 from pyrmq.console.pages.topic_forms import text_of
 from pyrmq.console.rendering import link, page
-from pyrmq.console.views.kept import forget
+from pyrmq.console.views.cache import forget
 from pyrmq.console.views.one_group import group_page
 from pyrmq.console.views.resets import as_shown, fields, goal, preview
-from pyrmq.console.views.told import told
+from pyrmq.console.views.summary import summary_of
 from pyrmq.errors import InvalidParameterError, NotFoundError, PyrmqError
 
 
@@ -59,7 +59,9 @@ async def move(request: Request) -> Response:
     outcomes = await admin.offsets.move(plan)
     forget(admin)
     moved = sum(len(part) for part in outcomes.values)
-    text, bad = told(outcomes, f"Group {name} is moved in {moved} queues of topic {plan.topic}")
+    text, bad = summary_of(
+        outcomes, f"Group {name} is moved in {moved} queues of topic {plan.topic}"
+    )
     return done(request, text, to=link("/groups/{}", name), bad=bad or bool(plan.failed))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,6 +13,7 @@ from starlette.routing import Route
 from pyrmq.admin.api import Admin
 from pyrmq.console import audit
 from pyrmq.console.changes import change, done, form_of
+from pyrmq.console.downloads import download
 from pyrmq.console.link import admin_of
 from pyrmq.console.messages import acting, asked, stored
 from pyrmq.console.messages.body import preview_of
@@ -135,7 +135,7 @@ async def body(request: Request) -> Response:
         data = message.raw_body if as_stored else await acting.whole_body(message)
     except ProtocolError as e:
         raise ClientError(f"{e}: download the body as it is stored") from e
-    return attachment(data, f"{message.msg_id}.bin")
+    return download(data, f"{message.msg_id}.bin")
 
 
 @looking
@@ -143,21 +143,7 @@ async def data(request: Request) -> Response:
     """Headers and properties as a file with JSON."""
     message = await message_of(await admin_of(request), request.query_params)
     text = json.dumps(as_data(message), indent=2)
-    return attachment(text.encode(), f"{message.msg_id}.json")
-
-
-def attachment(content: bytes, name: str) -> Response:
-    """A file that browsers save and never show."""
-    safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in name)[:120]
-    return Response(
-        content,
-        media_type="application/octet-stream",
-        headers={
-            "Content-Disposition": f'attachment; filename="{quote(safe)}"',
-            "X-Content-Type-Options": "nosniff",
-            "Cache-Control": "no-store",
-        },
-    )
+    return download(text.encode(), f"{message.msg_id}.json")
 
 
 @looking

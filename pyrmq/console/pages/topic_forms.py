@@ -10,13 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pyrmq.console.changes import change, done, form_of, typed
+from pyrmq.console.changes import change, done_at, form_of, typed
 from pyrmq.console.link import admin_of
 from pyrmq.console.rendering import link, page
-from pyrmq.console.views.kept import forget
+from pyrmq.console.views.cache import forget
 from pyrmq.console.views.one_topic import topic_details
-from pyrmq.console.views.told import told
-from pyrmq.console.views.topics import perm_text, topic_names
+from pyrmq.console.views.topics import perm_text, topic_list
 from pyrmq.errors import ClientError, PyrmqError, TopicNotExistError
 from pyrmq.model.names import check_topic
 from pyrmq.model.topic import MAX_QUEUES, MESSAGE_TYPE, MESSAGE_TYPES
@@ -88,8 +87,7 @@ async def create(request: Request) -> Response:
         name, cluster=cluster, attributes=_attributes(form), **_numbers(form)
     )
     forget(admin)
-    text, bad = told(outcomes, f"Topic {name} is created")
-    return done(request, text, to=link("/topics/{}", name), bad=bad)
+    return done_at(request, outcomes, f"Topic {name} is created", to=link("/topics/{}", name))
 
 
 def _numbers(form: FormData) -> dict[str, Any]:
@@ -152,8 +150,7 @@ async def changed(request: Request) -> Response:
         name, cluster=cluster, attributes=attributes, force="force" in form, **named
     )
     forget(admin)
-    text, bad = told(outcomes, f"Topic {name} is changed")
-    return done(request, text, to=link("/topics/{}", name), bad=bad)
+    return done_at(request, outcomes, f"Topic {name} is changed", to=link("/topics/{}", name))
 
 
 async def delete_form(request: Request) -> Response:
@@ -186,12 +183,11 @@ async def delete(request: Request) -> Response:
     admin = await admin_of(request)
     name, cluster = text_of(form, "topic"), text_of(form, "cluster")
     typed(form, name)
-    if name not in await topic_names(admin):
+    if all(row.name != name for row in (await topic_list(admin)).rows):
         raise ClientError(f"there is no topic {name} any more")
     outcomes = await admin.topics.delete(name, cluster)
     forget(admin)
-    text, bad = told(outcomes, f"Topic {name} is deleted")
-    return done(request, text, to="/topics", bad=bad)
+    return done_at(request, outcomes, f"Topic {name} is deleted", to="/topics")
 
 
 ROUTES = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +28,7 @@ from pyrmq.console.messages.waiting import NO_MASTER
 from pyrmq.console.rendering import page
 from pyrmq.console.room import Room
 from pyrmq.errors import ClientError, PyrmqError
+from pyrmq.net.clock import now_ms
 
 ROOM = Room("transactions", "Transactions", "/transactions", 52)
 SHOWN = 100
@@ -81,7 +81,7 @@ class Pending:
     @property
     def late(self) -> bool:
         """Whether the oldest waits longer than a broker lets a producer take, by default."""
-        return self.oldest is not None and time.time() * 1000 - self.oldest > LATE
+        return self.oldest is not None and now_ms() - self.oldest > LATE
 
 
 async def pending(admin: Admin, wanted: Filter) -> Pending:
@@ -99,7 +99,7 @@ async def _counted(admin: Admin) -> Pending:
     found = await admin.link.on_each(masters, admin.brokers.runtime_of)
     counts = [whole(runtime, "transactionPendingCount") for runtime in found.values]
     ages = [whole(runtime, "transactionOldestPendingAgeMs") for runtime in found.values]
-    oldest = time.time_ns() // 1_000_000 - max(ages) if any(ages) else None
+    oldest = now_ms() - max(ages) if any(ages) else None
     failed = [o.problem for o in found.failed]
     return Pending(sum(counts), False, oldest, [], [], 0, 0, failed=failed, too_many=True)
 
@@ -142,7 +142,7 @@ def _empty(error: PyrmqError | None) -> bool:
 @looking
 async def shown(request: Request) -> Response:
     values = {name: asked.text(request.query_params, name) for name in ("topic", "group", "older")}
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     wanted = Filter(
         values["topic"] or None,
         values["group"] or None,

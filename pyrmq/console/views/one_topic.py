@@ -12,7 +12,7 @@ from pyrmq.admin.link import Replica
 from pyrmq.admin.outcome import Outcomes
 from pyrmq.admin.shrinking import config_before
 from pyrmq.admin.topics import QueueState
-from pyrmq.console.views.patience import ask_each, together
+from pyrmq.console.views.asking import ask_each, together
 from pyrmq.console.views.topics import rates_of, usage_of
 from pyrmq.errors import PyrmqError, ResponseError
 from pyrmq.model.route import TopicRoute

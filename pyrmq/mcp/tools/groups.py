@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from typing import Any
 
@@ -18,6 +17,7 @@ from pyrmq.mcp.arguments import Argument, Asked
 from pyrmq.mcp.shown import page, problems
 from pyrmq.mcp.tool import FILTER, GROUP, LIMIT, OF_CLUSTER, OFFSET, TOPIC, ReadTool
 from pyrmq.model.names import is_system_group
+from pyrmq.net.clock import now_ms
 
 NOBODY = "no member is connected: nobody consumes"
 MAX_MEMBERS = 50
@@ -125,7 +125,7 @@ async def _running(admin: Admin, asked: Asked) -> Any:
             infos[one.client_id] = await admin.groups.running_info(asked["group"], one.client_id)
         except PyrmqError as e:
             failed.append(ClientError(f"{one.client_id}: {e}"))
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     return {
         "members": len(connected),
         "asked": min(len(connected), MAX_MEMBERS),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import trio
 
 from pyrmq import ReconsumeLater
 from pyrmq.admin import Admin
@@ -20,6 +21,7 @@ from pyrmq.client import ConsumeFrom, Producer, PushConsumer, TransactionalProdu
 from pyrmq.errors import NotFoundError
 from pyrmq.model.message import Message, MessageQueue, SendResult
 from pyrmq.model.names import TRACE_TOPIC, retry_topic
+from pyrmq.model.properties import UNIQ_KEY
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import TransactionState
 from pyrmq.server import Running
@@ -288,3 +290,34 @@ async def test_a_message_that_nobody_has(embedded: Running) -> None:
     assert (gone.code, gone.out) == (2, "")
     for words in ((), ("X", "--key", "k")):
         assert (await admin(embedded.namesrv, "message", "life", *words)).code == 1
+
+
+async def test_an_id_that_a_sender_chose_leads_to_no_foreign_server(serve: Serve) -> None:
+    """A unique id may look like the offset id of a broker. A request there would be signed."""
+    listener = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listener[0].socket.getsockname()[1]
+    chosen = f"7F000001{port:08X}{12345:016X}"
+    callers: list[trio.SocketStream] = []
+
+    async def called(stream: trio.SocketStream) -> None:
+        callers.append(stream)
+        await stream.aclose()
+
+    async with serve() as server, Admin(server.namesrv) as tools, trio.open_nursery() as nursery:
+        await nursery.start(trio.serve_listeners, called, listener)
+        async with Producer("PG", namesrv=server.namesrv) as producer:
+            await producer.send(Message(TOPIC, b"x", keys="o-1", properties={UNIQ_KEY: chosen}))
+
+        async def by_key() -> list[Life] | None:
+            try:
+                return await tools.lives.of_key("o-1", topic=TOPIC)
+            except NotFoundError:
+                return None
+
+        (life,) = await until(by_key, "the index knows it") or []
+        assert life.message_id == chosen
+        assert whats(life) == [What.SENT, What.STORED]
+        with pytest.raises(NotFoundError, match="no offset id of this cluster"):
+            await tools.messages.by_offset_id(chosen)
+        assert callers == []
+        nursery.cancel_scope.cancel()

@@ -18,7 +18,7 @@ from pyrmq.client import ConsumeFrom, MessageModel, Producer, PushConsumer
 from pyrmq.console.app import console_app
 from pyrmq.console.settings import Settings
 from pyrmq.console.views import groups
-from pyrmq.console.views.kept import forget
+from pyrmq.console.views.cache import forget
 from pyrmq.model.message import Message, MessageQueue
 from pyrmq.server import Running
 from tests.console.asgi import Answer, Client, client

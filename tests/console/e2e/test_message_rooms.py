@@ -14,10 +14,11 @@ import pytest
 from pyrmq.admin import Admin
 from pyrmq.client import ConsumeFrom, Producer, PushConsumer
 from pyrmq.console.app import console_app
-from pyrmq.console.messages import listing, names
+from pyrmq.console.messages import listing
 from pyrmq.console.messages.listing import Asked, listed
 from pyrmq.console.pages import messages, transactions
 from pyrmq.console.settings import Settings
+from pyrmq.console.views import cache
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message
 from pyrmq.model.record import ReceivedMessage
@@ -338,7 +339,8 @@ async def test_transactions_are_decided(embedded: Running, monkeypatch: pytest.M
 async def test_dead_letters_are_resent_and_saved(
     embedded: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(names, "FRESH", 0.0)
+    monkeypatch.setattr(cache, "FRESH", 0.0)
+    monkeypatch.setattr(cache, "LONGEST", 0.0)
     async with rooms(embedded) as there:
         assert "No group has dead letters" in await there.text("/dead-letters")
         broker = embedded.broker_address

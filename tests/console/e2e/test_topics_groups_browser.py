@@ -128,6 +128,7 @@ def test_a_group_page_shows_what_its_members_run(tab: Tab) -> None:
     page.wait_for_selector("#members table")
     shown = tab.text()
     assert TAG in shown, "as text"
+    assert "members-group" in page.title(), "the part that was loaded has no title of its own"
     assert "subscribe differently" in shown
     tab.check()
     page.click(f"#members a >> text={TAG}")

@@ -13,9 +13,8 @@ from pyrmq.admin.link import Replica
 from pyrmq.admin.outcome import Outcome
 from pyrmq.admin.runtime_info import HaStatus, Slave
 from pyrmq.console.figures import grouped
-from pyrmq.console.not_there import NotThereError
 from pyrmq.console.pages import ha
-from pyrmq.console.servers import Broker, Servers, joined
+from pyrmq.console.views.servers import Broker, NotThereError, Servers, joined
 from pyrmq.errors import (
     ConnectError,
     NoPermissionError,
