@@ -75,6 +75,8 @@ async def _values(request: Request) -> dict[str, Any]:
     hour = history.of_cluster(cluster) if found.may_look else Hour()
     brokers = listing(request, found.brokers, COLUMNS, "state", _text)
     problems = found.problems
+    masters = [b for b in found.brokers if b.is_master]
+    lags = [history.newest_of(b.name, b.number).last("backlog") for b in masters if b.is_up]
     return {
         "found": found,
         "cluster": cluster or "",
@@ -82,6 +84,7 @@ async def _values(request: Request) -> dict[str, Any]:
         "problems": problems[:MOST_PROBLEMS],
         "more": len(problems) - MOST_PROBLEMS,
         "metrics": METRICS,
+        "lag_of": lag_of(sum(lag is not None for lag in lags), len(masters)),
         "firing": history.found().firing if found.may_look else (),
         "hour": hour,
         "own": {(b.name, b.number): history.newest_of(b.name, b.number) for b in brokers.rows}
@@ -92,6 +95,11 @@ async def _values(request: Request) -> dict[str, Any]:
         "charts": charts(hour, now_ms()),
         "not_sampled": history.problem,
     }
+
+
+def lag_of(known: int, masters: int) -> str:
+    """What the lag of the cluster counts. Masters that are down, and Apache's, do not tell it."""
+    return "of all groups" if known == masters else f"at {known} of {masters} masters"
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
