@@ -39,6 +39,7 @@ KEYED = 64
 DOWNLOADS = 4
 """Bodies that are downloaded at a time: one may have 64 MiB."""
 _downloads = trio.Semaphore(DOWNLOADS)
+TOPIC_MISSING = "Name the topic too: keys, tags, times and queues are those of a topic."
 FIELDS = ("topic", "id", "key", "broker", "queue", "offset", "begin", "end", "tags", "order")
 
 
@@ -52,6 +53,8 @@ async def found(request: Request) -> Response:
             shown |= await _search(await admin_of(request), request.query_params, values)
         except PyrmqError as e:
             shown["error"] = str(e)
+    elif any(values[name] for name in FIELDS if name != "order"):
+        shown["error"] = TOPIC_MISSING
     shown.setdefault("preview", preview_of)
     return page(request, "messages/find.html", **shown, address_of=stored.address_of)
 
