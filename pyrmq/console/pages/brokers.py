@@ -34,6 +34,12 @@ KINDS = {
 }
 SPANS = {60: "the last minute", 600: "the last ten minutes", 3600: "the last hour"}
 MOST_USERS = 100
+LIMITS = {
+    "diskMaxUsedSpaceRatio": "above it expired files are deleted at any hour",
+    "diskSpaceCleanForciblyRatio": "above it old files are deleted before they expire",
+    "diskSpaceWarningLevelRatio": "above it sends are refused",
+}
+"""What a broker does above each key, in percent of a disk."""
 MOST_TOPICS = 100
 
 COLUMNS = {
@@ -49,7 +55,7 @@ COLUMNS = {
 CHARTS: tuple[tuple[str, tuple[tuple[str, str], ...], str, float | None, float | None], ...] = (
     ("Messages", (("in", "messages_in"), ("out", "messages_out")), "rate", None, None),
     ("Bytes", (("in", "bytes_in"), ("out", "bytes_out")), "bytes_rate", None, None),
-    ("Not consumed", (("", "backlog"),), "count", None, None),
+    ("Lag of groups", (("", "backlog"),), "count", None, None),
     ("Disk", (("", "disk"),), "percent", DISK_HIGH, 100.0),
     ("Requests", (("", "requests"),), "rate", None, None),
     ("Connections", (("", "connections"),), "count", None, None),
@@ -144,7 +150,7 @@ async def disk(request: Request) -> Response:
     freed = {part.topic: part for part in usage.next.topics} if usage else {}
     return page(
         request, "brokers/disk.html", broker=broker, usage=usage, problem=problem, freed=freed,
-        **_places(broker),
+        limits=LIMITS, **_places(broker),
     )  # fmt: skip
 
 

@@ -261,6 +261,8 @@ async def resend(request: Request) -> Response:
         problems.append(str(e))
     told = [f"{n} {state.value}" for state, n in counts.items() if n]
     text = f"Dead letters of group {group}: {', '.join(told) or 'nothing to resend'}."
+    if counts[ResentState.SKIPPED] and not left:
+        text += " What is skipped was resent before: choose that to resend it again."
     if left:
         text += f" It stopped after {MOST_RESENT}: resend again, those that were sent are skipped."
     if problems:

@@ -59,8 +59,9 @@ async def move(request: Request) -> Response:
     outcomes = await admin.offsets.move(plan)
     forget(admin)
     moved = sum(len(part) for part in outcomes.values)
+    queues = "queue" if moved == 1 else "queues"
     text, bad = summary_of(
-        outcomes, f"Group {name} is moved in {moved} queues of topic {plan.topic}"
+        outcomes, f"Offsets of group {name} are reset in {moved} {queues} of topic {plan.topic}"
     )
     return done(request, text, to=link("/groups/{}", name), bad=bad or bool(plan.failed))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pyrmq.admin.api import Admin
-from pyrmq.admin.moments import time_of
+from pyrmq.admin.moments import FORMS, time_of
 from pyrmq.admin.offset_moves import START, ResetPreview
 from pyrmq.admin.offsets import END
 from pyrmq.errors import ClientError, ConfigError
@@ -52,6 +52,8 @@ def goal(form: Mapping[str, str], now: int | None = None) -> Goal:
 
 def moment(text: str, now: int | None = None) -> int:
     """A time as ms since 1970, as `pyrmq admin` takes it; never START, nor END. ClientError."""
+    if not text:
+        raise ClientError(f"a time is missing: {FORMS}")
     try:
         return max(time_of(text, now), 1)
     except ConfigError as e:

@@ -179,7 +179,7 @@ async def test_reset_with_a_preview(embedded: Running, console: Client) -> None:
     form = {"group": "billing", "topic": "orders", "to": "earliest", "queue": queues}
     moved = await console.post(path, form)
     assert moved.status == 303, moved.text
-    assert "is moved in" in words(await console.get(moved.headers["location"]))
+    assert "are reset in" in words(await console.get(moved.headers["location"]))
     assert await offset(embedded) == 0
 
     latest = await console.get(f"{path}?topic=orders&to=latest")

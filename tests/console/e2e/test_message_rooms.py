@@ -56,6 +56,7 @@ async def test_messages_are_found(embedded: Running) -> None:
         assert links(await there.text("/messages?topic=bodies&tags=none")) == []
         for wrong, why in (
             ("topic=nowhere", "nowhere"),
+            ("key=order-7", "Name the topic too"),
             ("topic=bodies&key=nobody", "no message has the key nobody"),
             ("topic=bodies&id=xyz", "no message id"),
             ("topic=bodies&begin=soon", "is no time"),

@@ -42,7 +42,7 @@ def test_the_first_page_says_how_the_cluster_is(tab: Tab) -> None:
     tab.check()
     text = tab.text()
     assert "1 of 1" in text
-    assert re.search(r"Not consumed\s+\d+\s+of all groups", text), text
+    assert re.search(r"Lag\s+\d+\s+of all groups", text), text
     label = tab.page.get_attribute(".chart svg", "aria-label")
     assert label is not None
     assert tab.page.locator(".chart table caption").first.text_content()

@@ -175,5 +175,5 @@ def test_a_reset_moves_what_the_preview_shows(tab: Tab) -> None:
     tab.reach("form.confirm button")
     page.keyboard.press("Enter")
     page.wait_for_url("**/groups/orders-group")
-    assert "is moved in" in tab.text()
+    assert "are reset in" in tab.text()
     tab.check()

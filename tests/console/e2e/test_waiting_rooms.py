@@ -67,10 +67,12 @@ async def test_dead_letters_are_resent_and_saved(
         only = await there.text(f"/dead-letters/group?group={GROUP}&key=letter-1")
         (one,) = links(only, CHOSEN)
         asks = await there.text(f"/dead-letters/resend?group={GROUP}&to=topic&chosen={one}")
-        assert "<strong>1</strong> of 1 selected letters" in asks
+        assert "<strong>1</strong> of 1 selected letter will be resent" in asks
         form = {"group": GROUP, "to": "topic", "chosen": one}
         assert "1 sent" in await there.changed("/dead-letters/resend", form)
-        assert "1 skipped" in await there.changed("/dead-letters/resend", form)
+        assert "1 skipped. What is skipped was resent before" in await there.changed(
+            "/dead-letters/resend", form
+        )
         again = await there.changed("/dead-letters/resend", {**form, "again": "yes"})
         assert "1 sent" in again
         every = await there.text(f"/dead-letters/resend?group={GROUP}&to=topic")
