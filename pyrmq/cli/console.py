@@ -149,15 +149,17 @@ def set_password(file: Path, name: str, role: str | None) -> None:
     The password is asked for, or read as one line from stdin. A console that runs takes the change
     at once; sessions with the old password end.
     """
-    from pyrmq.console.password_file import User, check_name, hashed, read, write
+    from pyrmq.console.password_file import User, changing, check_name, hashed, read
     from pyrmq.console.settings import Role
 
     check_name(name)
-    users = read(file) if file.exists() else {}
-    before = users.get(name)
-    chosen = Role(role) if role else before.role if before else Role.READ_ONLY
-    users[name] = User(name, chosen, hashed(_password()))
-    write(file, users.values())
+    if file.exists():
+        read(file)  # says what is wrong with it before it asks
+    new = hashed(_password())
+    with changing(file) as users:
+        before = users.get(name)
+        chosen = Role(role) if role else before.role if before else Role.READ_ONLY
+        users[name] = User(name, chosen, new)
     click.echo(f"{name}: {chosen.value}")
 
 
@@ -166,14 +168,14 @@ def set_password(file: Path, name: str, role: str | None) -> None:
 @click.argument("name")
 def remove(file: Path, name: str) -> None:
     """Remove the user NAME. Its sessions end."""
-    from pyrmq.console.password_file import read, write
+    from pyrmq.console.password_file import changing, read
     from pyrmq.errors import ConfigError
     from pyrmq.escape import escape
 
-    users = read(file)
-    if users.pop(name, None) is None:
-        raise ConfigError(f"there is no user {escape(name)} in {escape(file)}")
-    write(file, users.values())
+    read(file)  # it has to be there
+    with changing(file) as users:
+        if users.pop(name, None) is None:
+            raise ConfigError(f"there is no user {escape(name)} in {escape(file)}")
 
 
 @passwords.command(name="list")

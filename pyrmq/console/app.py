@@ -9,7 +9,7 @@ import trio
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -28,6 +28,10 @@ from pyrmq.console.sessions import Note, Session, Sessions
 from pyrmq.console.settings import LoginKind, Settings
 from pyrmq.console.views.servers import NotThereError
 from pyrmq.errors import NoPermissionError, PyrmqError, leaves
+
+_NOT_SIGNED = ("authentication failed", "check signature failed", "the signature does not fit")
+"""Words of servers that do not accept a signature. They have blanks: a refusal names topics and
+groups, which could have a word in their name, and would log out whoever looks at them."""
 
 
 def console_app(settings: Settings, rooms: Rooms | None = None) -> ASGIApp:
@@ -59,6 +63,7 @@ def console_app(settings: Settings, rooms: Rooms | None = None) -> ASGIApp:
         exception_handlers={
             HTTPException: _http_error,
             NotThereError: _not_there,
+            ClientDisconnect: _left,
             PyrmqError: _pyrmq_error,
             ExceptionGroup: _group,
             Exception: _failure,
@@ -122,6 +127,11 @@ async def _not_there(request: Request, error: Exception) -> Response:
     return page(request, "error.html", 404, title=_TITLES[404], text=str(error), again=False)
 
 
+async def _left(request: Request, error: Exception) -> Response:
+    """A client that is gone before its request was whole: nobody sees the answer."""
+    return PlainTextResponse("the request has no end\n", 400)
+
+
 async def _pyrmq_error(request: Request, error: Exception) -> Response:
     """What a server of the cluster answers, or that it does not: the page asks again by itself.
     A user whose key the brokers do not accept any more logs in again."""
@@ -140,7 +150,7 @@ def _is_stranger(error: BaseException) -> bool:
     """Whether a server did not accept a signature. [AuthenticationException, AclException]"""
     said = str(error).lower()
     refused = isinstance(error, NoPermissionError) or "aclexception" in said
-    return refused and ("authentication failed" in said or "signature" in said)
+    return refused and any(words in said for words in _NOT_SIGNED)
 
 
 async def _failure(request: Request, error: Exception) -> Response:

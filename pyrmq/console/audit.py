@@ -14,6 +14,8 @@ from pyrmq.escape import escape
 log = logging.getLogger("pyrmq.audit.console")
 LONGEST = 200
 """Longest value in a line."""
+LONGEST_OUTCOME = 1000
+"""The same of how it ended, which may repeat what was sent."""
 
 
 def line(request: Request, action: str, about: Mapping[str, str], outcome: str) -> None:
@@ -23,7 +25,7 @@ def line(request: Request, action: str, about: Mapping[str, str], outcome: str) 
     client = request.client.host if request.client else ""
     facts = {"user": user, "from": client, "action": action, **about}
     said = " ".join(f"{key}={_value(value)}" for key, value in facts.items())
-    log.info("%s: %s", escape(said), escape(outcome))
+    log.info("%s: %s", escape(said), escape(outcome[:LONGEST_OUTCOME]))
 
 
 def _value(value: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from urllib.parse import urlencode, urlsplit
 
@@ -20,6 +21,10 @@ NOBODY = "nobody"
 """The user of a console without login."""
 BY_ITSELF = "x-by-itself"
 """The header of requests that a page makes without its user."""
+AT_ONCE = 32
+"""Requests of one user that are answered at a time: each may need some tens of MiB, also while its
+client takes the answer slowly."""
+TOO_MANY = "The console answers many requests of yours now. Try again.\n"
 LOGOUT = "/logout"
 STATIC, HEALTH = "/static/", "/health"
 """What needs no session."""
@@ -44,6 +49,8 @@ class Gate:
         self._cookie = cookie_name(settings)
         self._sessions = sessions
         self._still = still
+        self._busy: Counter[str] = Counter()
+        """Requests that are answered, by user."""
         self._all = Session(NOBODY, Role.ADMIN) if settings.login is LoginKind.NONE else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,7 +70,19 @@ class Gate:
                 await to_login(request)(scope, receive, send)
             return
         scope["pyrmq_session"] = session
-        await self._app(scope, receive, _renewing(request, session, send))
+        if path == HEALTH or path.startswith(STATIC):
+            await self._app(scope, receive, send)
+            return
+        if self._busy[session.user] >= AT_ONCE:
+            answer = PlainTextResponse(TOO_MANY, 503, {"Retry-After": "1"})
+            await answer(scope, receive, send)
+            return
+        self._busy[session.user] += 1
+        try:
+            await self._app(scope, receive, _renewing(request, session, send))
+        finally:
+            self._busy[session.user] -= 1
+            self._busy += Counter()  # drops those that are 0
 
     def _of_cookie(self, request: Request) -> Session | None:
         name = request.cookies.get(self._cookie)

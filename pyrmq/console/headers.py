@@ -108,7 +108,7 @@ def _is_address(host: str) -> bool:
 
 
 class BodyBound:
-    """Refuses bodies that are too long, also such without a length."""
+    """Refuses bodies that are too long, also such without a length or with two."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -118,7 +118,11 @@ class BodyBound:
             await self._app(scope, receive, send)
             return
         most = LOGIN_BODY if scope["path"] == LOGIN else MAX_BODY
-        stated = Headers(scope=scope).get("content-length", "0")
+        headers = Headers(scope=scope)
+        stated = headers.get("content-length", "0")
+        if "transfer-encoding" in headers and "content-length" in headers:
+            await _TWO_LENGTHS(scope, receive, send)
+            return
         if not stated.isdecimal() or len(stated) > 18 or int(stated) > most:
             await PlainTextResponse(f"{_too_long(most)}\n", 413)(scope, receive, send)
             return
@@ -140,6 +144,13 @@ class BodyBound:
             return message
 
         await self._app(scope, bounded, send)
+
+
+_TWO_LENGTHS = PlainTextResponse(
+    "a request has one length: content-length or transfer-encoding\n",
+    400,
+    {"Connection": "close"},  # a proxy may have counted what follows to the body
+)
 
 
 def _too_long(most: int) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import h11
 import trio
 from hypercorn.config import Config
 from hypercorn.events import Event, RawData, Updated
@@ -21,8 +22,8 @@ from hypercorn.typing import ASGIFramework, ConnectionState, LifespanState
 from hypercorn.utils import wrap_app
 
 MAX_CONNECTIONS = 1000
-"""Connections at a time. Beyond it the oldest gives way that waits for a request; if there is none,
-the new one is closed."""
+"""Connections at a time. Beyond it the oldest gives way that waits for a request, else the oldest
+that waits for its client to send or to take something; if there is none, the new one is closed."""
 WRITE = 60.0
 """Seconds in which a client has to take a piece of an answer."""
 STOP = 3.0
@@ -93,13 +94,15 @@ class HttpServer:
             outer.cancel_scope.cancel()
 
     async def _give_way(self) -> bool:
-        """Closes the oldest connection that waits for a request."""
-        for one in self._open:
-            if one.is_idle:
-                one.is_idle = False
-                await trio.aclose_forcefully(one.stream)
-                return True
-        return False
+        """Closes the oldest connection that waits for a request, else for its client: whoever has
+        many requests that never end keeps nobody out."""
+        waiting = [one for one in self._open if one.waits_for_client]
+        chosen = next((one for one in waiting if one.is_idle), waiting[0] if waiting else None)
+        if chosen is None:
+            return False
+        chosen.is_closing = True
+        await trio.aclose_forcefully(chosen.stream)
+        return True
 
 
 class _Connection(TCPServer):
@@ -107,6 +110,19 @@ class _Connection(TCPServer):
 
     is_idle = True
     """Whether it waits for a request."""
+    is_closing = False
+    _sending = 0
+    """Pieces of answers that the client has not taken."""
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether its client has to do something: to ask, to send the rest of its request, or to
+        take an answer."""
+        if self.is_closing:
+            return False
+        http = getattr(getattr(self, "protocol", None), "protocol", None)
+        state = getattr(getattr(http, "connection", None), "their_state", None)
+        return self.is_idle or self._sending > 0 or state is h11.SEND_BODY
 
     async def protocol_send(self, event: Event) -> None:
         if isinstance(self.protocol.protocol, H2Protocol):
@@ -118,10 +134,20 @@ class _Connection(TCPServer):
         if not isinstance(event, RawData):
             await super().protocol_send(event)
             return
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._end_late)
-            await super().protocol_send(event)
-            nursery.cancel_scope.cancel()
+        self._sending += 1
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._end_late)
+                await super().protocol_send(event)
+                nursery.cancel_scope.cancel()
+        finally:
+            self._sending -= 1
+
+    async def _read_data(self) -> None:
+        """Hypercorn would keep the connection of a client that is gone until it is idle too
+        long."""
+        await super()._read_data()
+        await self.idle_task.stop()
 
     async def _end_late(self) -> None:
         """Hypercorn shields what it sends: it ends by the end of the stream."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import hmac
+import logging
 import os
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +28,7 @@ COST, BLOCK, PARALLEL = 1 << 15, 8, 1
 """Parameters of scrypt: 32 MiB, some 0.1 s."""
 MOST_COST, MOST_BLOCK, MOST_PARALLEL = 1 << 17, 16, 4
 """The most that a line may ask for."""
+log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 _HASH = re.compile(r"scrypt\$(\d{1,7})\$(\d{1,3})\$(\d{1,2})\$([\w+/=]{8,128})\$([\w+/=]{24,128})")
 
@@ -75,12 +79,15 @@ def check_name(name: str) -> None:
 
 class PasswordFile:
     """The users of a file. It is read again when it has changed. ConfigError if it cannot be read
-    at the start; later the users of before stay, except that a file that is gone has none."""
+    at the start; later the users of before stay, and the log says so, except that a file that is
+    gone has none."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._users = read(path)
         self._stamp = self._now()
+        self._refused: tuple[int, ...] | None = None
+        """The stamp of a change that was not taken."""
 
     def user(self, name: str) -> User | None:
         """A user of the file as it is now."""
@@ -88,9 +95,13 @@ class PasswordFile:
         if stamp != self._stamp:
             try:
                 self._users, self._stamp = read(self._path), stamp
-            except ConfigError:
+            except ConfigError as e:
                 if stamp is None:
                     self._users, self._stamp = {}, None
+                    log.warning("nobody can log in: %s", e)
+                elif stamp != self._refused:
+                    self._refused = stamp
+                    log.warning("the users of before stay, also those you removed: %s", e)
         return self._users.get(name)
 
     def _now(self) -> tuple[int, ...] | None:
@@ -143,6 +154,24 @@ def write(path: Path, users: Iterable[User]) -> None:
     except OSError as e:
         new.unlink(missing_ok=True)
         raise ConfigError(f"password file {escape(path)}: {e.strerror}") from None
+
+
+@contextmanager
+def changing(path: Path) -> Iterator[dict[str, User]]:
+    """The users of a file, or none if it is missing; what is made of them is written at the end.
+    Commands that change a file at the same time wait for each other: none loses a change, such as
+    the removal of a user. ConfigError."""
+    try:
+        folder = os.open(path.absolute().parent, os.O_RDONLY)
+    except OSError as e:
+        raise ConfigError(f"password file {escape(path)}: {e.strerror}") from None
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        users = read(path) if path.exists() else {}
+        yield users
+        write(path, users.values())
+    finally:
+        os.close(folder)
 
 
 def _user(line: str) -> User | None:

@@ -24,6 +24,8 @@ LONGEST = 12 * 3600.0
 """Seconds after which every session ends."""
 MAX_SESSIONS = 1000
 """Sessions at a time; beyond it the one that was used longest ago ends."""
+MAX_OF_USER = 100
+"""The same of one user: whoever logs in again and again ends no sessions of others."""
 MAX_NOTES = 20
 """Messages that wait for the next page of a session."""
 
@@ -82,6 +84,9 @@ class Sessions:
         name = secrets.token_urlsafe(32)
         session.began = session.used = trio.current_time()
         self._drop_expired()
+        own = [key for key, other in self._by_hash.items() if other.user == session.user]
+        for key in own[: max(0, len(own) + 1 - MAX_OF_USER)]:
+            del self._by_hash[key]
         while len(self._by_hash) >= MAX_SESSIONS:
             self._by_hash.popitem(last=False)
         self._by_hash[_hash(name)] = session

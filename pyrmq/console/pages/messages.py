@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any
 
+import trio
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from pyrmq.admin.api import Admin
 from pyrmq.console import audit
@@ -33,6 +36,9 @@ MOST_GROUPS = 128
 """Groups that are asked what they have made of a message."""
 KEYED = 64
 """Messages with one key that are shown."""
+DOWNLOADS = 4
+"""Bodies that are downloaded at a time: one may have 64 MiB."""
+_downloads = trio.Semaphore(DOWNLOADS)
 TOPIC_MISSING = "Name the topic too: keys, tags, times and queues are those of a topic."
 FIELDS = ("topic", "id", "key", "broker", "queue", "offset", "begin", "end", "tags", "order")
 
@@ -129,13 +135,31 @@ async def one(request: Request) -> Response:
 @looking
 async def body(request: Request) -> Response:
     """The body as a file: unpacked, or with `as=stored` as it is in the log."""
-    message = await message_of(await admin_of(request), request.query_params)
-    as_stored = asked.text(request.query_params, "as") == "stored"
-    try:
-        data = message.raw_body if as_stored else await acting.whole_body(message)
-    except ProtocolError as e:
-        raise ClientError(f"{e}: download the body as it is stored") from e
-    return download(data, f"{message.msg_id}.bin")
+    with ExitStack() as slot:
+        try:
+            _downloads.acquire_nowait()
+        except trio.WouldBlock:
+            raise ClientError("others download bodies now: try again") from None
+        slot.callback(_downloads.release)
+        message = await message_of(await admin_of(request), request.query_params)
+        as_stored = asked.text(request.query_params, "as") == "stored"
+        try:
+            data = message.raw_body if as_stored else await acting.whole_body(message)
+        except ProtocolError as e:
+            raise ClientError(f"{e}: download the body as it is stored") from e
+        return _Download(download(data, f"{message.msg_id}.bin"), slot.pop_all())
+
+
+class _Download(Response):
+    """A body that its client takes; it has a slot until then."""
+
+    def __init__(self, file: Response, slot: ExitStack) -> None:
+        super().__init__(file.body, headers=dict(file.headers))
+        self._slot = slot
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._slot:
+            await super().__call__(scope, receive, send)
 
 
 @looking

@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 import trio.testing
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 
 from pyrmq.console.app import console_app
+from pyrmq.console.gate import AT_ONCE
 from pyrmq.console.headers import LOGIN_BODY, MAX_BODY
+from pyrmq.console.pages import Rooms
 from pyrmq.console.settings import Settings
 from tests.console.asgi import Client, client, lifespan
 from tests.console.data import HOSTILE
@@ -168,3 +173,32 @@ async def test_what_a_server_refuses_is_a_page_that_asks_again(browser: Client) 
     browser.htmx = True
     answer = await browser.get("/room/away")
     assert answer.text.startswith('<div class="note bad"')
+
+
+async def test_requests_of_one_user_at_a_time(deadline: None) -> None:
+    """Each may need much memory, as long as its client does not take the answer."""
+    entered, go_on = trio.Semaphore(0), trio.Event()
+
+    async def slow(request: Request) -> Response:
+        entered.release()
+        await go_on.wait()
+        return PlainTextResponse("slow")
+
+    rooms = Rooms(ROOMS.rooms, (*ROOMS.routes, Route("/slow", slow)))
+    async with client(console_app(Settings("127.0.0.1:9876"), rooms)) as browser:
+        statuses: list[int] = []
+
+        async def one() -> None:
+            statuses.append((await browser.request("GET", "/slow")).status)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(AT_ONCE):
+                nursery.start_soon(one)
+                await entered.acquire()
+            refused = await browser.get("/room")
+            assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+            for path in ("/health", "/static/console.css"):
+                assert (await browser.get(path)).status == 200
+            go_on.set()
+        assert statuses == [200] * AT_ONCE
+        assert (await browser.get("/room")).status == 200

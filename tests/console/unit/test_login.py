@@ -15,7 +15,7 @@ from pyrmq.console.broker_login import NotLoggedInError
 from pyrmq.console.gate import local_path
 from pyrmq.console.login import MAX_OF_ONE
 from pyrmq.console.password_file import User, hashed, read, write
-from pyrmq.console.sessions import IDLE, LONGEST, MAX_SESSIONS, Session, Sessions
+from pyrmq.console.sessions import IDLE, LONGEST, MAX_OF_USER, MAX_SESSIONS, Session, Sessions
 from pyrmq.console.settings import LoginKind, Role, Settings
 from tests.console.asgi import Answer, Client, client
 from tests.console.rooms import ROOMS, made
@@ -333,10 +333,20 @@ async def test_the_login_leads_nowhere_else(browser: Client, to: str) -> None:
     assert (await browser.post("/login", form)).headers["location"] == "/"
 
 
+async def test_a_user_ends_no_sessions_of_others_by_logging_in() -> None:
+    sessions = Sessions()
+    admin = sessions.begin(Session("ann", Role.ADMIN))
+    own = [sessions.begin(Session("rob", Role.READ_ONLY)) for _ in range(MAX_SESSIONS + 1)]
+    assert sessions.find(admin) is not None
+    assert len(sessions) == 1 + MAX_OF_USER
+    assert sessions.find(own[-1]) is not None
+    assert sessions.find(own[-1 - MAX_OF_USER]) is None
+
+
 async def test_sessions_are_bounded(mock_clock: trio.testing.MockClock) -> None:
     ended: list[int] = []
     sessions = Sessions(lambda: ended.append(1))
-    names = [sessions.begin(Session("u", Role.ADMIN)) for _ in range(MAX_SESSIONS)]
+    names = [sessions.begin(Session(f"u{n}", Role.ADMIN)) for n in range(MAX_SESSIONS)]
     assert sessions.find(names[0]) is not None
     sessions.begin(Session("u", Role.ADMIN))
     assert len(sessions) == MAX_SESSIONS

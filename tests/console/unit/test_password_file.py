@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event, Timer
 
 import pytest
 
@@ -10,6 +12,7 @@ from pyrmq.console import password_file
 from pyrmq.console.password_file import (
     PasswordFile,
     User,
+    changing,
     check_name,
     hashed,
     is_password,
@@ -109,3 +112,40 @@ def test_a_file_is_read_again(tmp_path: Path) -> None:
     write(path, [User("rob", Role.READ_ONLY, GOOD)])
     assert users.user("ann") is None
     assert users.user("rob") == User("rob", Role.READ_ONLY, GOOD)
+
+
+def test_a_change_that_is_refused_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The users of before stay, also one that was removed: whoever did it has to know."""
+    path = tmp_path / "users"
+    write(path, [User("ann", Role.ADMIN, GOOD), User("rob", Role.READ_ONLY, GOOD)])
+    users = PasswordFile(path)
+    path.write_text(f"ann:admin:{GOOD}\n")
+    path.chmod(0o644)
+    for _ in range(3):
+        assert users.user("rob") is not None
+    (told,) = caplog.messages
+    assert "also those you removed" in told
+    assert "chmod 600" in told
+
+
+def test_changes_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    began, may_end = Event(), Event()
+
+    def slow() -> None:
+        with changing(path) as users:
+            began.set()
+            may_end.wait(30)
+            users["ann"] = User("ann", Role.ADMIN, GOOD)
+
+    def other() -> None:
+        assert began.wait(30)
+        may_end_soon.start()
+        with changing(path) as users:
+            users["rob"] = User("rob", Role.READ_ONLY, GOOD)
+
+    may_end_soon = Timer(0.2, may_end.set)
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(slow), pool.submit(other)]:
+            done.result()
+    assert set(read(path)) == {"ann", "rob"}
