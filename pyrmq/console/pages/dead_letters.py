@@ -20,11 +20,11 @@ from pyrmq.admin.dead_letters import DeadLetter, Selection
 from pyrmq.admin.letter_data import letter_data
 from pyrmq.admin.link import AT_ONCE
 from pyrmq.admin.resend import ResendPlan, ResentState, To
-from pyrmq.console import audit
+from pyrmq.console import audit, inputs
 from pyrmq.console.changes import RefusedError, change, done, form_of
 from pyrmq.console.downloads import download
 from pyrmq.console.link import admin_of
-from pyrmq.console.messages import asked, stored
+from pyrmq.console.messages import stored
 from pyrmq.console.messages.body import preview_of
 from pyrmq.console.messages.listing import Asked, listed
 from pyrmq.console.messages.looking import looking
@@ -125,11 +125,11 @@ def selection_of(values: QueryParams | FormData) -> Selection:
     if chosen:
         return _chosen(chosen)
     return Selection(
-        asked.moment(values, "begin"),
-        asked.moment(values, "end"),
-        asked.text(values, "key") or None,
-        asked.text(values, "topic") or None,
-        frozenset(asked.text(values, "id").split()),
+        inputs.moment(values, "begin"),
+        inputs.moment(values, "end"),
+        inputs.text(values, "key") or None,
+        inputs.text(values, "topic") or None,
+        frozenset(inputs.text(values, "id").split()),
     )
 
 
@@ -148,7 +148,7 @@ def _chosen(texts: list[str]) -> Selection:
 
 
 def _group(values: Any) -> str:
-    group = asked.needed(values, "group").removeprefix(DLQ_PREFIX)
+    group = inputs.needed(values, "group").removeprefix(DLQ_PREFIX)
     check_group(group)
     return group
 
@@ -172,7 +172,7 @@ async def letters(request: Request) -> Response:
         )
     except TopicNotExistError:  # it is made with the first letter
         return page(request, "dead_letters/none.html", group=group)
-    kept = {name: asked.text(query, name) for name in FILTERS}
+    kept = {name: inputs.text(query, name) for name in FILTERS}
     return page(
         request,
         "dead_letters/letters.html",
@@ -198,7 +198,7 @@ async def _plan(admin: Admin, group: str, to: To, selection: Selection) -> Resen
 
 def _target(values: QueryParams | FormData) -> To:
     try:
-        return To(asked.text(values, "to"))
+        return To(inputs.text(values, "to"))
     except ValueError:
         raise RefusedError("say where to: topic or group") from None
 
@@ -219,7 +219,7 @@ async def ask(request: Request) -> Response:
     chosen = [str(v) for v in query.getlist("chosen")]
     fields: dict[str, Any] = {"group": group, "to": to.value}
     if not chosen:
-        fields |= {name: asked.text(query, name) for name in ("key", "topic", "id")}
+        fields |= {name: inputs.text(query, name) for name in ("key", "topic", "id")}
         fields |= {"begin": selection.begin or "", "end": selection.end}
     return page(
         request,
@@ -237,7 +237,7 @@ async def ask(request: Request) -> Response:
 async def resend(request: Request) -> Response:
     admin = await admin_of(request)
     form = await form_of(request)
-    group, to, again = _group(form), _target(form), asked.text(form, "again") == "yes"
+    group, to, again = _group(form), _target(form), inputs.text(form, "again") == "yes"
     plan = await _plan(admin, group, to, selection_of(form))
     if again and plan.letters > MOST_RESENT:
         raise RefusedError(f"at most {MOST_RESENT} letters are sent again at once")

@@ -12,9 +12,11 @@ from starlette.routing import Route
 from pyrmq.admin.api import Admin
 from pyrmq.admin.groups import attributes_of
 from pyrmq.admin.outcome import Outcomes, merged
+from pyrmq.console import inputs
 from pyrmq.console.changes import change, done, done_at, form_of, typed
+from pyrmq.console.inputs import choices
 from pyrmq.console.link import admin_of
-from pyrmq.console.pages.topic_forms import clusters_of, pairs, text_of, whole
+from pyrmq.console.pages.topic_forms import clusters_of
 from pyrmq.console.rendering import link, page
 from pyrmq.console.views.cache import forget
 from pyrmq.console.views.groups import group_names
@@ -44,21 +46,21 @@ def _members(form: FormData) -> dict[str, Any]:
     """What a form says of the configuration of a group. ClientError."""
     found: dict[str, Any] = {}
     for name, _ in FLAGS:
-        value = text_of(form, name)
+        value = inputs.text(form, name)
         if value not in ("", "yes", "no"):
             raise ClientError(f"{name} is yes, no or empty")
         if value:
             found[name] = value == "yes"
     for name, most in NUMBERS.items():
-        number = whole(form, name, most)
+        number = inputs.number(form, name, most=most)
         if number is not None:
             found[name] = number
-    attributes = attributes_of(text_of(form, "attributes"))
+    attributes = attributes_of(inputs.text(form, "attributes", inputs.ATTRIBUTES))
     return {**found, "attributes": attributes} if attributes else found
 
 
 async def create_form(request: Request) -> Response:
-    clusters = pairs(await clusters_of(request))
+    clusters = choices(await clusters_of(request))
     return page(request, "groups/create.html", clusters=clusters, flags=FLAGS)
 
 
@@ -66,7 +68,7 @@ async def create_form(request: Request) -> Response:
 async def create(request: Request) -> Response:
     form = await form_of(request)
     admin = await admin_of(request)
-    name, cluster = text_of(form, "group"), text_of(form, "cluster")
+    name, cluster = inputs.text(form, "group"), inputs.text(form, "cluster")
     check_consumer_group(name)
     known = await group_settings(admin, name)
     if cluster in known.clusters:
@@ -85,7 +87,7 @@ async def _page(request: Request, template: str, **more: Any) -> Response:
     except (InvalidParameterError, NotFoundError) as e:
         return unknown(request, e)
     clusters = settings.clusters or await clusters_of(request)
-    return page(request, template, now=now, config=settings, clusters=pairs(clusters), **more)
+    return page(request, template, now=now, config=settings, clusters=choices(clusters), **more)
 
 
 async def change_form(request: Request) -> Response:
@@ -96,7 +98,7 @@ async def change_form(request: Request) -> Response:
 async def changed(request: Request) -> Response:
     form = await form_of(request)
     admin = await admin_of(request)
-    name, cluster = text_of(form, "group"), text_of(form, "cluster")
+    name, cluster = inputs.text(form, "group"), inputs.text(form, "cluster")
     members = _members(form)
     if not members:
         raise ClientError("nothing is to be changed: all fields are empty")
@@ -123,7 +125,7 @@ async def pause(request: Request) -> Response:
     """Whether brokers let the group consume: consumeEnable, in all clusters that have it."""
     form = await form_of(request)
     admin = await admin_of(request)
-    name, to = text_of(form, "group"), text_of(form, "to")
+    name, to = inputs.text(form, "group"), inputs.text(form, "to")
     if to not in ("pause", "resume"):
         raise ClientError("say pause or resume")
     settings = await group_settings(admin, name)
@@ -146,7 +148,7 @@ async def delete_form(request: Request) -> Response:
 async def delete(request: Request) -> Response:
     form = await form_of(request)
     admin = await admin_of(request)
-    name, cluster = text_of(form, "group"), text_of(form, "cluster")
+    name, cluster = inputs.text(form, "group"), inputs.text(form, "cluster")
     typed(form, name)
     await _check_there(admin, name)
     outcomes = await admin.groups.delete(name, remove_offsets="offsets" in form, cluster=cluster)

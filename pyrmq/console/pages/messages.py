@@ -14,11 +14,11 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from pyrmq.admin.api import Admin
-from pyrmq.console import audit
+from pyrmq.console import audit, inputs
 from pyrmq.console.changes import change, done, form_of
 from pyrmq.console.downloads import download
 from pyrmq.console.link import admin_of
-from pyrmq.console.messages import acting, asked, stored
+from pyrmq.console.messages import acting, stored
 from pyrmq.console.messages.body import preview_of
 from pyrmq.console.messages.listing import Asked, Listing, listed
 from pyrmq.console.messages.looking import looking
@@ -46,7 +46,7 @@ FIELDS = ("topic", "id", "key", "broker", "queue", "offset", "begin", "end", "ta
 @looking
 async def found(request: Request) -> Response:
     """The form, and what it finds."""
-    values = {name: asked.text(request.query_params, name) for name in FIELDS}
+    values = {name: inputs.text(request.query_params, name) for name in FIELDS}
     shown: dict[str, Any] = {"values": values, "list": None, "error": "", "what": ""}
     if values["id"] or values["topic"]:
         try:
@@ -66,7 +66,7 @@ async def _search(admin: Admin, query: Mapping[str, Any], values: dict[str, str]
         one = await stored.by_id(admin, values["topic"], values["id"])
         return {"list": Listing([one], 1, 1, ""), "what": "with this id"}
     topic = values["topic"]
-    begin, end = asked.moment(query, "begin"), asked.moment(query, "end")
+    begin, end = inputs.moment(query, "begin"), inputs.moment(query, "end")
     if values["key"]:
         keyed = await admin.messages.by_key(
             topic,
@@ -86,10 +86,10 @@ async def _search(admin: Admin, query: Mapping[str, Any], values: dict[str, str]
     wanted = Asked(
         topic,
         broker=values["broker"],
-        queue_id=asked.number(query, "queue"),
+        queue_id=inputs.number(query, "queue"),
         begin=begin,
         end=end,
-        offset=asked.number(query, "offset"),
+        offset=inputs.number(query, "offset"),
         tags=values["tags"],
         newest=not oldest,
         cursor=str(query.get("cursor", "")),
@@ -107,20 +107,20 @@ async def _search(admin: Admin, query: Mapping[str, Any], values: dict[str, str]
 @looking
 async def names(request: Request) -> Response:
     """Options for the field of the topic."""
-    typed = asked.text(request.query_params, "topic")
+    typed = inputs.text(request.query_params, "topic")
     found_names = suggested(await topic_names(await admin_of(request)), typed) if typed else []
     return fragment(request, "messages/names.html", names=found_names)
 
 
 async def message_of(admin: Admin, values: Mapping[str, Any]) -> ReceivedMessage:
     """The message that an address or a form names: by its queue and offset, or by its id."""
-    broker = asked.text(values, "broker")
+    broker = inputs.text(values, "broker")
     if not broker:
-        return await stored.by_id(admin, asked.text(values, "topic"), asked.needed(values, "id"))
-    queue, offset = asked.number(values, "queue"), asked.number(values, "offset")
+        return await stored.by_id(admin, inputs.text(values, "topic"), inputs.needed(values, "id"))
+    queue, offset = inputs.number(values, "queue"), inputs.number(values, "offset")
     if queue is None or offset is None:
         raise ClientError("the address names no message: it needs queue and offset")
-    at = MessageQueue(asked.needed(values, "topic"), broker, queue)
+    at = MessageQueue(inputs.needed(values, "topic"), broker, queue)
     return await stored.at(admin, at, offset)
 
 
@@ -142,7 +142,7 @@ async def body(request: Request) -> Response:
             raise ClientError("others download bodies now: try again") from None
         slot.callback(_downloads.release)
         message = await message_of(await admin_of(request), request.query_params)
-        as_stored = asked.text(request.query_params, "as") == "stored"
+        as_stored = inputs.text(request.query_params, "as") == "stored"
         try:
             data = message.raw_body if as_stored else await acting.whole_body(message)
         except ProtocolError as e:
@@ -244,7 +244,7 @@ async def ask_deliver(request: Request) -> Response:
     """The choice of a member of a group that is to consume a message."""
     admin = await admin_of(request)
     message = await message_of(admin, request.query_params)
-    group = asked.needed(request.query_params, "group")
+    group = inputs.needed(request.query_params, "group")
     return page(
         request,
         "messages/deliver.html",
@@ -261,7 +261,7 @@ async def deliver(request: Request) -> Response:
     admin = await admin_of(request)
     form = await form_of(request)
     message = await message_of(admin, form)
-    group, client = asked.needed(form, "group"), asked.needed(form, "client")
+    group, client = inputs.needed(form, "group"), inputs.needed(form, "client")
     result = await acting.deliver(admin, message, group, client)
     said = f" ({result.remark})" if result.remark else ""
     text = f"{client} of group {group} answered {result.result}{said} in {result.spent_ms} ms."

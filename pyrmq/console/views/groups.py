@@ -12,7 +12,7 @@ import trio
 from pyrmq.admin.api import Admin
 from pyrmq.admin.connections import BROADCASTING, ConsumerConnections
 from pyrmq.admin.consume_stats import group_of_retry_topic, is_offline, is_pop_name
-from pyrmq.admin.group_lags import GroupLag, lags_of
+from pyrmq.admin.group_lags import GroupLag, lag_in, lags_of
 from pyrmq.admin.outcome import Outcomes
 from pyrmq.console.views.asking import ask_each, together
 from pyrmq.console.views.cache import kept
@@ -162,7 +162,7 @@ async def with_members(admin: Admin, rows: Iterable[GroupRow], *, lags: bool) ->
             for topic in untouched(online, row.topics):
                 with suppress(PyrmqError):
                     more = await lag_of(admin, brokers, row.name, topic)
-                    found[at] = row = with_lag(row, lag_in(row) + more)
+                    found[at] = row = with_lag(row, _lag_of_row(row) + more)
 
     with trio.move_on_after(SECONDS):
         async with trio.open_nursery() as nursery:
@@ -199,7 +199,7 @@ def untouched(online: ConsumerConnections, topics: Collection[str]) -> list[str]
     ]
 
 
-def lag_in(row: GroupRow) -> GroupLag:
+def _lag_of_row(row: GroupRow) -> GroupLag:
     return GroupLag(row.lag or 0, row.gone, row.rate or 0.0, 0, row.topics)
 
 
@@ -211,14 +211,7 @@ async def lag_of(
     asked = await admin.link.on_each(
         list(brokers), lambda address: admin.groups.stats_of_broker(address, group, topic)
     )
-    queues = [q for stats in asked.check().values for q in stats.queues]
-    if not queues:
+    found = lag_in(asked.check().values)
+    if not found.queues:
         raise NotFoundError(f"group {group} has no offsets")
-    gone = None if any(q.gone is None for q in queues) else sum(q.gone or 0 for q in queues)
-    return GroupLag(
-        sum(q.diff for q in queues),
-        gone,
-        sum(stats.tps for stats in asked.values),
-        len(queues),
-        frozenset(q.queue.topic for q in queues),
-    )
+    return found

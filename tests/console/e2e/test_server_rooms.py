@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from tests.console.browser import *  # noqa: F403
 from tests.console.browser import Tab
 
@@ -30,21 +28,11 @@ def sampled(tab: Tab) -> None:
     )
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_all_pages(tab: Tab, theme: str) -> None:
-    tab.page.emulate_media(color_scheme=theme)
+def test_all_pages(tab: Tab) -> None:
     one = broker(tab)
     for path in (*ROOMS, *(one + part for part in PARTS)):
         tab.open(path)
-        tab.check()
-
-
-def test_on_a_phone(tab: Tab) -> None:
-    tab.page.set_viewport_size({"width": 360, "height": 740})
-    one = broker(tab)
-    for path in (*ROOMS, *(one + part for part in PARTS)):
-        tab.open(path)
-        tab.check()
+        tab.check_looks()
 
 
 def test_the_first_page_says_how_the_cluster_is(tab: Tab) -> None:

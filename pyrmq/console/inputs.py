@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyrmq.admin.moments import time_of
 from pyrmq.errors import ClientError, ConfigError
 
 LONGEST = 512
-"""Characters of a value."""
+"""Characters of a value, unless a field says otherwise."""
+ATTRIBUTES = 8192
+"""Of the attributes of a topic or a group."""
+HIGHEST = 10**18
 
 
-def text(values: Mapping[str, Any], name: str) -> str:
+def text(values: Mapping[str, Any], name: str, longest: int = LONGEST) -> str:
     """A text without blanks around it; empty if it is not there. ClientError if it is too long."""
     found = str(values.get(name, "")).strip()
-    if len(found) > LONGEST:
-        raise ClientError(f"{name} has more than {LONGEST} characters")
+    if len(found) > longest:
+        raise ClientError(f"{name} has more than {longest} characters")
     return found
 
 
@@ -28,13 +31,17 @@ def needed(values: Mapping[str, Any], name: str) -> str:
     return found
 
 
-def number(values: Mapping[str, Any], name: str) -> int | None:
-    """A whole number from 0 on; None if it is not there. ClientError for anything else."""
+def number(values: Mapping[str, Any], name: str, least: int = 0, most: int = HIGHEST) -> int | None:
+    """A whole number; None if it is not there. ClientError for anything else, and for one that is
+    not between `least` and `most`."""
     found = text(values, name)
     if not found:
         return None
-    if not (found.isascii() and found.isdecimal() and len(found) < 19):
-        raise ClientError(f"{name} is a whole number from 0 on, not {found[:32]!r}")
+    whole = found.isascii() and found.isdecimal() and len(found) < 19
+    if not (whole and least <= int(found) <= most):
+        shown = name.replace("_", " ")
+        span = f"from {least} on" if most == HIGHEST else f"from {least} to {most}"
+        raise ClientError(f"{shown} must be a number {span}, not {found[:32]!r}")
     return int(found)
 
 
@@ -47,3 +54,8 @@ def moment(values: Mapping[str, Any], name: str, *, now: int | None = None) -> i
         return time_of(found, now)
     except ConfigError as e:
         raise ClientError(f"{name}: {e}") from None
+
+
+def choices(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Names as the choices of a field."""
+    return [(name, name) for name in names]
