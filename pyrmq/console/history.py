@@ -39,10 +39,10 @@ from starlette.requests import Request
 from pyrmq.admin.api import Admin
 from pyrmq.admin.link import Replica
 from pyrmq.admin.usage import NotKeptError
+from pyrmq.console.alarm_rounds import Found, Watch
 from pyrmq.console.link import Links, admin_of
 from pyrmq.console.samples import POINTS, STEP_MS, Hour, Rows, together
 from pyrmq.console.settings import Settings
-from pyrmq.console.watch import Found, Watch
 from pyrmq.errors import NoPermissionError, PyrmqError
 from pyrmq.net.clock import now_ms
 

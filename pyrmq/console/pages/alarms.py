@@ -12,12 +12,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pyrmq.admin.monitoring.metrics import METRICS
+from pyrmq.console.alarm_rounds import ROUNDS, Found
 from pyrmq.console.history import history_of
 from pyrmq.console.link import admin_of
 from pyrmq.console.rendering import fragment, page
 from pyrmq.console.room import Room
 from pyrmq.console.views.servers import servers
-from pyrmq.console.watch import ROUNDS, Found
 from pyrmq.net.clock import now_ms
 
 ROOM = Room("alarms", "Alarms", "/alarms", 30)

@@ -14,13 +14,13 @@ from pyrmq.admin.disk_usage import DiskUsage
 from pyrmq.admin.health import DISK_HIGH
 from pyrmq.admin.usage import BrokerUsage, NotKeptError
 from pyrmq.console.charts import Line, chart
-from pyrmq.console.figures import grouped
 from pyrmq.console.history import history_of
 from pyrmq.console.link import admin_of
 from pyrmq.console.paging import listing, whole
 from pyrmq.console.rendering import fragment, link, page
 from pyrmq.console.room import Room
 from pyrmq.console.samples import Hour
+from pyrmq.console.views.runtime_figures import grouped
 from pyrmq.console.views.servers import ORDER, Broker, servers
 from pyrmq.errors import PyrmqError
 from pyrmq.net.clock import now_ms

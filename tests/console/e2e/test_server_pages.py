@@ -13,10 +13,10 @@ import trio
 from pyrmq.admin.expected import Expected, parse_expected
 from pyrmq.admin.monitoring.rounds import Report
 from pyrmq.broker.stats import disk_use
+from pyrmq.console.alarm_rounds import Watch
 from pyrmq.console.app import console_app
 from pyrmq.console.settings import Settings
 from pyrmq.console.views import servers as module
-from pyrmq.console.watch import Watch
 from pyrmq.server import Running
 from tests.console import data
 from tests.console.asgi import Answer, client

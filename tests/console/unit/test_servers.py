@@ -12,9 +12,9 @@ from pyrmq.admin.health import DOWN, OK, Health, ServerHealth
 from pyrmq.admin.link import Replica
 from pyrmq.admin.outcome import Outcome
 from pyrmq.admin.runtime_info import HaStatus, Slave
-from pyrmq.console.figures import grouped
 from pyrmq.console.pages import ha
 from pyrmq.console.pages.cluster import lag_of
+from pyrmq.console.views.runtime_figures import grouped
 from pyrmq.console.views.servers import Broker, NotThereError, Servers, joined
 from pyrmq.errors import (
     ConnectError,

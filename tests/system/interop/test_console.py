@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from pyrmq.console.app import console_app
 from pyrmq.console.pages import all_rooms
 from pyrmq.console.settings import Settings
-from tests.console import data
 from tests.console.asgi import client
 from tests.console.crawl import crawl
 from tests.support.fixtures import deadline as deadline
 
-from .store import peer
+from .apache_with_data import namesrv as namesrv
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("deadline")]
-
-
-@pytest.fixture(scope="module")
-def namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A cluster of Apache's with the data of the console's tests."""
-    folder: Path = tmp_path_factory.mktemp("apache")
-    with peer.NameServer(folder / "namesrv") as names:
-        broker = peer.RealBroker(folder / "store", names.address, home=folder / "broker")
-        with broker:
-            data.seed(names.address)
-            yield names.address
 
 
 async def test_every_page_answers(namesrv: str) -> None:

@@ -6,7 +6,7 @@ from pyrmq.admin.monitoring.alarms import Event, Sample, State
 from pyrmq.admin.monitoring.metrics import Subject
 from pyrmq.admin.monitoring.rounds import Report
 from pyrmq.admin.monitoring.settings import DEFAULTS
-from pyrmq.console.watch import HOUR_MS, MAX_EVENTS, Watch
+from pyrmq.console.alarm_rounds import HOUR_MS, MAX_EVENTS, Watch
 
 NOW = 1_700_000_000_000
 
