@@ -21,9 +21,11 @@ PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist loadfile
 # What wheels for others are built with; not the tools of .venv.
 WHEEL_TOOLS := build/wheel-tools
 LONG := PYRMQ_THOROUGH=1 $(BIN)/pytest
-QUICK := $(addsuffix /unit,bench model config net auth namesrv broker client transactions store segments admin cli deploy doctor http logs metrics portals house oms otel docs spark mcp) \
+QUICK := $(addsuffix /unit,bench model config net auth namesrv broker client transactions store segments admin cli deploy doctor http logs metrics portals house oms otel docs spark console mcp) \
 	portals/e2e segments/e2e system/simulation support
-LONG_FORMS := crash faults simulation memory interop spark python sanitize fuzz random
+# Folders whose conftest.py takes `in_memory` (tests/support/scratch.py).
+IN_MEMORY := $(addprefix tests/,broker/e2e cli/e2e client/e2e transactions/e2e segments)
+LONG_FORMS := crash faults simulation memory interop spark python sanitize fuzz random disk
 
 .DEFAULT_GOAL := help
 .PHONY: help setup engine jar run demo demo-ha demo-outbox quick test soak test-rust test-jar lint lint-style lint-python lint-rust docs format bench bench-loopback \
@@ -168,6 +170,9 @@ thorough-fuzz: ## Fuzz every reader of foreign bytes, a minute each (needs night
 thorough-random: $(STAMP) ## Run all tests with random values with seeds that nobody has tried
 	$(LONG) -m "(hypothesis or random) and not slow"
 	PROPTEST_CASES=2000 cargo test --locked --quiet
+
+thorough-disk: $(STAMP) ## Run the tests on the disk whose files are in memory otherwise (tests/support/scratch.py)
+	$(LONG) -n $(WORKERS) --dist loadfile -q $(IN_MEMORY)
 
 bench: $(STAMP) ## Run the micro benchmarks, each beside its yardstick (PYRMQ_BENCH_FULL=1: full sizes)
 	@mkdir -p build

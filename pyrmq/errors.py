@@ -269,7 +269,7 @@ class BrokerMissingError(ConnectError):
     """An expected broker that no name server knows, so the results of the others are incomplete."""
 
     retriable = False
-    hint = "start it, or say that it is gone for good: pyrmq admin cluster forget NAME"
+    hint = "start it, or say that it is gone for good: pyrmq admin cluster forget BROKER"
 
 
 class NotFoundError(ClientError):

@@ -1,5 +1,5 @@
-"""The bounds of broker and name server, for docs/limits.md: where each stands in the code, what
-happens beyond it, and the test that shows it. The rows are in limits.txt.
+"""The bounds of broker, name server and console, for docs/limits.md: where each stands in the
+code, what happens beyond it, and the test that shows it. The rows are in limits.txt.
 
 Values come from the code. `tests/docs/unit/test_limits.py` fails for a bound of the code that is
 in no row, and for a test that does not exist.
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SECTIONS = ("both", "broker", "name server")
+SECTIONS = ("both", "broker", "name server", "console")
 COUNTED = ("connection", "server", "request")
 
 

@@ -165,7 +165,7 @@ def compile_engine(code: Path, folder: Path, include: Path, python: Python, cpu:
     built = folder / "pyrmq" / f"engine{python.suffix(cpu)}"
     run(
         *(sys.executable, "-m", "ziglang", "cc", "-target", f"{cpu}-linux-gnu.{GLIBC}"),
-        *("-shared", "-fPIC", "-O3", "-fwrapv", "-DNDEBUG", "-g0"),
+        *("-shared", "-fPIC", "-O3", "-fwrapv", "-DNDEBUG", "-s"),
         *("-I", include, "-I", folder / "native/include"),
         *("-include", ROOT / "build_backend/same_sizes.h", code, "-o", built),
     )
@@ -173,11 +173,12 @@ def compile_engine(code: Path, folder: Path, include: Path, python: Python, cpu:
 
 
 def environment() -> dict[str, str]:
-    """Symbols stay in, for flame graphs and panics: 8 % of a wheel. Tables of lines do not."""
+    """Modules are stripped: zig removes either all symbols or none. Flame graphs need a build from
+    source."""
     folder = Path(sys.executable).parent
     return {
         **os.environ,
-        "CARGO_PROFILE_RELEASE_STRIP": "debuginfo",
+        "CARGO_PROFILE_RELEASE_STRIP": "symbols",
         "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target")),
         "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",  # for `python -m ziglang`
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -26,6 +27,7 @@ from pyrmq.net.address import Address, format_address
 
 log = logging.getLogger(__name__)
 
+FORGET = "pyrmq admin cluster forget"
 MAX_BYTES = 4 << 20
 """Longest file that is read."""
 MAX_NAME_SERVERS = 64
@@ -269,7 +271,10 @@ class Missing:
     def error(self) -> BrokerMissingError:
         """The error of a request to it."""
         error = BrokerMissingError(self.text)
-        if not self.seen:
+        if self.seen:
+            name = shlex.quote(self.broker_name)
+            error.hint = f"start it, or say that it is gone for good: {FORGET} {name}"
+        else:
             error.hint = f"start it, or {self.no_more}"
         return error
 

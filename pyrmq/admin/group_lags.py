@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 from pyrmq.admin import values
+from pyrmq.admin.consume_stats import ConsumeStats
 from pyrmq.admin.link import AdminLink
 from pyrmq.model.codes import RequestCode
 
@@ -35,6 +36,20 @@ class GroupLag:
             self.queues + other.queues,
             self.topics | other.topics,
         )
+
+
+def lag_in(parts: Iterable[ConsumeStats], topic: str | None = None) -> GroupLag:
+    """One group, by what several brokers tell of it; in all topics, or in one. `queues` is 0 if it
+    has no offsets there."""
+    stats = list(parts)
+    rows = [q for part in stats for q in part.queues if topic in (None, q.queue.topic)]
+    return GroupLag(
+        sum(q.diff for q in rows),
+        None if any(q.gone is None for q in rows) else sum(q.gone or 0 for q in rows),
+        sum(part.tps for part in stats),
+        len(rows),
+        frozenset(q.queue.topic for q in rows),
+    )
 
 
 async def lags_of(link: AdminLink, address: str) -> dict[str, GroupLag]:

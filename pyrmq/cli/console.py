@@ -103,6 +103,8 @@ def console(
         from pyrmq.console.service import ConsoleService
         from pyrmq.console.settings import LoginKind, Settings
     except ModuleNotFoundError as e:
+        if (e.name or "").partition(".")[0] == "pyrmq":
+            raise
         raise MissingPackageError(f"the console needs {e.name}", EXTRA) from e
     kinds = {"none": LoginKind.NONE, "broker": LoginKind.BROKER}
     found = access()

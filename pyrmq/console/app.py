@@ -26,6 +26,7 @@ from pyrmq.console.password_file import PasswordFile
 from pyrmq.console.rendering import STATIC, fragment, is_htmx, page
 from pyrmq.console.sessions import Note, Session, Sessions
 from pyrmq.console.settings import LoginKind, Settings
+from pyrmq.console.views.servers import NotThereError
 from pyrmq.errors import NoPermissionError, PyrmqError, leaves
 
 _NOT_SIGNED = ("authentication failed", "check signature failed", "the signature does not fit")
@@ -61,6 +62,7 @@ def console_app(settings: Settings, rooms: Rooms | None = None) -> ASGIApp:
         middleware=[Middleware(Gate, settings=settings, sessions=sessions, still=still)],
         exception_handlers={
             HTTPException: _http_error,
+            NotThereError: _not_there,
             ClientDisconnect: _left,
             PyrmqError: _pyrmq_error,
             ExceptionGroup: _group,
@@ -109,11 +111,20 @@ async def _health(request: Request) -> Response:
     return PlainTextResponse("ok\n")
 
 
+_TITLES = {403: "Not allowed", 404: "Not there", 500: "A fault of the console"}
+"""Of pages of errors, by status."""
+
+
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     known = {404: "There is no such page.", 405: "This page takes no such request."}
     text = known.get(error.status_code, error.detail)
     return _error(request, text, error.status_code, again=False)
+
+
+async def _not_there(request: Request, error: Exception) -> Response:
+    """An answer, also for a part of a page: none asks again by itself after it."""
+    return page(request, "error.html", 404, title=_TITLES[404], text=str(error), again=False)
 
 
 async def _left(request: Request, error: Exception) -> Response:
@@ -129,7 +140,10 @@ async def _pyrmq_error(request: Request, error: Exception) -> Response:
     if settings.login is LoginKind.BROKER and any(map(_is_stranger, leaves(error))):
         sessions.end(request.cookies.get(cookie_name(settings), ""))
         return to_login(request)
-    return _error(request, "; ".join(map(str, leaves(error))), 502, again=request.method == "GET")
+    text = "; ".join(map(str, leaves(error)))
+    if any(isinstance(leaf, NoPermissionError) for leaf in leaves(error)):
+        return _error(request, text, 403, again=False)
+    return _error(request, text, 502, again=request.method == "GET")
 
 
 def _is_stranger(error: BaseException) -> bool:
@@ -155,4 +169,5 @@ def _error(request: Request, text: str, status: int, *, again: bool) -> Response
     target = request.headers.get("hx-target", "")
     if is_htmx(request) and target != "content":
         return fragment(request, "notes.html", status, notes=[Note(text, bad=True)])
-    return page(request, "error.html", status, title="Not possible now", text=text, again=again)
+    title = _TITLES.get(status, "Not possible now" if again else "Not possible")
+    return page(request, "error.html", status, title=title, text=text, again=again)

@@ -5,18 +5,21 @@ from __future__ import annotations
 import hmac
 from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from pyrmq.admin.outcome import Outcomes
 from pyrmq.config.secret_names import is_secret
 from pyrmq.config.table import HIDDEN
 from pyrmq.console import audit
 from pyrmq.console.rendering import fragment, is_htmx, page
 from pyrmq.console.sessions import Note, session_of
 from pyrmq.console.settings import Role, Settings
+from pyrmq.console.views.summary import summary_of
 from pyrmq.errors import PyrmqError, leaves
 
 MAX_FIELDS = 1000
@@ -84,6 +87,13 @@ def done(request: Request, text: str, *, to: str, bad: bool = False) -> Response
     if is_htmx(request):
         return Response(status_code=204, headers={"HX-Redirect": to})
     return RedirectResponse(to, status_code=303)
+
+
+def done_at(request: Request, outcomes: Outcomes[Any], verb: str, *, to: str) -> Response:
+    """After a change at several servers: as `done`, with the servers that refused it. Raises the
+    first error if all did."""
+    text, bad = summary_of(outcomes, verb)
+    return done(request, text, to=to, bad=bad)
 
 
 def failed(request: Request, text: str, status: int = 422) -> Response:

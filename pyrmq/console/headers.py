@@ -29,13 +29,11 @@ ALWAYS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 NO_STORE = "no-store"
+LOGIN = "/login"
 MAX_BODY = 8 << 20
 """Longest body of a request, bytes."""
-
-
-LOGIN = "/login"
 LOGIN_BODY = 16 << 10
-"""The same of a login, which anybody may send."""
+"""Longest body of a login, which anybody may send."""
 BODY_SECONDS = 60.0
 """Seconds in which a body has to be there."""
 

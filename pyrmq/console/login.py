@@ -35,7 +35,7 @@ MAX_OF_ONE = 8
 """Of one address."""
 MOST_CHARACTERS = 1024
 """Longest name and password that are looked at."""
-WRONG = "User or password are wrong."
+WRONG = "User or password is wrong."
 
 Check = Callable[[str, str], Awaitable[Session]]
 """A session for a name and a password. NotLoggedInError if they are wrong."""

@@ -30,9 +30,9 @@ class Audit:
         text = cutting.fit(cutting.plain(shown), MAX_ARGUMENTS)
         log.info(
             "change %s: %s %s%s",
-            step,
-            tool,
-            text,
-            f": {escape(str(said)[:512])}" if said else "",
+            escape(step),
+            escape(tool),
+            escape(text),
+            escape(f": {str(said)[:512]}" if said else ""),
             extra=about(client=client, user=self.user or "unsigned"),
         )

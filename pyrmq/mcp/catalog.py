@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from pyrmq.mcp.changes import others as other_changes
+from pyrmq.mcp.changes import brokers as broker_changes
+from pyrmq.mcp.changes import messages as message_changes
 from pyrmq.mcp.changes import topics as topic_changes
 from pyrmq.mcp.tool import ChangeTool, ReadTool
-from pyrmq.mcp.tools import cluster, groups, messages, others, topics
+from pyrmq.mcp.tools import access, cluster, groups, messages, topics, waiting
 
 READS: tuple[ReadTool, ...] = (
-    *cluster.TOOLS, *topics.TOOLS, *groups.TOOLS, *messages.TOOLS, *others.TOOLS,
+    *cluster.TOOLS, *topics.TOOLS, *groups.TOOLS, *messages.TOOLS, *waiting.TOOLS, *access.TOOLS,
 )  # fmt: skip
-CHANGES: tuple[ChangeTool, ...] = (*topic_changes.CHANGES, *other_changes.CHANGES)
+CHANGES: tuple[ChangeTool, ...] = (
+    *topic_changes.CHANGES,
+    *broker_changes.CHANGES,
+    *message_changes.CHANGES,
+)

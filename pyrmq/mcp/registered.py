@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pyrmq.admin.api import Admin
 from pyrmq.admin.registered import address_in
-from pyrmq.errors import ClientError
+from pyrmq.errors import ClientError, ConfigError
 from pyrmq.mcp.arguments import Argument, Asked
 from pyrmq.net.address import format_address, parse_address
 
@@ -21,7 +21,11 @@ async def check(admin: Admin, arguments: Sequence[Argument], asked: Asked) -> No
     for argument in arguments:
         value = asked.get(argument.name)
         if value and argument.leads_to == "server":
-            wanted[format_address(parse_address(value, argument.name))] = f"at {value}"
+            try:
+                address = format_address(parse_address(value, argument.name))
+            except ConfigError as e:
+                raise ClientError(f"{e}: broker_list has the addresses") from None
+            wanted[address] = f"at {value}"
         elif value and argument.leads_to == "message" and (address := address_in(value)):
             wanted[address] = f"at {address}, which the id {value} names"
     if not wanted:

@@ -67,7 +67,7 @@ async def _serve(settings: McpSettings, source: int, sink: int) -> int:
                 "serving %d tools for name servers %s, %s",
                 server.tools,
                 escape(settings.namesrv),
-                "changes allowed" if settings.allow_changes else "read-only",
+                escape("changes allowed" if settings.allow_changes else "read-only"),
             )
             await stdio.serve(server.sdk, source, sink)
         nursery.cancel_scope.cancel()

@@ -40,6 +40,7 @@ ARGUMENTS = [
 ]
 PATIENCE = 30.0
 """Seconds for what a page has to show."""
+PHONE = {"width": 360, "height": 740}
 MOST_KEYS = 300
 """Presses of the tabulator key within which everything is to be reached."""
 
@@ -159,12 +160,22 @@ class Tab:
             for v in found
             if v["impact"] in ("serious", "critical") and v["id"] not in but
         ]
-        assert bad == [], bad
+        assert bad == [], f"{self.page.url}: {bad}"
         wide = self.page.evaluate(
             "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         )
-        assert wide <= 0, f"the page is {wide} pixels wider than the window"
-        assert self.errors == [], self.errors
+        assert wide <= 0, f"{self.page.url} is {wide} pixels wider than the window"
+        assert self.errors == [], f"{self.page.url}: {self.errors}"
+
+    def check_looks(self) -> None:
+        """As `check`: the page as it is, and dark on a phone. It is loaded once."""
+        self.check()
+        before = self.page.viewport_size
+        self.page.emulate_media(color_scheme="dark")
+        self.page.set_viewport_size(PHONE)
+        self.check()
+        self.page.emulate_media(color_scheme="light")
+        self.page.set_viewport_size(before)
 
     def reach(self, selector: str) -> None:
         """Moves the focus to an element with the tabulator key alone."""

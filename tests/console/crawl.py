@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlsplit
 
 from tests.console.asgi import Client
+from tests.console.page_rules import broken_rules
 
 _LINK = re.compile(r'(?:href|hx-get)="(/[^"]*)"')
 _OTHERS = ("/static/", "/health", "/logout")
@@ -27,6 +28,11 @@ class Crawled:
     @property
     def bad(self) -> dict[str, int]:
         return {path: status for path, status in self.statuses.items() if status >= 400}
+
+
+def links_of(page: str) -> list[str]:
+    """Where a page leads to."""
+    return [html.unescape(link) for link in _LINK.findall(page)]
 
 
 def kind_of(path: str) -> tuple[object, ...]:
@@ -53,7 +59,8 @@ async def crawl(client: Client, first: str = "/") -> Crawled:
             links = [answer.headers["location"]]
         elif answer.headers.get("content-type", "").startswith("text/html"):
             assert not any(trace in answer.text for trace in TRACES), f"{path}: {answer.text}"
-            links = [html.unescape(link) for link in _LINK.findall(answer.text)]
+            assert broken_rules(answer.text) == [], path
+            links = links_of(answer.text)
         else:
             links = []
         for link in links:

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import TypeVar
-
-import trio
 
 from pyrmq.admin import Admin
 from pyrmq.client import Producer, PushConsumer
 from pyrmq.model.codes import RequestCode
 from pyrmq.model.message import Message, SendResult
-from tests.support.waiting import PATIENCE, POLL
+from tests.support.waiting import until
 
 T = TypeVar("T")
-
-
-async def until(look: Callable[[], Awaitable[T]], what: str) -> T:
-    """As `eventually_trio`, for what has to be awaited."""
-    with trio.move_on_after(PATIENCE):
-        while not (value := await look()):  # noqa: ASYNC110
-            await trio.sleep(POLL)
-        return value
-    raise AssertionError(f"not within {PATIENCE:g} s: {what}")
 
 
 async def make_group(admin: Admin, namesrv: str, group: str, broker: str) -> None:

@@ -23,8 +23,8 @@ from tests.support.thorough import THOROUGH
 
 MEMORY = Path("/dev/shm")
 ENOUGH = 8 << 30
-"""Bytes. All workers together have 2 GiB there at the end: most of it are stores that the tests of a
-file share."""
+"""Bytes. All workers together have 2 GiB there at the end: mostly stores that the tests of a file
+share."""
 PREFIX = "pyrmq-tests-"
 DAY = 86_400.0
 

@@ -8,7 +8,7 @@ Nothing waits longer than it has to, and what fails says what was seen last:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import trio
@@ -58,3 +58,12 @@ async def eventually_trio(
             raise _late(what, seconds, value)
         await trio.sleep(POLL)
     return value
+
+
+async def until(look: Callable[[], Awaitable[T]], what: str) -> T:
+    """As `eventually_trio`, for what has to be awaited."""
+    with trio.move_on_after(PATIENCE):
+        while not (value := await look()):  # noqa: ASYNC110
+            await trio.sleep(POLL)
+        return value
+    raise AssertionError(f"not within {PATIENCE:g} s: {what}")

@@ -36,6 +36,11 @@ class Metric:
     changes: bool = False
     """Whether it is what came since the round before: a single round cannot tell."""
 
+    @property
+    def is_yes_or_no(self) -> bool:
+        """Whether the figure is 1 or 0."""
+        return self.unit.startswith("(1: ")
+
 
 METRICS = {
     m.name: m
@@ -43,7 +48,7 @@ METRICS = {
         Metric("lag", Part.PROGRESS, "group and topic", "messages", 10_000, 5_000, 2,
                "Messages that the group has not consumed, in all queues together."),
         Metric("queue_lag", Part.PROGRESS, "group and topic", "messages", 5_000, 2_500, 2,
-               "The same of the queue that has the most."),
+               "Messages that the group has not consumed, in the queue that has most of them."),
         Metric("gone", Part.PROGRESS, "group and topic", "messages", 1, 0, 1,
                "Messages of `lag` that were deleted before the group consumed them."),
         Metric("delay", Part.PROGRESS, "group and topic", "seconds", 600, 300, 2,
@@ -73,7 +78,7 @@ METRICS = {
         Metric("transactions", Part.TRANSACTIONS, "broker", "transactions", 1_000, 500, 2,
                "Half messages that are neither committed nor rolled back."),
         Metric("transaction_age", Part.TRANSACTIONS, "broker", "seconds", 600, 300, 2,
-               "For how long the oldest of them waits."),
+               "For how long the oldest half message waits."),
         Metric("server_down", Part.SERVERS, "server", "(1: no answer)", 1, 0, 2,
                "A broker or a name server does not answer."),
         Metric("replication_behind", Part.REPLICATION, "broker", "bytes", 256 << 20, 64 << 20, 2,

@@ -108,7 +108,7 @@ async def running(
     groups = Groups(link)
     found = await online(groups, group, brokers)
     alone = found is None and waiting > 0
-    detail = f"{waiting} messages wait" if alone else ""
+    detail = f"{waiting} {'message waits' if waiting == 1 else 'messages wait'}" if alone else ""
     round_.figure("offline", int(alone), group=group, detail=detail)
     if found is None:
         round_.seen(Part.RUNNING, group)

@@ -27,6 +27,7 @@ class Lags:
     def __init__(self, store: Store, tables: Tables) -> None:
         self._queue_end = store.native.queue_end
         self._topics = tables.topics.table
+        self._first_offset = tables.topics.table.deleted.first_offset
         self._offsets = tables.offsets
         self._consumers = tables.clients.consumers
         self._pulled = tables.offsets.expected
@@ -42,8 +43,8 @@ class Lags:
         return live is None or not live.subscriptions or topic in live.subscriptions
 
     def behind(self, topic: str, group: str) -> tuple[int, int]:
-        """Messages that the group has not committed, and those of them that nobody has got. Queues
-        without an offset do not count: the group has not begun them."""
+        """Messages that the group has not committed, and those of them that nobody has got, for
+        metrics. Queues without an offset do not count: the group has not begun them."""
         queues = self._offsets.offsets.get((topic, group))
         if not queues:
             return 0, 0
@@ -58,6 +59,22 @@ class Lags:
                 if following < end:
                     ready += end - (following if following > offset else offset)
         return lag, ready
+
+    def not_consumed(self, topic: str, group: str) -> int:
+        """The lag as GET_CONSUME_STATS and GET_BROKER_CONSUME_STATS tell it: a queue without an
+        offset of the group counts from its first message."""
+        queues = self._offsets.offsets.get((topic, group), {})
+        ends = self._ends.get(topic)
+        if ends is None:
+            ends = self._ends_of(topic)
+        lag = 0
+        for queue, end in enumerate(ends):
+            if end > 0:
+                offset = queues.get(queue)
+                if offset is None:
+                    offset = self._first_offset(topic, queue)
+                lag += max(end - offset, 0)
+        return lag
 
     def _ends_of(self, topic: str) -> array[int]:
         known, end = self._topics.get(topic), self._queue_end

@@ -57,9 +57,9 @@ class HourState:
 
     async def __call__(self) -> dict[str, int]:
         """cpuMs: CPU time of this process since the last call. loopLateMs: how late the loop ran at
-        most since then. backlog: messages that groups have not consumed, in queues of which they
-        have committed an offset. slaveBehind: bytes that a slave lacks; of a master those of the
-        slave that lacks most. It is left out while no slave is connected."""
+        most since then. backlog: the lag of all groups of clients together, as
+        GET_BROKER_CONSUME_STATS tells it. slaveBehind: bytes that a slave lacks; of a master those
+        of the slave that lacks most. It is left out while no slave is connected."""
         found = await self._state()
         cpu = self._cpu()
         found["cpuMs"] = round((cpu - self._cpu_before) * 1000)
@@ -86,17 +86,19 @@ class HourState:
             self._until_count -= 1
             return self._backlog
         lags = Lags(self._store, self._tables)
+        groups = self._tables.groups.groups
         is_system = self._tables.topics.table.is_system
         total = 0
 
         def add(pair: tuple[str, str]) -> None:
             nonlocal total
             topic, group = pair
-            if is_own(group) or is_system(topic) or not lags.exists(topic):
+            if group not in groups or is_own(group) or is_system(topic) or not lags.exists(topic):
                 return
             if lags.is_wanted(topic, group):
-                total += lags.behind(topic, group)[0]
+                total += lags.not_consumed(topic, group)
 
+        await self._tables.offsets.take_granted_in_turns()
         pairs = list(self._tables.offsets.offsets)
         await in_turns(pairs, add, LOOK)
         self._until_count = min(len(pairs) // PAIRS, SELDOM - 1)

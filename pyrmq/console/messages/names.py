@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
-import trio
-
 from pyrmq.admin.api import Admin
+from pyrmq.console.views.cache import kept
 
-FRESH = 5.0
 MOST = 20
-_kept: WeakKeyDictionary[Admin, tuple[float, list[str]]] = WeakKeyDictionary()
 
 
 async def topic_names(admin: Admin) -> list[str]:
     """The names of all topics, sorted; as of a few seconds ago."""
-    known = _kept.get(admin)
-    if known is not None and trio.current_time() - known[0] < FRESH:
-        return known[1]
-    names = await admin.topics.list()
-    _kept[admin] = trio.current_time(), names
-    return names
+    return await kept(admin, "names of topics", admin.topics.list)
 
 
 def suggested(names: list[str], typed: str) -> list[str]:

@@ -14,8 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pyrmq.admin.auth import STATUSES, TYPES, User
-from pyrmq.admin.outcome import Outcomes
-from pyrmq.console.changes import change, done, form_of, typed
+from pyrmq.console.changes import change, done_at, form_of, typed
 from pyrmq.console.link import admin_of
 from pyrmq.console.pages import access_data as data
 from pyrmq.console.pages.access_data import AccountRow, EntryRow, Row, UserRow
@@ -101,15 +100,6 @@ def _password(value: object) -> str | None:
     return text or None
 
 
-def _told(request: Request, outcomes: Outcomes[None], what: str, to: str) -> Response:
-    outcomes.check()
-    if not outcomes.failed:
-        return done(request, f"{what} on {len(outcomes.done)} brokers.", to=to)
-    failed = "; ".join(o.problem for o in outcomes.failed)
-    text = f"{what} on {len(outcomes.done)} of {len(outcomes)} brokers: {failed}"
-    return done(request, text, to=to, bad=True)
-
-
 def _at(form: Mapping[str, Any]) -> str:
     return str(form.get("cluster", ""))
 
@@ -122,7 +112,9 @@ async def create_user(request: Request) -> Response:
         raise ClientError(f"a name has at most {MAX_NAME} characters")
     made = User(name, _password(form.get("password")), str(form.get("type", "Normal")), "enable")
     outcomes = await (await admin_of(request)).users.create(made, cluster=_at(form))
-    return _told(request, outcomes, f"User {name} is created", link("/access", cluster=_at(form)))
+    return done_at(
+        request, outcomes, f"User {name} is created", to=link("/access", cluster=_at(form))
+    )
 
 
 @change("user.change", about=("cluster", "name", "type", "status"))
@@ -135,7 +127,9 @@ async def change_user(request: Request) -> Response:
         str(form.get("status", "")) or None,
     )  # fmt: skip
     outcomes = await (await admin_of(request)).users.update(changed, cluster=_at(form))
-    return _told(request, outcomes, f"User {name} is changed", link("/access", cluster=_at(form)))
+    return done_at(
+        request, outcomes, f"User {name} is changed", to=link("/access", cluster=_at(form))
+    )
 
 
 @change("user.delete", about=("cluster", "name"))
@@ -146,7 +140,9 @@ async def delete_user(request: Request) -> Response:
     if name == _signs_as(request):
         raise ClientError(f"{name} signs the requests of this page: delete it as another user")
     outcomes = await (await admin_of(request)).users.delete(name, cluster=_at(form))
-    return _told(request, outcomes, f"User {name} is deleted", link("/access", cluster=_at(form)))
+    return done_at(
+        request, outcomes, f"User {name} is deleted", to=link("/access", cluster=_at(form))
+    )
 
 
 async def edit_list(request: Request) -> Response:
@@ -193,7 +189,7 @@ async def change_list(request: Request) -> Response:
     )  # fmt: skip
     outcomes = await (await admin_of(request)).acls.update(acl, cluster=_at(form))
     to = link("/access/lists", cluster=_at(form), q=acl.subject)
-    return _told(request, outcomes, f"The access list of {acl.subject} is changed", to)
+    return done_at(request, outcomes, f"The access list of {acl.subject} is changed", to=to)
 
 
 async def ask_delete_list(request: Request) -> Response:
@@ -224,7 +220,9 @@ async def delete_list(request: Request) -> Response:
         subject, resource or None, policy=str(form.get("policy", "")) or None, cluster=_at(form)
     )
     to = link("/access/lists", cluster=_at(form))
-    return _told(request, outcomes, f"{resource or 'The access list'} of {subject} is deleted", to)
+    return done_at(
+        request, outcomes, f"{resource or 'The access list'} of {subject} is deleted", to=to
+    )
 
 
 ROUTES = [

@@ -16,7 +16,7 @@ from pyrmq.console.history import history_of
 from pyrmq.console.link import admin_of
 from pyrmq.console.rendering import fragment, page
 from pyrmq.console.room import Room
-from pyrmq.console.servers import servers
+from pyrmq.console.views.servers import servers
 from pyrmq.console.watch import ROUNDS, Found
 from pyrmq.net.clock import now_ms
 

@@ -17,12 +17,11 @@ from pyrmq.console.charts import Line, chart
 from pyrmq.console.figures import grouped
 from pyrmq.console.history import history_of
 from pyrmq.console.link import admin_of
-from pyrmq.console.not_there import of_known
 from pyrmq.console.paging import listing, whole
 from pyrmq.console.rendering import fragment, link, page
 from pyrmq.console.room import Room
 from pyrmq.console.samples import Hour
-from pyrmq.console.servers import ORDER, Broker, servers
+from pyrmq.console.views.servers import ORDER, Broker, servers
 from pyrmq.errors import PyrmqError
 from pyrmq.net.clock import now_ms
 
@@ -35,6 +34,12 @@ KINDS = {
 }
 SPANS = {60: "the last minute", 600: "the last ten minutes", 3600: "the last hour"}
 MOST_USERS = 100
+LIMITS = {
+    "diskMaxUsedSpaceRatio": "above it expired files are deleted at any hour",
+    "diskSpaceCleanForciblyRatio": "above it old files are deleted before they expire",
+    "diskSpaceWarningLevelRatio": "above it sends are refused",
+}
+"""What a broker does above each key, in percent of a disk."""
 MOST_TOPICS = 100
 
 COLUMNS = {
@@ -50,7 +55,7 @@ COLUMNS = {
 CHARTS: tuple[tuple[str, tuple[tuple[str, str], ...], str, float | None, float | None], ...] = (
     ("Messages", (("in", "messages_in"), ("out", "messages_out")), "rate", None, None),
     ("Bytes", (("in", "bytes_in"), ("out", "bytes_out")), "bytes_rate", None, None),
-    ("Not consumed", (("", "backlog"),), "count", None, None),
+    ("Lag of groups", (("", "backlog"),), "count", None, None),
     ("Disk", (("", "disk"),), "percent", DISK_HIGH, 100.0),
     ("Requests", (("", "requests"),), "rate", None, None),
     ("Connections", (("", "connections"),), "count", None, None),
@@ -82,18 +87,15 @@ async def listed(request: Request) -> Response:
     return page(request, "brokers/list.html", found=found, brokers=rows)
 
 
-@of_known
 async def shown(request: Request) -> Response:
     return page(request, "brokers/one.html", **await _values(request))
 
 
-@of_known
 async def now(request: Request) -> Response:
     """What refreshes itself."""
     return fragment(request, "brokers/now.html", **await _values(request))
 
 
-@of_known
 async def figures(request: Request) -> Response:
     """All that the broker says of itself."""
     broker = await _broker(request)
@@ -104,7 +106,6 @@ async def figures(request: Request) -> Response:
     )  # fmt: skip
 
 
-@of_known
 async def clients(request: Request) -> Response:
     """Who uses the broker."""
     broker = await _broker(request)
@@ -141,7 +142,6 @@ async def users(
     return None, rows[:MOST_USERS], ""
 
 
-@of_known
 async def disk(request: Request) -> Response:
     """What topics take of the disk, and what retention frees next."""
     broker = await _broker(request)
@@ -150,7 +150,7 @@ async def disk(request: Request) -> Response:
     freed = {part.topic: part for part in usage.next.topics} if usage else {}
     return page(
         request, "brokers/disk.html", broker=broker, usage=usage, problem=problem, freed=freed,
-        **_places(broker),
+        limits=LIMITS, **_places(broker),
     )  # fmt: skip
 
 

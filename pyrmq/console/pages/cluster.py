@@ -12,15 +12,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pyrmq.admin.health import DISK_HIGH
+from pyrmq.admin.monitoring.metrics import METRICS
 from pyrmq.console.charts import Line, chart
 from pyrmq.console.history import history_of
 from pyrmq.console.link import admin_of
-from pyrmq.console.not_there import of_known
 from pyrmq.console.paging import listing
 from pyrmq.console.rendering import fragment, page
 from pyrmq.console.room import Room
 from pyrmq.console.samples import Hour
-from pyrmq.console.servers import ORDER, Broker, servers
+from pyrmq.console.views.servers import ORDER, Broker, servers
 from pyrmq.net.clock import now_ms
 
 ROOM = Room("cluster", "Cluster", "/cluster", 10)
@@ -51,7 +51,7 @@ def charts(hour: Hour, now: int) -> list[Markup]:
     ]
     backlog = Line.of("", hour, "backlog")
     if backlog.points:
-        found.append(chart("Not consumed", [backlog], unit="count", now=now))
+        found.append(chart("Lag of groups", [backlog], unit="count", now=now))
     disk = Line.of("", hour, "disk")
     found.append(
         chart("Fullest disk", [disk], unit="percent", now=now, limit=DISK_HIGH, most=100.0)
@@ -59,12 +59,10 @@ def charts(hour: Hour, now: int) -> list[Markup]:
     return found
 
 
-@of_known
 async def shown(request: Request) -> Response:
     return page(request, "cluster/list.html", **await _values(request))
 
 
-@of_known
 async def now(request: Request) -> Response:
     """What refreshes itself."""
     return fragment(request, "cluster/now.html", live=True, **await _values(request))
@@ -77,12 +75,16 @@ async def _values(request: Request) -> dict[str, Any]:
     hour = history.of_cluster(cluster) if found.may_look else Hour()
     brokers = listing(request, found.brokers, COLUMNS, "state", _text)
     problems = found.problems
+    masters = [b for b in found.brokers if b.is_master]
+    lags = [history.newest_of(b.name, b.number).last("backlog") for b in masters if b.is_up]
     return {
         "found": found,
         "cluster": cluster or "",
         "brokers": replace(brokers, path=ROOM.path),
         "problems": problems[:MOST_PROBLEMS],
         "more": len(problems) - MOST_PROBLEMS,
+        "metrics": METRICS,
+        "lag_of": lag_of(sum(lag is not None for lag in lags), len(masters)),
         "firing": history.found().firing if found.may_look else (),
         "hour": hour,
         "own": {(b.name, b.number): history.newest_of(b.name, b.number) for b in brokers.rows}
@@ -93,6 +95,11 @@ async def _values(request: Request) -> dict[str, Any]:
         "charts": charts(hour, now_ms()),
         "not_sampled": history.problem,
     }
+
+
+def lag_of(known: int, masters: int) -> str:
+    """What the lag of the cluster counts. Masters that are down, and Apache's, do not tell it."""
+    return "of all groups" if known == masters else f"at {known} of {masters} masters"
 
 
 def _sum(values: Sequence[float | None]) -> float | None:

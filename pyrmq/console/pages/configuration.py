@@ -10,8 +10,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pyrmq.admin.namesrv import NAMESPACE
-from pyrmq.admin.outcome import Outcome, Outcomes
-from pyrmq.console.changes import change, done, form_of
+from pyrmq.admin.outcome import Outcome
+from pyrmq.console.changes import change, done_at, form_of
 from pyrmq.console.link import admin_of
 from pyrmq.console.pages import configuration_data as data
 from pyrmq.console.pages.configuration_data import KeyRow
@@ -112,18 +112,6 @@ async def namesrv_preview(request: Request) -> Response:
     )  # fmt: skip
 
 
-def _told(request: Request, outcomes: Outcomes[None], what: str, to: str) -> Response:
-    """After a change at several servers."""
-    outcomes.check()
-    if not outcomes.failed:
-        return done(request, f"{what} at {len(outcomes.done)} servers.", to=to)
-    failed = "; ".join(o.problem for o in outcomes.failed)
-    return done(
-        request, f"{what} at {len(outcomes.done)} of {len(outcomes)} servers: {failed}", to=to,
-        bad=True,
-    )  # fmt: skip
-
-
 @change("broker.config", about=("key", "value", "scope"))
 async def broker_update(request: Request) -> Response:
     form = await form_of(request)
@@ -141,7 +129,7 @@ async def broker_update(request: Request) -> Response:
     outcomes = await admin.link.on_each([s.address for s in found.steps if not s.problem], one)
     outcomes += [Outcome(s.label, error=ClientError(s.problem)) for s in found.steps if s.problem]
     to = link("/configuration/brokers/{}", address, q=key)
-    return _told(request, outcomes, f"{key} is {value} now", to)
+    return done_at(request, outcomes, f"{key} is {value} now", to=to)
 
 
 @change("namesrv.config", about=("key", "value"))
@@ -154,7 +142,7 @@ async def namesrv_update(request: Request) -> Response:
         raise ClientError("; ".join(f"{s.label}: {s.problem}" for s in found.steps))
     outcomes = await admin.namesrv.update_config(key, value)
     to = link("/configuration/namesrv", q=key)
-    return _told(request, outcomes, f"{key} is {value} now", to)
+    return done_at(request, outcomes, f"{key} is {value} now", to=to)
 
 
 async def kv(request: Request) -> Response:
@@ -189,9 +177,9 @@ async def kv_change(request: Request) -> Response:
     to = link("/configuration/kv", namespace=namespace)
     if form.get("what") == "delete":
         outcomes = await admin.namesrv.delete(namespace, key)
-        return _told(request, outcomes, f"{key} is deleted", to)
+        return done_at(request, outcomes, f"{key} is deleted", to=to)
     outcomes = await admin.namesrv.put(namespace, key, _bounded(form.get("value")))
-    return _told(request, outcomes, f"{key} is set", to)
+    return done_at(request, outcomes, f"{key} is set", to=to)
 
 
 _OF_BROKER = "/configuration/brokers/{address}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 import trio
 from starlette.datastructures import FormData, QueryParams
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from pyrmq.admin.api import Admin
@@ -21,10 +20,11 @@ from pyrmq.admin.dead_letters import DeadLetter, Selection
 from pyrmq.admin.letter_data import letter_data
 from pyrmq.admin.link import AT_ONCE
 from pyrmq.admin.resend import ResendPlan, ResentState, To
-from pyrmq.console import audit
+from pyrmq.console import audit, inputs
 from pyrmq.console.changes import RefusedError, change, done, form_of
+from pyrmq.console.downloads import download
 from pyrmq.console.link import admin_of
-from pyrmq.console.messages import asked, stored
+from pyrmq.console.messages import stored
 from pyrmq.console.messages.body import preview_of
 from pyrmq.console.messages.listing import Asked, listed
 from pyrmq.console.messages.looking import looking
@@ -34,6 +34,7 @@ from pyrmq.console.rendering import page
 from pyrmq.console.room import Room
 from pyrmq.errors import ClientError, PyrmqError, TopicNotExistError
 from pyrmq.model.names import DLQ_PREFIX, check_group
+from pyrmq.net.clock import now_ms
 
 ROOM = Room("dead_letters", "Dead letters", "/dead-letters", 53)
 MOST_COUNTED = 200
@@ -124,11 +125,11 @@ def selection_of(values: QueryParams | FormData) -> Selection:
     if chosen:
         return _chosen(chosen)
     return Selection(
-        asked.moment(values, "begin"),
-        asked.moment(values, "end"),
-        asked.text(values, "key") or None,
-        asked.text(values, "topic") or None,
-        frozenset(asked.text(values, "id").split()),
+        inputs.moment(values, "begin"),
+        inputs.moment(values, "end"),
+        inputs.text(values, "key") or None,
+        inputs.text(values, "topic") or None,
+        frozenset(inputs.text(values, "id").split()),
     )
 
 
@@ -147,7 +148,7 @@ def _chosen(texts: list[str]) -> Selection:
 
 
 def _group(values: Any) -> str:
-    group = asked.needed(values, "group").removeprefix(DLQ_PREFIX)
+    group = inputs.needed(values, "group").removeprefix(DLQ_PREFIX)
     check_group(group)
     return group
 
@@ -171,7 +172,7 @@ async def letters(request: Request) -> Response:
         )
     except TopicNotExistError:  # it is made with the first letter
         return page(request, "dead_letters/none.html", group=group)
-    kept = {name: asked.text(query, name) for name in FILTERS}
+    kept = {name: inputs.text(query, name) for name in FILTERS}
     return page(
         request,
         "dead_letters/letters.html",
@@ -197,7 +198,7 @@ async def _plan(admin: Admin, group: str, to: To, selection: Selection) -> Resen
 
 def _target(values: QueryParams | FormData) -> To:
     try:
-        return To(asked.text(values, "to"))
+        return To(inputs.text(values, "to"))
     except ValueError:
         raise RefusedError("say where to: topic or group") from None
 
@@ -210,7 +211,7 @@ async def ask(request: Request) -> Response:
     group, to = _group(query), _target(query)
     selection = selection_of(query)
     if selection.end is None:  # what comes in from now on is not part of it
-        now = time.time_ns() // 1_000_000
+        now = now_ms()
         selection = Selection(
             selection.begin, now + 1, selection.key, selection.topic, selection.ids
         )
@@ -218,7 +219,7 @@ async def ask(request: Request) -> Response:
     chosen = [str(v) for v in query.getlist("chosen")]
     fields: dict[str, Any] = {"group": group, "to": to.value}
     if not chosen:
-        fields |= {name: asked.text(query, name) for name in ("key", "topic", "id")}
+        fields |= {name: inputs.text(query, name) for name in ("key", "topic", "id")}
         fields |= {"begin": selection.begin or "", "end": selection.end}
     return page(
         request,
@@ -236,7 +237,7 @@ async def ask(request: Request) -> Response:
 async def resend(request: Request) -> Response:
     admin = await admin_of(request)
     form = await form_of(request)
-    group, to, again = _group(form), _target(form), asked.text(form, "again") == "yes"
+    group, to, again = _group(form), _target(form), inputs.text(form, "again") == "yes"
     plan = await _plan(admin, group, to, selection_of(form))
     if again and plan.letters > MOST_RESENT:
         raise RefusedError(f"at most {MOST_RESENT} letters are sent again at once")
@@ -260,6 +261,8 @@ async def resend(request: Request) -> Response:
         problems.append(str(e))
     told = [f"{n} {state.value}" for state, n in counts.items() if n]
     text = f"Dead letters of group {group}: {', '.join(told) or 'nothing to resend'}."
+    if counts[ResentState.SKIPPED] and not left:
+        text += " What is skipped was resent before: choose that to resend it again."
     if left:
         text += f" It stopped after {MOST_RESENT}: resend again, those that were sent are skipped."
     if problems:
@@ -283,16 +286,7 @@ async def export(request: Request) -> Response:
     group = _group(request.query_params)
     selection = selection_of(request.query_params)
     await admin.dead_letters.parts(group, selection)  # an error is a page, not a file
-    safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in group)[:100]
-    return StreamingResponse(
-        _lines(admin, group, selection),
-        media_type="application/octet-stream",
-        headers={
-            "Content-Disposition": f'attachment; filename="dead-letters-{safe}.jsonl"',
-            "X-Content-Type-Options": "nosniff",
-            "Cache-Control": "no-store",
-        },
-    )
+    return download(_lines(admin, group, selection), f"dead-letters-{group[:100]}.jsonl")
 
 
 async def _lines(admin: Admin, group: str, selection: Selection) -> AsyncIterator[bytes]:

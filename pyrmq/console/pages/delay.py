@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from starlette.requests import Request
@@ -10,9 +9,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pyrmq.admin.timers import Bar
+from pyrmq.console import inputs
 from pyrmq.console.changes import change, done, form_of
 from pyrmq.console.link import admin_of
-from pyrmq.console.messages import asked, stored, waiting
+from pyrmq.console.messages import stored, waiting
 from pyrmq.console.messages.listing import Asked, Listing, listed
 from pyrmq.console.messages.looking import looking
 from pyrmq.console.rendering import duration, fragment, page
@@ -22,6 +22,7 @@ from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from pyrmq.model.properties import REAL_TOPIC
 from pyrmq.model.record import ReceivedMessage
+from pyrmq.net.clock import now_ms
 
 ROOM = Room("delay", "Delays and timers", "/delay", 54)
 MOST_TOPICS = 50
@@ -86,14 +87,14 @@ async def level(request: Request) -> Response:
     """What waits at one level of one broker, what is due first first."""
     admin = await admin_of(request)
     query = request.query_params
-    broker, number = asked.needed(query, "broker"), asked.number(query, "level")
+    broker, number = inputs.needed(query, "broker"), inputs.number(query, "level")
     if number is None or not 0 < number <= waiting.MOST_LEVELS:
         raise ClientError(f"level is a number from 1 to {waiting.MOST_LEVELS}")
     wanted = Asked(
         SCHEDULE_TOPIC,
         broker=broker,
         queue_id=number - 1,
-        offset=asked.number(query, "from"),
+        offset=inputs.number(query, "from"),
         newest=False,
         cursor=str(query.get("cursor", "")),
     )
@@ -106,7 +107,7 @@ async def level(request: Request) -> Response:
         level=number,
         delay=await waiting.delay_of(admin, broker, number),
         real_topic=REAL_TOPIC,
-        first=asked.text(query, "from"),
+        first=inputs.text(query, "from"),
         address_of=stored.address_of,
     )
 
@@ -116,8 +117,8 @@ async def timers(request: Request) -> Response:
     """Timer messages that wait, those that were sent last first."""
     admin = await admin_of(request)
     query = request.query_params
-    now = time.time_ns() // 1_000_000
-    topic = asked.text(query, "topic")
+    now = now_ms()
+    topic = inputs.text(query, "topic")
 
     def wants(message: ReceivedMessage) -> bool:
         row = waiting.TimerRow.of(message)
@@ -143,10 +144,10 @@ async def timers(request: Request) -> Response:
 
 def _queue(values: Any) -> tuple[MessageQueue, int]:
     """The place of a timer message that an address or a form names."""
-    offset = asked.number(values, "offset")
+    offset = inputs.number(values, "offset")
     if offset is None:
         raise ClientError("say offset")
-    return MessageQueue(TIMER_TOPIC, asked.needed(values, "broker"), 0), offset
+    return MessageQueue(TIMER_TOPIC, inputs.needed(values, "broker"), 0), offset
 
 
 @looking

@@ -12,14 +12,16 @@ from starlette.routing import Route
 from pyrmq.admin.api import Admin
 from pyrmq.admin.groups import attributes_of
 from pyrmq.admin.outcome import Outcomes, merged
-from pyrmq.console.changes import change, done, form_of, typed
+from pyrmq.console import inputs
+from pyrmq.console.changes import change, done, done_at, form_of, typed
+from pyrmq.console.inputs import choices
 from pyrmq.console.link import admin_of
-from pyrmq.console.pages.topic_forms import clusters_of, pairs, text_of, whole
+from pyrmq.console.pages.topic_forms import clusters_of
 from pyrmq.console.rendering import link, page
+from pyrmq.console.views.cache import forget
 from pyrmq.console.views.groups import group_names
-from pyrmq.console.views.kept import forget
 from pyrmq.console.views.one_group import group_page, group_settings
-from pyrmq.console.views.told import told
+from pyrmq.console.views.summary import summary_of
 from pyrmq.errors import ClientError, InvalidParameterError, NotFoundError, PyrmqError
 from pyrmq.model.names import check_consumer_group
 from pyrmq.model.topic import MAX_QUEUES
@@ -44,21 +46,21 @@ def _members(form: FormData) -> dict[str, Any]:
     """What a form says of the configuration of a group. ClientError."""
     found: dict[str, Any] = {}
     for name, _ in FLAGS:
-        value = text_of(form, name)
+        value = inputs.text(form, name)
         if value not in ("", "yes", "no"):
             raise ClientError(f"{name} is yes, no or empty")
         if value:
             found[name] = value == "yes"
     for name, most in NUMBERS.items():
-        number = whole(form, name, most)
+        number = inputs.number(form, name, most=most)
         if number is not None:
             found[name] = number
-    attributes = attributes_of(text_of(form, "attributes"))
+    attributes = attributes_of(inputs.text(form, "attributes", inputs.ATTRIBUTES))
     return {**found, "attributes": attributes} if attributes else found
 
 
 async def create_form(request: Request) -> Response:
-    clusters = pairs(await clusters_of(request))
+    clusters = choices(await clusters_of(request))
     return page(request, "groups/create.html", clusters=clusters, flags=FLAGS)
 
 
@@ -66,15 +68,14 @@ async def create_form(request: Request) -> Response:
 async def create(request: Request) -> Response:
     form = await form_of(request)
     admin = await admin_of(request)
-    name, cluster = text_of(form, "group"), text_of(form, "cluster")
+    name, cluster = inputs.text(form, "group"), inputs.text(form, "cluster")
     check_consumer_group(name)
     known = await group_settings(admin, name)
     if cluster in known.clusters:
         raise ClientError(f"group {name} is already in cluster {cluster}: change it on its page")
     outcomes = await admin.groups.change(name, _members(form), cluster=cluster)
     forget(admin)
-    text, bad = told(outcomes, f"Group {name} is created")
-    return done(request, text, to=link("/groups/{}", name), bad=bad)
+    return done_at(request, outcomes, f"Group {name} is created", to=link("/groups/{}", name))
 
 
 async def _page(request: Request, template: str, **more: Any) -> Response:
@@ -86,7 +87,7 @@ async def _page(request: Request, template: str, **more: Any) -> Response:
     except (InvalidParameterError, NotFoundError) as e:
         return unknown(request, e)
     clusters = settings.clusters or await clusters_of(request)
-    return page(request, template, now=now, config=settings, clusters=pairs(clusters), **more)
+    return page(request, template, now=now, config=settings, clusters=choices(clusters), **more)
 
 
 async def change_form(request: Request) -> Response:
@@ -97,15 +98,14 @@ async def change_form(request: Request) -> Response:
 async def changed(request: Request) -> Response:
     form = await form_of(request)
     admin = await admin_of(request)
-    name, cluster = text_of(form, "group"), text_of(form, "cluster")
+    name, cluster = inputs.text(form, "group"), inputs.text(form, "cluster")
     members = _members(form)
     if not members:
         raise ClientError("nothing is to be changed: all fields are empty")
     await _check_there(admin, name)
     outcomes = await admin.groups.change(name, members, cluster=cluster)
     forget(admin)
-    text, bad = told(outcomes, f"Group {name} is changed")
-    return done(request, text, to=link("/groups/{}", name), bad=bad)
+    return done_at(request, outcomes, f"Group {name} is changed", to=link("/groups/{}", name))
 
 
 async def _check_there(admin: Admin, name: str) -> None:
@@ -125,7 +125,7 @@ async def pause(request: Request) -> Response:
     """Whether brokers let the group consume: consumeEnable, in all clusters that have it."""
     form = await form_of(request)
     admin = await admin_of(request)
-    name, to = text_of(form, "group"), text_of(form, "to")
+    name, to = inputs.text(form, "group"), inputs.text(form, "to")
     if to not in ("pause", "resume"):
         raise ClientError("say pause or resume")
     settings = await group_settings(admin, name)
@@ -137,8 +137,7 @@ async def pause(request: Request) -> Response:
     ]
     forget(admin)
     verb = f"Group {name} is paused" if to == "pause" else f"Group {name} may consume again"
-    text, bad = told(merged(parts), verb)
-    return done(request, text, to=link("/groups/{}", name), bad=bad)
+    return done_at(request, merged(parts), verb, to=link("/groups/{}", name))
 
 
 async def delete_form(request: Request) -> Response:
@@ -149,11 +148,11 @@ async def delete_form(request: Request) -> Response:
 async def delete(request: Request) -> Response:
     form = await form_of(request)
     admin = await admin_of(request)
-    name, cluster = text_of(form, "group"), text_of(form, "cluster")
+    name, cluster = inputs.text(form, "group"), inputs.text(form, "cluster")
     typed(form, name)
     await _check_there(admin, name)
     outcomes = await admin.groups.delete(name, remove_offsets="offsets" in form, cluster=cluster)
-    text, bad = told(outcomes, f"Group {name} is deleted")
+    text, bad = summary_of(outcomes, f"Group {name} is deleted")
     if not bad and any(at.cluster == cluster for at in (await group_settings(admin, name)).at):
         bad = True
         text = (

@@ -6,15 +6,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pyrmq.console import inputs
 from pyrmq.console.changes import change, done, form_of
 from pyrmq.console.link import admin_of
 from pyrmq.console.pages.group_forms import unknown
-from pyrmq.console.pages.topic_forms import text_of
 from pyrmq.console.rendering import link, page
-from pyrmq.console.views.kept import forget
+from pyrmq.console.views.cache import forget
 from pyrmq.console.views.one_group import group_page
 from pyrmq.console.views.resets import as_shown, fields, goal, preview
-from pyrmq.console.views.told import told
+from pyrmq.console.views.summary import summary_of
 from pyrmq.errors import InvalidParameterError, NotFoundError, PyrmqError
 
 
@@ -53,13 +53,16 @@ async def move(request: Request) -> Response:
     """Moves the queues to the offsets that the preview showed."""
     sent = await form_of(request)
     admin = await admin_of(request)
-    name = text_of(sent, "group")
-    wanted = goal({k: text_of(sent, k) for k in ("topic", "to", "time", "broker")})
+    name = inputs.text(sent, "group")
+    wanted = goal({k: inputs.text(sent, k) for k in ("topic", "to", "time", "broker")})
     plan = as_shown(await preview(admin, name, wanted), [str(v) for v in sent.getlist("queue")])
     outcomes = await admin.offsets.move(plan)
     forget(admin)
     moved = sum(len(part) for part in outcomes.values)
-    text, bad = told(outcomes, f"Group {name} is moved in {moved} queues of topic {plan.topic}")
+    queues = "queue" if moved == 1 else "queues"
+    text, bad = summary_of(
+        outcomes, f"Offsets of group {name} are reset in {moved} {queues} of topic {plan.topic}"
+    )
     return done(request, text, to=link("/groups/{}", name), bad=bad or bool(plan.failed))
 
 

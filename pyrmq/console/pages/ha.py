@@ -21,7 +21,7 @@ from pyrmq.console.history import History, history_of
 from pyrmq.console.link import admin_of
 from pyrmq.console.rendering import fragment, page
 from pyrmq.console.room import Room
-from pyrmq.console.servers import Broker, Servers, servers
+from pyrmq.console.views.servers import Broker, Servers, servers
 from pyrmq.errors import PyrmqError, RequestCodeNotSupportedError
 from pyrmq.net.clock import now_ms
 

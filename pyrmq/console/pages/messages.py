@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
-from urllib.parse import quote
 
 import trio
 from starlette.requests import Request
@@ -15,10 +14,11 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from pyrmq.admin.api import Admin
-from pyrmq.console import audit
+from pyrmq.console import audit, inputs
 from pyrmq.console.changes import change, done, form_of
+from pyrmq.console.downloads import download
 from pyrmq.console.link import admin_of
-from pyrmq.console.messages import acting, asked, stored
+from pyrmq.console.messages import acting, stored
 from pyrmq.console.messages.body import preview_of
 from pyrmq.console.messages.listing import Asked, Listing, listed
 from pyrmq.console.messages.looking import looking
@@ -39,19 +39,22 @@ KEYED = 64
 DOWNLOADS = 4
 """Bodies that are downloaded at a time: one may have 64 MiB."""
 _downloads = trio.Semaphore(DOWNLOADS)
+TOPIC_MISSING = "Name the topic too: keys, tags, times and queues are those of a topic."
 FIELDS = ("topic", "id", "key", "broker", "queue", "offset", "begin", "end", "tags", "order")
 
 
 @looking
 async def found(request: Request) -> Response:
     """The form, and what it finds."""
-    values = {name: asked.text(request.query_params, name) for name in FIELDS}
+    values = {name: inputs.text(request.query_params, name) for name in FIELDS}
     shown: dict[str, Any] = {"values": values, "list": None, "error": "", "what": ""}
     if values["id"] or values["topic"]:
         try:
             shown |= await _search(await admin_of(request), request.query_params, values)
         except PyrmqError as e:
             shown["error"] = str(e)
+    elif any(values[name] for name in FIELDS if name != "order"):
+        shown["error"] = TOPIC_MISSING
     shown.setdefault("preview", preview_of)
     return page(request, "messages/find.html", **shown, address_of=stored.address_of)
 
@@ -63,7 +66,7 @@ async def _search(admin: Admin, query: Mapping[str, Any], values: dict[str, str]
         one = await stored.by_id(admin, values["topic"], values["id"])
         return {"list": Listing([one], 1, 1, ""), "what": "with this id"}
     topic = values["topic"]
-    begin, end = asked.moment(query, "begin"), asked.moment(query, "end")
+    begin, end = inputs.moment(query, "begin"), inputs.moment(query, "end")
     if values["key"]:
         keyed = await admin.messages.by_key(
             topic,
@@ -83,10 +86,10 @@ async def _search(admin: Admin, query: Mapping[str, Any], values: dict[str, str]
     wanted = Asked(
         topic,
         broker=values["broker"],
-        queue_id=asked.number(query, "queue"),
+        queue_id=inputs.number(query, "queue"),
         begin=begin,
         end=end,
-        offset=asked.number(query, "offset"),
+        offset=inputs.number(query, "offset"),
         tags=values["tags"],
         newest=not oldest,
         cursor=str(query.get("cursor", "")),
@@ -104,20 +107,20 @@ async def _search(admin: Admin, query: Mapping[str, Any], values: dict[str, str]
 @looking
 async def names(request: Request) -> Response:
     """Options for the field of the topic."""
-    typed = asked.text(request.query_params, "topic")
+    typed = inputs.text(request.query_params, "topic")
     found_names = suggested(await topic_names(await admin_of(request)), typed) if typed else []
     return fragment(request, "messages/names.html", names=found_names)
 
 
 async def message_of(admin: Admin, values: Mapping[str, Any]) -> ReceivedMessage:
     """The message that an address or a form names: by its queue and offset, or by its id."""
-    broker = asked.text(values, "broker")
+    broker = inputs.text(values, "broker")
     if not broker:
-        return await stored.by_id(admin, asked.text(values, "topic"), asked.needed(values, "id"))
-    queue, offset = asked.number(values, "queue"), asked.number(values, "offset")
+        return await stored.by_id(admin, inputs.text(values, "topic"), inputs.needed(values, "id"))
+    queue, offset = inputs.number(values, "queue"), inputs.number(values, "offset")
     if queue is None or offset is None:
         raise ClientError("the address names no message: it needs queue and offset")
-    at = MessageQueue(asked.needed(values, "topic"), broker, queue)
+    at = MessageQueue(inputs.needed(values, "topic"), broker, queue)
     return await stored.at(admin, at, offset)
 
 
@@ -139,12 +142,12 @@ async def body(request: Request) -> Response:
             raise ClientError("others download bodies now: try again") from None
         slot.callback(_downloads.release)
         message = await message_of(await admin_of(request), request.query_params)
-        as_stored = asked.text(request.query_params, "as") == "stored"
+        as_stored = inputs.text(request.query_params, "as") == "stored"
         try:
             data = message.raw_body if as_stored else await acting.whole_body(message)
         except ProtocolError as e:
             raise ClientError(f"{e}: download the body as it is stored") from e
-        return _Download(attachment(data, f"{message.msg_id}.bin"), slot.pop_all())
+        return _Download(download(data, f"{message.msg_id}.bin"), slot.pop_all())
 
 
 class _Download(Response):
@@ -164,21 +167,7 @@ async def data(request: Request) -> Response:
     """Headers and properties as a file with JSON."""
     message = await message_of(await admin_of(request), request.query_params)
     text = json.dumps(as_data(message), indent=2)
-    return attachment(text.encode(), f"{message.msg_id}.json")
-
-
-def attachment(content: bytes, name: str) -> Response:
-    """A file that browsers save and never show."""
-    safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in name)[:120]
-    return Response(
-        content,
-        media_type="application/octet-stream",
-        headers={
-            "Content-Disposition": f'attachment; filename="{quote(safe)}"',
-            "X-Content-Type-Options": "nosniff",
-            "Cache-Control": "no-store",
-        },
-    )
+    return download(text.encode(), f"{message.msg_id}.json")
 
 
 @looking
@@ -255,7 +244,7 @@ async def ask_deliver(request: Request) -> Response:
     """The choice of a member of a group that is to consume a message."""
     admin = await admin_of(request)
     message = await message_of(admin, request.query_params)
-    group = asked.needed(request.query_params, "group")
+    group = inputs.needed(request.query_params, "group")
     return page(
         request,
         "messages/deliver.html",
@@ -272,7 +261,7 @@ async def deliver(request: Request) -> Response:
     admin = await admin_of(request)
     form = await form_of(request)
     message = await message_of(admin, form)
-    group, client = asked.needed(form, "group"), asked.needed(form, "client")
+    group, client = inputs.needed(form, "group"), inputs.needed(form, "client")
     result = await acting.deliver(admin, message, group, client)
     said = f" ({result.remark})" if result.remark else ""
     text = f"{client} of group {group} answered {result.result}{said} in {result.spent_ms} ms."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from starlette.datastructures import FormData
@@ -10,13 +9,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pyrmq.console.changes import change, done, form_of, typed
+from pyrmq.console import inputs
+from pyrmq.console.changes import change, done_at, form_of, typed
+from pyrmq.console.inputs import choices
 from pyrmq.console.link import admin_of
 from pyrmq.console.rendering import link, page
-from pyrmq.console.views.kept import forget
+from pyrmq.console.views.cache import forget
 from pyrmq.console.views.one_topic import topic_details
-from pyrmq.console.views.told import told
-from pyrmq.console.views.topics import perm_text, topic_names
+from pyrmq.console.views.topics import perm_text, topic_list
 from pyrmq.errors import ClientError, PyrmqError, TopicNotExistError
 from pyrmq.model.names import check_topic
 from pyrmq.model.topic import MAX_QUEUES, MESSAGE_TYPE, MESSAGE_TYPES
@@ -37,26 +37,6 @@ def unknown(request: Request, name: str, error: PyrmqError) -> Response:
     )
 
 
-def whole(form: FormData, name: str, most: int, least: int = 0) -> int | None:
-    """A number of a form; None for an empty field. ClientError."""
-    text = str(form.get(name, "")).strip()
-    if not text:
-        return None
-    if not (text.isascii() and text.isdecimal() and len(text) < 12 and least <= int(text) <= most):
-        shown = name.replace("_", " ")
-        raise ClientError(f"{shown} must be a number from {least} to {most}, not {text[:32]!r}")
-    return int(text)
-
-
-def pairs(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Names as the choices of a form."""
-    return [(name, name) for name in names]
-
-
-def text_of(form: FormData, name: str) -> str:
-    return str(form.get(name, "")).strip()
-
-
 async def clusters_of(request: Request) -> list[str]:
     info = await (await admin_of(request)).link.cluster_info()
     return sorted(info.clusters | {b.cluster for b in info.brokers.values()})
@@ -66,9 +46,9 @@ async def create_form(request: Request) -> Response:
     return page(
         request,
         "topics/create.html",
-        clusters=pairs(await clusters_of(request)),
+        clusters=choices(await clusters_of(request)),
         perms=PERMS[:3],
-        types=pairs(MESSAGE_TYPES),
+        types=choices(MESSAGE_TYPES),
     )
 
 
@@ -76,7 +56,7 @@ async def create_form(request: Request) -> Response:
 async def create(request: Request) -> Response:
     form = await form_of(request)
     admin = await admin_of(request)
-    name, cluster = text_of(form, "topic"), text_of(form, "cluster")
+    name, cluster = inputs.text(form, "topic"), inputs.text(form, "cluster")
     check_topic(name)
     try:
         at = await admin.topics.clusters(name)
@@ -88,26 +68,25 @@ async def create(request: Request) -> Response:
         name, cluster=cluster, attributes=_attributes(form), **_numbers(form)
     )
     forget(admin)
-    text, bad = told(outcomes, f"Topic {name} is created")
-    return done(request, text, to=link("/topics/{}", name), bad=bad)
+    return done_at(request, outcomes, f"Topic {name} is created", to=link("/topics/{}", name))
 
 
 def _numbers(form: FormData) -> dict[str, Any]:
     """What a form says of the numbers of a topic; those that it leaves empty are not there."""
     found = {
-        "read_queue_nums": whole(form, "read_queues", MAX_QUEUES),
-        "write_queue_nums": whole(form, "write_queues", MAX_QUEUES),
-        "perm": whole(form, "perm", 7),
+        "read_queue_nums": inputs.number(form, "read_queues", most=MAX_QUEUES),
+        "write_queue_nums": inputs.number(form, "write_queues", most=MAX_QUEUES),
+        "perm": inputs.number(form, "perm", most=7),
     }
     return {name: value for name, value in found.items() if value is not None}
 
 
 def _attributes(form: FormData) -> str:
     """What a form says of attributes, as Admin takes it: `+message.type=FIFO,-queue.type`."""
-    kind = text_of(form, "message_type")
+    kind = inputs.text(form, "message_type")
     if kind and kind not in MESSAGE_TYPES:
         raise ClientError(f"the message type {kind[:32]!r} is none of {', '.join(MESSAGE_TYPES)}")
-    more = text_of(form, "attributes")
+    more = inputs.text(form, "attributes", inputs.ATTRIBUTES)
     return ",".join(part for part in (f"+{MESSAGE_TYPE}={kind}" if kind else "", more) if part)
 
 
@@ -126,9 +105,9 @@ async def change_form(request: Request) -> Response:
         writes=_now([c.write_queue_nums for c in configs]),
         perm=_now([perm_text(c.perm) for c in configs]),
         type=_now([c.message_type for c in configs]),
-        clusters=pairs(found.clusters),
+        clusters=choices(found.clusters),
         perms=list(PERMS),
-        types=pairs(MESSAGE_TYPES),
+        types=choices(MESSAGE_TYPES),
     )
 
 
@@ -141,7 +120,7 @@ def _now(values: list[Any]) -> str:
 async def changed(request: Request) -> Response:
     form = await form_of(request)
     admin = await admin_of(request)
-    name, cluster = text_of(form, "topic"), text_of(form, "cluster")
+    name, cluster = inputs.text(form, "topic"), inputs.text(form, "cluster")
     named = _numbers(form)
     attributes = _attributes(form)
     if not named and not attributes:
@@ -152,8 +131,7 @@ async def changed(request: Request) -> Response:
         name, cluster=cluster, attributes=attributes, force="force" in form, **named
     )
     forget(admin)
-    text, bad = told(outcomes, f"Topic {name} is changed")
-    return done(request, text, to=link("/topics/{}", name), bad=bad)
+    return done_at(request, outcomes, f"Topic {name} is changed", to=link("/topics/{}", name))
 
 
 async def delete_form(request: Request) -> Response:
@@ -184,14 +162,13 @@ async def delete_form(request: Request) -> Response:
 async def delete(request: Request) -> Response:
     form = await form_of(request)
     admin = await admin_of(request)
-    name, cluster = text_of(form, "topic"), text_of(form, "cluster")
+    name, cluster = inputs.text(form, "topic"), inputs.text(form, "cluster")
     typed(form, name)
-    if name not in await topic_names(admin):
+    if all(row.name != name for row in (await topic_list(admin)).rows):
         raise ClientError(f"there is no topic {name} any more")
     outcomes = await admin.topics.delete(name, cluster)
     forget(admin)
-    text, bad = told(outcomes, f"Topic {name} is deleted")
-    return done(request, text, to="/topics", bad=bad)
+    return done_at(request, outcomes, f"Topic {name} is deleted", to="/topics")
 
 
 ROUTES = [

@@ -13,8 +13,8 @@ from starlette.routing import Route
 from pyrmq.admin.api import Admin
 from pyrmq.admin.life_facts import Fact, What
 from pyrmq.admin.life_groups import Life
+from pyrmq.console import inputs
 from pyrmq.console.link import admin_of
-from pyrmq.console.messages import asked
 from pyrmq.console.messages.looking import looking
 from pyrmq.console.messages.stored import check_address
 from pyrmq.console.rendering import page
@@ -115,7 +115,7 @@ async def lines(
 
 @looking
 async def shown(request: Request) -> Response:
-    values = {name: asked.text(request.query_params, name) for name in FIELDS}
+    values = {name: inputs.text(request.query_params, name) for name in FIELDS}
     found: list[Line] = []
     error = ""
     if values["id"] or values["key"]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,16 +18,17 @@ from pyrmq.admin.transactions import Decided
 from pyrmq.admin.txn.finder import State, Transaction
 from pyrmq.admin.txn.halves import Filter, Half
 from pyrmq.admin.txn.scan import NoTransactionsError, Scan
-from pyrmq.console import audit
+from pyrmq.console import audit, inputs
 from pyrmq.console.changes import RefusedError, change, done, form_of
 from pyrmq.console.link import admin_of
-from pyrmq.console.messages import asked, stored
+from pyrmq.console.messages import stored
 from pyrmq.console.messages.body import view_of
 from pyrmq.console.messages.looking import looking
 from pyrmq.console.messages.waiting import NO_MASTER
 from pyrmq.console.rendering import page
 from pyrmq.console.room import Room
 from pyrmq.errors import ClientError, PyrmqError
+from pyrmq.net.clock import now_ms
 
 ROOM = Room("transactions", "Transactions", "/transactions", 52)
 SHOWN = 100
@@ -81,7 +81,7 @@ class Pending:
     @property
     def late(self) -> bool:
         """Whether the oldest waits longer than a broker lets a producer take, by default."""
-        return self.oldest is not None and time.time() * 1000 - self.oldest > LATE
+        return self.oldest is not None and now_ms() - self.oldest > LATE
 
 
 async def pending(admin: Admin, wanted: Filter) -> Pending:
@@ -99,7 +99,7 @@ async def _counted(admin: Admin) -> Pending:
     found = await admin.link.on_each(masters, admin.brokers.runtime_of)
     counts = [whole(runtime, "transactionPendingCount") for runtime in found.values]
     ages = [whole(runtime, "transactionOldestPendingAgeMs") for runtime in found.values]
-    oldest = time.time_ns() // 1_000_000 - max(ages) if any(ages) else None
+    oldest = now_ms() - max(ages) if any(ages) else None
     failed = [o.problem for o in found.failed]
     return Pending(sum(counts), False, oldest, [], [], 0, 0, failed=failed, too_many=True)
 
@@ -141,12 +141,12 @@ def _empty(error: PyrmqError | None) -> bool:
 
 @looking
 async def shown(request: Request) -> Response:
-    values = {name: asked.text(request.query_params, name) for name in ("topic", "group", "older")}
-    now = time.time_ns() // 1_000_000
+    values = {name: inputs.text(request.query_params, name) for name in ("topic", "group", "older")}
+    now = now_ms()
     wanted = Filter(
         values["topic"] or None,
         values["group"] or None,
-        asked.moment(request.query_params, "older", now=now),
+        inputs.moment(request.query_params, "older", now=now),
     )
     found = await pending(await admin_of(request), wanted)
     return page(request, "transactions/pending.html", found=found, values=values, shown=SHOWN)
@@ -194,8 +194,8 @@ async def one(request: Request) -> Response:
     """All that a broker has of one transaction."""
     admin = await admin_of(request)
     query = request.query_params
-    broker = await _check_broker(admin, asked.needed(query, "broker"))
-    here = await _one(admin, broker, asked.needed(query, "id"))
+    broker = await _check_broker(admin, inputs.needed(query, "broker"))
+    here = await _one(admin, broker, inputs.needed(query, "id"))
     return page(
         request,
         "transactions/one.html",
@@ -221,7 +221,7 @@ def chosen_of(texts: Sequence[str]) -> list[Choice]:
     found: list[Choice] = []
     for text in dict.fromkeys(texts):
         broker, slash, name = text.partition("/")
-        if not (broker and slash and name and len(text) <= asked.LONGEST):
+        if not (broker and slash and name and len(text) <= inputs.LONGEST):
             raise RefusedError("the form names something that is no transaction")
         found.append(Choice(broker, name))
     if not found:
@@ -243,7 +243,7 @@ async def ask(request: Request) -> Response:
     """What is going to be decided, as it stands now. It changes nothing."""
     admin = await admin_of(request)
     query = request.query_params
-    verb = asked.text(query, "verb")
+    verb = inputs.text(query, "verb")
     if verb not in VERBS:
         raise ClientError("say what to do: commit, rollback or resume")
     found: list[Transaction] = []

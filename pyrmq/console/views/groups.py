@@ -12,10 +12,10 @@ import trio
 from pyrmq.admin.api import Admin
 from pyrmq.admin.connections import BROADCASTING, ConsumerConnections
 from pyrmq.admin.consume_stats import group_of_retry_topic, is_offline, is_pop_name
-from pyrmq.admin.group_lags import GroupLag, lags_of
+from pyrmq.admin.group_lags import GroupLag, lag_in, lags_of
 from pyrmq.admin.outcome import Outcomes
-from pyrmq.console.views.kept import kept
-from pyrmq.console.views.patience import ask_each, together
+from pyrmq.console.views.asking import ask_each, together
+from pyrmq.console.views.cache import kept
 from pyrmq.errors import NotFoundError, PyrmqError, ResponseError
 from pyrmq.model.codes import version_name
 from pyrmq.model.names import RETRY_PREFIX, is_system_group
@@ -31,18 +31,16 @@ FULL_LISTS = 20_000
 @dataclass(frozen=True, slots=True)
 class GroupRow:
     """A group in one line. None: unknown. `lag`: messages that it has not consumed; None also of a
-    group that has no offsets. `told`: whether its members were asked for."""
+    group that has no offsets."""
 
     name: str
     system: bool = False
-    configured: bool = False
     paused: bool = False
     """Whether a broker does not let it consume."""
     lag: int | None = None
     gone: int | None = None
     rate: float | None = None
     topics: frozenset[str] = frozenset()
-    told: bool = False
     members: int | None = None
     consume_type: str = ""
     message_model: str = ""
@@ -82,8 +80,10 @@ async def _ask(admin: Admin) -> GroupList:
     async def configured() -> None:
         told.extend(await ask_each(admin, brokers, admin.groups.enabled_at))
 
+    crowded = sum(t.startswith(RETRY_PREFIX) for t in topics) > FULL_LISTS
+
     async def behind() -> None:
-        if sum(t.startswith(RETRY_PREFIX) for t in topics) <= FULL_LISTS:
+        if not crowded:
             lags.extend(await ask_each(admin, brokers, partial(lags_of, admin.link)))
 
     await together(configured, behind)
@@ -92,12 +92,14 @@ async def _ask(admin: Admin) -> GroupList:
     refused = [o for o in lags.failed if isinstance(o.error, ResponseError)]
     failed = [o.problem for o in told.failed]
     failed += [o.problem for o in lags.failed if o not in refused]
-    rows = rows_of(named(topics, names), names, paused, added(lags.values))
+    rows = rows_of(named(topics, names), paused, added(lags.values))
     why = ""
     if refused:
         why = refused[0].problem
+    elif crowded:
+        why = f"there are more than {FULL_LISTS} groups"
     elif not lags.done:
-        why = "no broker answered" if lags else f"there are more than {FULL_LISTS} groups"
+        why = "no broker answered"
     return GroupList(rows, why, list(dict.fromkeys(failed)))
 
 
@@ -111,13 +113,10 @@ def named(topics: Iterable[str], configured: Iterable[str]) -> list[str]:
 
 
 def rows_of(
-    names: Iterable[str],
-    configured: Collection[str],
-    paused: Collection[str],
-    lags: Mapping[str, GroupLag],
+    names: Iterable[str], paused: Collection[str], lags: Mapping[str, GroupLag]
 ) -> list[GroupRow]:
     def row(name: str) -> GroupRow:
-        at = GroupRow(name, is_system_group(name), name in configured, name in paused)
+        at = GroupRow(name, is_system_group(name), name in paused)
         return with_lag(at, lags[name]) if name in lags else at
 
     return [row(name) for name in names]
@@ -150,11 +149,10 @@ async def with_members(admin: Admin, rows: Iterable[GroupRow], *, lags: bool) ->
                     found[at] = row = with_lag(row, await lag_of(admin, brokers, row.name))
             online, told = await members_at(admin, brokers, row.name)
             if online is None:
-                found[at] = replace(row, told=told, members=0 if told else None)
+                found[at] = replace(row, members=0 if told else None)
                 return
             found[at] = row = replace(
                 row,
-                told=True,
                 members=len(online.connections),
                 consume_type=online.consume_type,
                 message_model=online.message_model,
@@ -164,7 +162,7 @@ async def with_members(admin: Admin, rows: Iterable[GroupRow], *, lags: bool) ->
             for topic in untouched(online, row.topics):
                 with suppress(PyrmqError):
                     more = await lag_of(admin, brokers, row.name, topic)
-                    found[at] = row = with_lag(row, lag_in(row) + more)
+                    found[at] = row = with_lag(row, _lag_of_row(row) + more)
 
     with trio.move_on_after(SECONDS):
         async with trio.open_nursery() as nursery:
@@ -201,7 +199,7 @@ def untouched(online: ConsumerConnections, topics: Collection[str]) -> list[str]
     ]
 
 
-def lag_in(row: GroupRow) -> GroupLag:
+def _lag_of_row(row: GroupRow) -> GroupLag:
     return GroupLag(row.lag or 0, row.gone, row.rate or 0.0, 0, row.topics)
 
 
@@ -213,14 +211,7 @@ async def lag_of(
     asked = await admin.link.on_each(
         list(brokers), lambda address: admin.groups.stats_of_broker(address, group, topic)
     )
-    queues = [q for stats in asked.check().values for q in stats.queues]
-    if not queues:
+    found = lag_in(asked.check().values)
+    if not found.queues:
         raise NotFoundError(f"group {group} has no offsets")
-    gone = None if any(q.gone is None for q in queues) else sum(q.gone or 0 for q in queues)
-    return GroupLag(
-        sum(q.diff for q in queues),
-        gone,
-        sum(stats.tps for stats in asked.values),
-        len(queues),
-        frozenset(q.queue.topic for q in queues),
-    )
+    return found

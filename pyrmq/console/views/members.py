@@ -3,7 +3,6 @@ time."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -19,6 +18,7 @@ from pyrmq.admin.running_info import (
 )
 from pyrmq.console.views.one_group import Difference, differences
 from pyrmq.errors import NotFoundError, PyrmqError
+from pyrmq.net.clock import now_ms
 
 MOST_ASKED = 20
 """Members that one page asks; each has a page of its own."""
@@ -77,7 +77,7 @@ async def running(
     asked = every[first : first + MOST_ASKED]
     found = [Member(c, None, "no answer in time") for c in asked]
     limit = trio.CapacityLimiter(8)
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
 
     async def one(at: int, connection: Connection) -> None:
         async with limit:
@@ -100,7 +100,7 @@ async def member(admin: Admin, group: str, client_id: str, *, stacks: bool) -> M
     online = await admin.groups.connections(group)
     for connection in online.connections:
         if connection.client_id == client_id:
-            now = time.time_ns() // 1_000_000
+            now = now_ms()
             return await _ask(admin, group, connection, now, stacks=stacks)
     raise NotFoundError(f"group {group} has no member {client_id} now")
 

@@ -20,8 +20,8 @@ from pyrmq.admin.consume_stats import (
     is_offline,
 )
 from pyrmq.admin.groups import GroupAt
+from pyrmq.console.views.asking import SECONDS, ask_each, together
 from pyrmq.console.views.groups import group_names, untouched
-from pyrmq.console.views.patience import SECONDS, ask_each, together
 from pyrmq.errors import ClientError, NotFoundError, PyrmqError, TopicNotExistError
 from pyrmq.model.message import MessageQueue
 from pyrmq.model.names import RETRY_PREFIX, check_group
@@ -207,6 +207,8 @@ async def group_now(admin: Admin, name: str) -> GroupNow:
     topics = by_topic(queues, await times_of(admin, name, queues))
     if not topics and not why:
         why = "The group has no offsets at brokers: it has consumed nothing yet."
+        if failed:
+            why = "How far the group is, is not known: see above."
     once = list(dict.fromkeys(failed))
     return GroupNow(name, topics, rate, deleted, why, online, members_known, once)
 

@@ -8,11 +8,12 @@ import trio
 
 from pyrmq.admin.api import Admin
 from pyrmq.admin.connections import ProducerInstance
+from pyrmq.admin.group_lags import lag_in
 from pyrmq.admin.link import Replica
 from pyrmq.admin.outcome import Outcomes
 from pyrmq.admin.shrinking import config_before
 from pyrmq.admin.topics import QueueState
-from pyrmq.console.views.patience import ask_each, together
+from pyrmq.console.views.asking import ask_each, together
 from pyrmq.console.views.topics import rates_of, usage_of
 from pyrmq.errors import PyrmqError, ResponseError
 from pyrmq.model.route import TopicRoute
@@ -145,12 +146,9 @@ async def consuming(
         # A broker without offsets of the group has nothing to add; one that is away has.
         if not stats or any(not isinstance(o.error, ResponseError) for o in asked.failed):
             return
-        rows = [q for part in stats for q in part.queues if q.queue.topic == topic]
-        if not rows:
-            return
-        gone = None if any(q.gone is None for q in rows) else sum(q.gone or 0 for q in rows)
-        rate = sum(part.tps for part in stats)
-        found[group] = Consuming(group, sum(q.diff for q in rows), gone, rate)
+        lag = lag_in(stats, topic)
+        if lag.queues:
+            found[group] = Consuming(group, lag.lag, lag.gone, lag.tps)
 
     with trio.move_on_after(SECONDS):
         async with trio.open_nursery() as nursery:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from pyrmq.admin.api import Admin
+from pyrmq.admin.moments import FORMS, time_of
 from pyrmq.admin.offset_moves import START, ResetPreview
 from pyrmq.admin.offsets import END
-from pyrmq.errors import ClientError
+from pyrmq.errors import ClientError, ConfigError
 
 MOST_QUEUES = 900
 """Most queues that one form moves: each is a field of it."""
-_AGO = re.compile(r"([0-9]{1,6})([smhd])", re.ASCII)
-_UNITS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _FIELD = re.compile(r"([0-9]{1,5}):([0-9]{1,19}):(.{1,255})", re.ASCII | re.DOTALL)
 
 
@@ -38,7 +35,7 @@ class Goal:
         return f"{self.when if self.to == 'time' else self.to} in topic {self.topic}{where}"
 
 
-def goal(form: Mapping[str, str], now_ms: int | None = None) -> Goal:
+def goal(form: Mapping[str, str], now: int | None = None) -> Goal:
     """Reads a form. ClientError says what is wrong with it."""
     topic, to, when = (str(form.get(k, "")).strip() for k in ("topic", "to", "time"))
     broker = str(form.get("broker", "")).strip() or None
@@ -50,27 +47,17 @@ def goal(form: Mapping[str, str], now_ms: int | None = None) -> Goal:
         return Goal(topic, to, "", broker, END)
     if to != "time":
         raise ClientError("choose where to: earliest, latest or a time")
-    return Goal(topic, to, when, broker, moment(when, now_ms))
+    return Goal(topic, to, when, broker, moment(when, now))
 
 
-def moment(text: str, now_ms: int | None = None) -> int:
-    """A time as ms since 1970: `30m` ago (s, m, h, d), ms since 1970, or a date with a time, of the
-    console's time zone unless it names one. ClientError."""
-    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    if ago := _AGO.fullmatch(text):
-        return max(now - int(ago[1]) * _UNITS[ago[2]], 1)
-    if text.isascii() and text.isdecimal() and 11 < len(text) < 15:
-        return int(text)
+def moment(text: str, now: int | None = None) -> int:
+    """A time as ms since 1970, as `pyrmq admin` takes it; never START, nor END. ClientError."""
+    if not text:
+        raise ClientError(f"a time is missing: {FORMS}")
     try:
-        found = int(datetime.fromisoformat(text).timestamp() * 1000)
-    except (ValueError, OverflowError, OSError):
-        raise ClientError(
-            f"{text[:64]!r} is no time: write 2026-01-31T12:00, 30m (ago; s, m, h or d), or "
-            "milliseconds since 1970"
-        ) from None
-    if found < 1:
-        raise ClientError(f"{text[:64]!r} is before 1970")
-    return found
+        return max(time_of(text, now), 1)
+    except ConfigError as e:
+        raise ClientError(str(e)) from None
 
 
 async def preview(admin: Admin, group: str, wanted: Goal) -> ResetPreview:

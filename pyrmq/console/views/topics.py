@@ -11,8 +11,8 @@ from pyrmq.admin.broker_tables import all_topics
 from pyrmq.admin.link import Replica
 from pyrmq.admin.outcome import Outcomes
 from pyrmq.admin.usage import MAX_ROWS, BrokerUsage
-from pyrmq.console.views.kept import kept
-from pyrmq.console.views.patience import ask_each, together
+from pyrmq.console.views.asking import ask_each, together
+from pyrmq.console.views.cache import kept
 from pyrmq.model.names import DLQ_PREFIX, LMQ_PREFIX, RETRY_PREFIX, is_system_topic
 from pyrmq.model.topic import TopicConfig
 
@@ -75,11 +75,6 @@ async def topic_list(admin: Admin) -> TopicList:
     """All topics of all brokers and name servers, as of a few seconds ago. Raises the error of the
     name servers if none answers."""
     return await kept(admin, "topics", partial(_ask, admin))
-
-
-async def topic_names(admin: Admin) -> list[str]:
-    """The names of all topics, as of a few seconds ago."""
-    return [row.name for row in (await topic_list(admin)).rows]
 
 
 async def _ask(admin: Admin) -> TopicList:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from typing import Any
 
 from pyrmq.admin.api import Admin
+from pyrmq.admin.connections import ConsumerConnections
+from pyrmq.admin.consume_stats import is_offline
 from pyrmq.admin.moments import time_of
 from pyrmq.admin.offset_moves import START
 from pyrmq.admin.offsets import END
@@ -16,7 +17,9 @@ from pyrmq.mcp.arguments import Argument, Asked
 from pyrmq.mcp.shown import page, problems
 from pyrmq.mcp.tool import FILTER, GROUP, LIMIT, OF_CLUSTER, OFFSET, TOPIC, ReadTool
 from pyrmq.model.names import is_system_group
+from pyrmq.net.clock import now_ms
 
+NOBODY = "no member is connected: nobody consumes"
 MAX_MEMBERS = 50
 """Members that are asked how they run."""
 
@@ -76,8 +79,20 @@ async def lag(admin: Admin, asked: Asked) -> Any:
     }
 
 
+async def _connected(admin: Admin, group: str) -> ConsumerConnections | None:
+    """Who is connected. None: no member is."""
+    try:
+        return await admin.groups.connections(group)
+    except PyrmqError as e:
+        if not is_offline(e):
+            raise
+        return None
+
+
 async def _members(admin: Admin, asked: Asked) -> Any:
-    found = await admin.groups.connections(asked["group"])
+    found = await _connected(admin, asked["group"])
+    if found is None:
+        return {"group": asked["group"], "members": [], "note": NOBODY}
     return {
         "group": asked["group"],
         "consume_type": found.consume_type,
@@ -100,14 +115,17 @@ async def _members(admin: Admin, asked: Asked) -> Any:
 
 
 async def _running(admin: Admin, asked: Asked) -> Any:
-    connected = (await admin.groups.connections(asked["group"])).connections
+    found = await _connected(admin, asked["group"])
+    if found is None:
+        return {"members": 0, "asked": 0, "problems": [{"problem": NOBODY}]}
+    connected = found.connections
     infos, failed = {}, []
     for one in connected[:MAX_MEMBERS]:
         try:
             infos[one.client_id] = await admin.groups.running_info(asked["group"], one.client_id)
         except PyrmqError as e:
             failed.append(ClientError(f"{one.client_id}: {e}"))
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     return {
         "members": len(connected),
         "asked": min(len(connected), MAX_MEMBERS),
@@ -135,7 +153,13 @@ async def _config(admin: Admin, asked: Asked) -> Any:
     return {"brokers": rows, **problems(found.failed)}
 
 
-PLACE = Argument("to", "A time, or `start` or `end`.", required=True, longest=64)
+PLACE = Argument(
+    "to",
+    "`start`, `end`, or a time: 2026-01-31T12:00:00, 30m, 2h or 1d ago, or milliseconds since "
+    "1970.",
+    required=True,
+    longest=64,
+)
 
 
 def place_of(text: str) -> int:

@@ -19,9 +19,10 @@ from pyrmq.net.address import format_address
 from pyrmq.net.client.credentials import Credentials
 from pyrmq.server import Running
 from tests.auth.e2e.test_access_requests import ON, admin_of
-from tests.support.dead_letters import die, until
+from tests.support.dead_letters import die
 from tests.support.fixtures import Serve
 from tests.support.mqadmin import Ran, admin
+from tests.support.waiting import until
 
 GROUP, TOPIC = "billing", "orders"
 SECRET = "r00t-secret"

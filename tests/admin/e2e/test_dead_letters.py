@@ -19,8 +19,9 @@ from pyrmq.model.message import Message
 from pyrmq.model.record import ReceivedMessage
 from pyrmq.server import Running
 from tests.admin.e2e.test_groups import broker
-from tests.support.dead_letters import die, make_group, send_all, until
+from tests.support.dead_letters import die, make_group, send_all
 from tests.support.mqadmin import Ran, admin
+from tests.support.waiting import until
 
 GROUP, TOPIC, OTHER = "Dying", "Orders", "Mails"
 

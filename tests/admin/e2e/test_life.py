@@ -26,9 +26,10 @@ from pyrmq.model.record import ReceivedMessage
 from pyrmq.model.transaction import TransactionState
 from pyrmq.server import Running
 from tests.admin.e2e.test_groups import broker
-from tests.support.dead_letters import die, make_group, send_all, until
+from tests.support.dead_letters import die, make_group, send_all
 from tests.support.fixtures import Serve
 from tests.support.mqadmin import admin
+from tests.support.waiting import until
 
 GROUP, TOPIC = "Readers", "Orders"
 

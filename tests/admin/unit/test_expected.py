@@ -65,6 +65,14 @@ def test_a_broker_that_has_another_name_now_is_not_missed() -> None:
     assert places(known.missing(info(a={0: "h:1", 1: "h:2"}))) == [("b", 1, True), ("new", 0, True)]
 
 
+def test_a_missing_broker_has_the_command_that_forgets_it() -> None:
+    assert Missing("C", "a", 0, "h:1", NOW).error.hint.endswith("cluster forget a")
+    hostile = Missing("C", "a; reboot", 0, "h:1", NOW).error.hint
+    assert hostile.endswith("cluster forget 'a; reboot'")
+    listed = Missing("C", "a", 0).error.hint
+    assert listed == "start it, or take it from the expect list"
+
+
 def test_lists() -> None:
     wanted = parse_expected(["a:2", "C/b", " ", "x/y:1"])
     assert wanted == [Expectation("a", "", 2), Expectation("b", "C"), Expectation("y", "x")]

@@ -12,7 +12,7 @@ NOW = 1_700_000_000_000
 
 @pytest.fixture(autouse=True)
 def now(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyrmq.cli.admin.view.time.time_ns", lambda: NOW * 1_000_000)
+    monkeypatch.setattr("pyrmq.admin.moments.now_ms", lambda: NOW)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> None:
         ("1d", NOW - 86_400_000),
         ("1700000000001", 1_700_000_000_001),
         ("2026-01-31T12:00+00:00", 1_769_860_800_000),
+        ("999999d", 0),
     ],
 )
 def test_forms(text: str, ms: int) -> None:
@@ -35,3 +36,8 @@ def test_forms(text: str, ms: int) -> None:
 def test_what_is_none(text: str) -> None:
     with pytest.raises(click.BadParameter, match="so long ago"):
         view.time_of("--begin", text)
+
+
+def test_a_date_before_1970_is_none() -> None:
+    with pytest.raises(click.BadParameter, match="before 1970"):
+        view.time_of("--begin", "1969-12-30")

@@ -18,6 +18,7 @@ from pyrmq.console.link import admin_of
 from pyrmq.console.pages import Rooms
 from pyrmq.console.room import Room
 from pyrmq.console.settings import LoginKind, Settings
+from pyrmq.model.codes import RequestCode
 from pyrmq.model.topic import TopicConfig
 from pyrmq.net.client.credentials import Credentials
 from tests.auth.e2e.test_access_requests import ON, ROOT, broker_of
@@ -35,6 +36,15 @@ async def topics(request: Request) -> Response:
     return PlainTextResponse("\n".join(sorted(await admin.link.topics())))
 
 
+async def topic(request: Request) -> Response:
+    admin = await admin_of(request)
+    (broker, *_) = await admin.link.masters(default_all=True)
+    found = await admin.link.ask(
+        broker.address, RequestCode.GET_TOPIC_CONFIG, {"topic": "made-here", "lo": True}
+    )
+    return PlainTextResponse(found.body)
+
+
 @change("topic.create")
 async def create(request: Request) -> Response:
     admin = await admin_of(request)
@@ -46,7 +56,11 @@ async def create(request: Request) -> Response:
 
 ROOMS = Rooms(
     (Room("topics", "Topics", "/topics", 1),),
-    (Route("/topics", topics), Route("/topics/create", create, methods=["POST"])),
+    (
+        Route("/topics", topics),
+        Route("/topic", topic),
+        Route("/topics/create", create, methods=["POST"]),
+    ),
 )
 
 
@@ -79,6 +93,10 @@ async def test_the_broker_decides(serve: Serve, tmp_path: Path) -> None:
             assert answer.status == 422
             assert "no right" in answer.text
             assert "made-here" in (await other.get("/topics")).text
+            refused = await other.get("/topic")
+            assert refused.status == 403
+            assert "no right to Get on Topic:made-here" in refused.text
+            assert "every 5" not in refused.text  # it does not ask again
 
             # A password that is changed ends the session of the old one.
             changed = User("alice", "another-secret")

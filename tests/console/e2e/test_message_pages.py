@@ -28,14 +28,13 @@ def found(tab: Tab, query: str) -> None:
     eventually(look, f"messages for {query}")
 
 
-def both_looks(tab: Tab) -> None:
-    """Checks the page as it is, and dark on a phone."""
+def confirmed(tab: Tab) -> None:
+    """Confirms by the keyboard what the page asks, and waits until it is done."""
+    tab.page.wait_for_selector("button.danger")
     tab.check()
-    tab.page.emulate_media(color_scheme="dark")
-    tab.page.set_viewport_size({"width": 360, "height": 740})
-    tab.check()
-    tab.page.emulate_media(color_scheme="light")
-    tab.page.set_viewport_size({"width": 1280, "height": 720})
+    tab.reach("button.danger")
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_selector("#messages .note.good")
 
 
 def test_a_message_is_found_by_the_keyboard(tab: Tab) -> None:
@@ -47,20 +46,16 @@ def test_a_message_is_found_by_the_keyboard(tab: Tab) -> None:
     tab.page.keyboard.type("html")
     tab.page.keyboard.press("Enter")
     tab.page.wait_for_selector("tbody a")
-    both_looks(tab)
+    tab.check_looks()
     tab.reach("tbody a")
     tab.page.keyboard.press("Enter")
     tab.page.wait_for_selector("pre")
     assert SCRIPT in tab.text()
     tab.page.wait_for_selector("text=No group consumes this topic")
-    both_looks(tab)
+    tab.check_looks()
     tab.reach("a[href^='/messages/resend']")
     tab.page.keyboard.press("Enter")
-    tab.page.wait_for_selector("button.danger")
-    tab.check()
-    tab.reach("button.danger")
-    tab.page.keyboard.press("Enter")
-    tab.page.wait_for_selector("#messages .note.good")
+    confirmed(tab)
     assert "A copy was sent to topic bodies" in tab.text()
 
 
@@ -98,23 +93,19 @@ def test_the_life_of_a_message(tab: Tab) -> None:
     tab.page.click("td.mono a")
     tab.page.click("text=Its life")
     tab.page.wait_for_selector("ol.life li")
-    both_looks(tab)
+    tab.check_looks()
     tab.reach("ol.life a")
 
 
 def test_transactions_are_decided(tab: Tab) -> None:
     tab.open("/transactions")
     assert UNDECIDED in tab.text()
-    both_looks(tab)
+    tab.check_looks()
     tab.reach("input[name=chosen]")
     tab.page.keyboard.press("Space")
     tab.reach("button[value=rollback]")
     tab.page.keyboard.press("Enter")
-    tab.page.wait_for_selector("button.danger")
-    tab.check()
-    tab.reach("button.danger")
-    tab.page.keyboard.press("Enter")
-    tab.page.wait_for_selector("#messages .note.good")
+    confirmed(tab)
     assert "1 rolled back" in tab.text()
     tab.page.click("td.mono a")
     tab.page.wait_for_selector("dl.facts")
@@ -125,11 +116,11 @@ def test_transactions_are_decided(tab: Tab) -> None:
 
 def test_dead_letters_are_resent(tab: Tab) -> None:
     tab.open("/dead-letters")
-    both_looks(tab)
+    tab.check_looks()
     tab.page.click(f"text={GROUP}")
     tab.page.wait_for_selector("input[name=chosen]")
     assert SCRIPT in tab.text()
-    both_looks(tab)
+    tab.check_looks()
     tab.page.locator("tr", has_text="letter-0").locator("input").check()
     tab.reach("button[value=topic]")
     tab.page.keyboard.press("Enter")
@@ -147,12 +138,12 @@ def test_delays_and_timers(tab: Tab) -> None:
     tab.open("/delay")
     tab.page.wait_for_selector("a[href^='/delay/level']")
     tab.page.wait_for_selector("a[href='/delay/timers?topic=later']")
-    both_looks(tab)
+    tab.check_looks()
     tab.page.click("a[href^='/delay/level']")
     tab.page.wait_for_selector("td.mono a")
     tab.check()
     tab.open("/delay/timers")
-    both_looks(tab)
+    tab.check_looks()
     tab.reach("a[href^='/delay/recall']")
     tab.page.keyboard.press("Enter")
     tab.page.wait_for_selector("button.danger")

@@ -1,22 +1,19 @@
-"""The rooms of messages on a broker, without a browser: what is found, and what is changed."""
+"""The room of messages on a broker: what is found, and what is changed."""
 
 from __future__ import annotations
 
 import html
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import pytest
 
 from pyrmq.admin import Admin
 from pyrmq.client import ConsumeFrom, Producer, PushConsumer
 from pyrmq.console.app import console_app
-from pyrmq.console.messages import listing, names
+from pyrmq.console.messages import listing
 from pyrmq.console.messages.listing import Asked, listed
-from pyrmq.console.pages import messages, transactions
+from pyrmq.console.pages import messages
 from pyrmq.console.settings import Settings
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message
@@ -26,61 +23,12 @@ from pyrmq.namesrv.config import NamesrvConfig
 from pyrmq.net.tasks import Tasks
 from pyrmq.server import Running
 from tests.console import asgi, message_data
-from tests.console.message_data import GROUP, LETTERS, SCRIPT, UNDECIDED
-from tests.support.dead_letters import until
-from tests.support.fixtures import Serve
-from tests.support.waiting import eventually_trio
+from tests.console.message_data import GROUP, LETTERS, SCRIPT
+from tests.console.message_rooms import CHOSEN, links, rooms
+from tests.support.waiting import eventually_trio, until
 
 pytestmark = pytest.mark.usefixtures("deadline")
-_ONE = re.compile(r'href="(/messages/one\?[^"]+)"')
-_CHOSEN = re.compile(r'name="chosen" value="([^"]+)"')
 _NEXT = re.compile(r'rel="next" href="([^"]+)"')
-
-
-@dataclass
-class Rooms:
-    """A broker, an Admin, and the console's pages."""
-
-    running: Running
-    admin: Admin
-    pages: asgi.Client
-
-    async def text(self, path: str, status: int = 200) -> str:
-        answer = await self.pages.get(path)
-        assert answer.status == status, re.sub("<[^>]+>", " ", answer.text)[-600:]
-        return answer.text
-
-    async def keyed(self, topic: str, key: str, count: int = 1) -> list[str]:
-        """The addresses of the newest messages with a key, as soon as the index has them."""
-        found: list[str] = []
-
-        async def look() -> bool:
-            found[:] = links(await self.text(f"/messages?topic={topic}&key={key}"))
-            return len(found) >= count
-
-        await until(look, f"{count} messages with the key {key}")
-        return found[:count]
-
-    async def changed(self, path: str, form: Mapping[str, object]) -> str:
-        """The page after a change, with the message on it."""
-        answer = await self.pages.post(path, form)
-        assert answer.status == 303, re.sub("<[^>]+>|\\s+", " ", answer.text)[-300:]
-        return await self.text(answer.headers["location"])
-
-
-@asynccontextmanager
-async def rooms(running: Running, **of: object) -> AsyncIterator[Rooms]:
-    settings = Settings(running.namesrv, **of)  # type: ignore[arg-type]
-    async with (
-        Admin(running.namesrv) as admin,
-        asgi.client(console_app(settings)) as pages,
-    ):
-        await pages.get("/messages")
-        yield Rooms(running, admin, pages)
-
-
-def links(text: str, pattern: re.Pattern[str] = _ONE) -> list[str]:
-    return [html.unescape(found) for found in pattern.findall(text)]
 
 
 async def test_messages_are_found(embedded: Running) -> None:
@@ -108,6 +56,7 @@ async def test_messages_are_found(embedded: Running) -> None:
         assert links(await there.text("/messages?topic=bodies&tags=none")) == []
         for wrong, why in (
             ("topic=nowhere", "nowhere"),
+            ("key=order-7", "Name the topic too"),
             ("topic=bodies&key=nobody", "no message has the key nobody"),
             ("topic=bodies&id=xyz", "no message id"),
             ("topic=bodies&begin=soon", "is no time"),
@@ -302,98 +251,6 @@ async def test_the_life_of_a_message(embedded: Running) -> None:
         assert "nothing is known" in unknown or "no broker" in unknown
 
 
-async def test_transactions_are_decided(embedded: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with rooms(embedded) as there:
-        await message_data.send_waiting(embedded.namesrv)
-        page = await there.text("/transactions")
-        assert UNDECIDED in page
-        first, second = links(page, _CHOSEN)
-        assert links(await there.text("/transactions?group=others"), _CHOSEN) == []
-        broker, _, name = first.partition("/")
-        assert "half-0" in await there.text(f"/transactions/one?broker={broker}&id={name}")
-        asks = await there.text(f"/transactions/decide?verb=commit&chosen={first}")
-        assert "cannot be taken back" in asks
-        assert links(asks, _CHOSEN) == [first]
-        assert "1 committed" in await there.changed("/transactions/commit", {"chosen": first})
-        assert len(links(await there.text("/messages?topic=txn"))) == 1
-        again = await there.pages.post("/transactions/commit", {"chosen": first})
-        assert again.status == 422
-        assert re.search(r"is (committed|settled)", again.text)
-        both = {"chosen": [first, second]}
-        assert "1 failed" in await there.changed("/transactions/rollback", both)
-
-        async def settled() -> bool:
-            return links(await there.text("/transactions"), _CHOSEN) == []
-
-        await until(settled, "the op records are stored")
-        assert "0" in await there.text("/transactions/discarded")
-        monkeypatch.setattr(transactions, "PATIENCE", 0.0)
-        assert "more than could be read in time" in await there.text("/transactions")
-        await there.text("/transactions/discarded", 400)
-        elsewhere = await there.pages.post("/transactions/commit", {"chosen": "127.0.0.1:7/1"})
-        assert "no master of this cluster" in elsewhere.text
-
-
-async def test_dead_letters_are_resent_and_saved(
-    embedded: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(names, "FRESH", 0.0)
-    async with rooms(embedded) as there:
-        assert "No group has dead letters" in await there.text("/dead-letters")
-        broker = embedded.broker_address
-        await message_data.send_letters(there.admin, embedded.namesrv, f"{broker[0]}:{broker[1]}")
-        assert GROUP in await there.text("/dead-letters")
-        page = await there.text(f"/dead-letters/group?group={GROUP}")
-        chosen = links(page, _CHOSEN)
-        assert len(chosen) == LETTERS + 1
-        only = await there.text(f"/dead-letters/group?group={GROUP}&key=letter-1")
-        (one,) = links(only, _CHOSEN)
-        asks = await there.text(f"/dead-letters/resend?group={GROUP}&to=topic&chosen={one}")
-        assert "<strong>1</strong> of 1 selected letters" in asks
-        form = {"group": GROUP, "to": "topic", "chosen": one}
-        assert "1 sent" in await there.changed("/dead-letters/resend", form)
-        assert "1 skipped" in await there.changed("/dead-letters/resend", form)
-        again = await there.changed("/dead-letters/resend", {**form, "again": "yes"})
-        assert "1 sent" in again
-        every = await there.text(f"/dead-letters/resend?group={GROUP}&to=topic")
-        assert "does not name its topic" in every
-        rest = await there.changed("/dead-letters/resend", {"group": GROUP, "to": "topic"})
-        assert "2 sent, 1 skipped, 1 failed" in rest
-        saved = await there.pages.get(f"/dead-letters/export?group={GROUP}")
-        assert saved.headers["content-type"] == "application/octet-stream"
-        lines = [json.loads(line) for line in saved.body.splitlines()]
-        assert [one["keys"] for one in lines if one["topic"] is None] == [["nameless"]]
-        assert {"base64": "//4="} in [one["body"] for one in lines]
-        assert any(isinstance(one["body"], str) and SCRIPT in one["body"] for one in lines)
-        assert len(lines) == LETTERS + 1
-        assert "no dead letters" in await there.text("/dead-letters/export?group=nobody", 400)
-
-
-async def test_delays_and_timers(serve: Serve) -> None:
-    timers = {"recall_message_enable": True, "timer_wheel_enable": True}
-    async with serve(**timers) as running, rooms(running) as there:
-        await message_data.send_waiting(running.namesrv)
-        level = await there.text("/delay/level?broker=broker-a&level=17&from=0")
-        assert "later" in level
-        assert len(links(level)) == 1
-        assert "<dt>" not in level
-
-        async def counted() -> bool:
-            return "/delay/timers?topic=later" in await there.text("/delay")
-
-        await until(counted, "the timer is in the wheel")
-        wheel = await there.text("/delay/timers?topic=later")
-        (back,) = links(wheel, re.compile(r'href="(/delay/recall[^"]+)"'))
-        assert links(await there.text("/delay/timers?topic=other")) == []
-        asks = await there.text(back)
-        form = dict(re.findall(r'type="hidden" name="([a-z]+)" value="([^"]*)"', asks))
-        after = await there.changed("/delay/recall", form)
-        assert "taken back" in after
-        assert links(after, re.compile(r'href="(/delay/recall[^"]+)"')) == []
-        for wrong in ("broker=broker-a&level=0", "broker=broker-a&level=40", "broker=x&level=1"):
-            await there.text(f"/delay/level?{wrong}", 400)
-
-
 async def test_without_a_broker() -> None:
     names_only = NameServer(NamesrvConfig(listen_port=0, bind_address="127.0.0.1"), None)
     async with Tasks() as tasks:
@@ -411,7 +268,7 @@ async def test_nothing_is_changed_by_who_may_only_read(embedded: Running) -> Non
     async with rooms(embedded, read_only=True) as there:
         await message_data.send_waiting(embedded.namesrv)
         page = await there.text("/transactions")
-        assert links(page, _CHOSEN) == []
+        assert links(page, CHOSEN) == []
         half = (await there.admin.transactions.pending()).values[0].table.rows()[0]
         for path, form in (
             ("/transactions/commit", {"chosen": f"{half.broker}/{half.offset_msg_id}"}),

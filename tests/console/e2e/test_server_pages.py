@@ -13,9 +13,9 @@ import trio
 from pyrmq.admin.expected import Expected, parse_expected
 from pyrmq.admin.monitoring.rounds import Report
 from pyrmq.broker.stats import disk_use
-from pyrmq.console import servers as module
 from pyrmq.console.app import console_app
 from pyrmq.console.settings import Settings
+from pyrmq.console.views import servers as module
 from pyrmq.console.watch import Watch
 from pyrmq.server import Running
 from tests.console import data
@@ -188,7 +188,7 @@ async def test_who_may_not_see_figures_sees_none_of_others(servers: Replicas) ->
 def nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers of servers are asked for by each page."""
     monkeypatch.setattr(module, "FRESH", -1.0)
-    monkeypatch.setattr(module, "FRESH_LONGEST", -1.0)
+    monkeypatch.setattr(module, "MOST", -1.0)
 
 
 def test_the_parser_finds_what_must_not_be_there() -> None:

@@ -7,6 +7,8 @@ import os
 import signal
 import socket
 import ssl
+import subprocess
+import sys
 from contextlib import suppress
 from http.cookiejar import CookieJar
 from pathlib import Path
@@ -225,3 +227,15 @@ def test_beside_a_server_with_users(tmp_path: Path) -> None:
         page = browser.open(f"{url}/login", urlencode(words).encode()).read().decode()
         assert "broker-a" in page
         assert server.stop(signal.SIGTERM) == 0
+
+
+def test_without_its_packages() -> None:
+    code = "import sys; sys.modules['hypercorn'] = None; from pyrmq.cli import main; main()"
+    result = subprocess.run(
+        [sys.executable, "-c", code, "console", "--bind", "127.0.0.1:0"],
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert b"the console needs hypercorn" in result.stderr
+    assert b"pip install 'pyrmq-broker[console]'" in result.stderr
+    assert b"Traceback" not in result.stderr

@@ -67,7 +67,7 @@ def test_login_and_logout(tab: Tab) -> None:
     tab.check()
     log_in(tab, "ann", "guessed it")
     tab.page.wait_for_selector("form .note.bad")
-    assert "User or password are wrong." in tab.text()
+    assert "User or password is wrong." in tab.text()
     tab.errors.clear()  # the browser tells of the status 403
     tab.check()
     log_in(tab, "ann")

@@ -249,7 +249,7 @@ async def test_a_change_is_done_where_it_can_be(
     answer = await browser.post(f"{base}/change", asked)
     assert (answer.status, await config_of(running, "longPollingEnable")) == (303, "true")
     told = (await browser.get(answer.headers["location"])).text
-    assert "at 1 of 2 servers: broker-z: cannot connect" in told
+    assert "on 1 server. Not on 1: broker-z: cannot connect" in told
 
 
 async def test_who_signs_the_requests_is_not_deleted(running: Running) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import quote
@@ -19,6 +18,7 @@ from pyrmq.model.message import Message
 from pyrmq.model.topic import TopicConfig
 from pyrmq.server import Running
 from tests.console.asgi import Client, client
+from tests.console.words import words
 from tests.support.consumed import take
 
 CLUSTER = "DefaultCluster"
@@ -38,11 +38,6 @@ async def console(embedded: Running) -> AsyncIterator[Client]:
 async def tools(server: Running) -> AsyncIterator[Admin]:
     async with Admin(server.namesrv) as admin:
         yield admin
-
-
-def words(text: str) -> str:
-    """What a page shows, without tags."""
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", text)).split())
 
 
 async def send(server: Running, topic: str, many: int) -> None:

@@ -13,7 +13,7 @@ from pyrmq.admin.groups import GroupAt, GroupConfig
 from pyrmq.admin.outcome import Outcome, Outcomes
 from pyrmq.console.views.groups import added, named, rows_of, untouched
 from pyrmq.console.views.one_group import GroupNow, GroupSettings, by_topic, differences
-from pyrmq.console.views.told import told
+from pyrmq.console.views.summary import summary_of
 from pyrmq.errors import ClientError, ProtocolError
 from pyrmq.model.message import MessageQueue
 
@@ -45,7 +45,7 @@ def test_names_of_groups() -> None:
 
 def test_a_hundred_thousand_groups() -> None:
     names = named((f"%RETRY%team_{i}_consumers" for i in range(100_000)), [])
-    rows = rows_of(names, set(), {names[0]}, {names[1]: GroupLag(5)})
+    rows = rows_of(names, {names[0]}, {names[1]: GroupLag(5)})
     assert len(rows) == 100_000
     assert rows[0].paused
     assert [row.lag for row in rows[:3]] == [None, 5, None]
@@ -148,12 +148,12 @@ def test_settings_in_which_brokers_differ() -> None:
 def test_what_is_said_of_a_change() -> None:
     good: Outcome[None] = Outcome("a:1")
     bad: Outcome[None] = Outcome("b:1", error=ClientError("no room"))
-    assert told(Outcomes([good]), "Done") == ("Done on 1 server.", False)
-    assert told(Outcomes([good, bad]), "Done") == (
+    assert summary_of(Outcomes([good]), "Done") == ("Done on 1 server.", False)
+    assert summary_of(Outcomes([good, bad]), "Done") == (
         "Done on 1 server. Not on 1: b:1: no room",
         True,
     )
     with pytest.raises(ClientError, match="no room"):
-        told(Outcomes([bad]), "Done")
+        summary_of(Outcomes([bad]), "Done")
     with pytest.raises(ClientError, match="no server"):
-        told(Outcomes(), "Done")
+        summary_of(Outcomes(), "Done")

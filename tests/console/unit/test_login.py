@@ -150,7 +150,7 @@ async def test_a_login_ends_the_session_before(browser: Client) -> None:
 async def test_wrong_ones_look_all_the_same(browser: Client, user: str, password: str) -> None:
     answer = await log_in(browser, user, password)
     assert answer.status == 403
-    assert "User or password are wrong." in answer.text
+    assert "User or password is wrong." in answer.text
     assert COOKIE not in browser.cookies
     assert "x" * 100 not in answer.text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.datastructures import QueryParams
 
-from pyrmq.console.messages import asked
+from pyrmq.console import inputs
 from pyrmq.console.messages.listing import MAX_CURSOR, decode_cursor, encode_cursor
 from pyrmq.console.messages.names import MOST, suggested
 from pyrmq.console.messages.one import copy_of, home_of, view_message, why_not_resent
@@ -20,7 +20,7 @@ NOW = 1_700_000_000_000
 
 def test_times() -> None:
     def at(text: str) -> int | None:
-        return asked.moment({"t": text}, "t", now=NOW)
+        return inputs.moment({"t": text}, "t", now=NOW)
 
     assert at("") is None
     assert at("now") == NOW
@@ -35,13 +35,13 @@ def test_times() -> None:
 
 
 def test_numbers_and_texts() -> None:
-    assert asked.number({"n": " 7 "}, "n") == 7
-    assert asked.number({}, "n") is None
+    assert inputs.number({"n": " 7 "}, "n") == 7
+    assert inputs.number({}, "n") is None
     for bad in ("-1", "1.5", "x", "٣", "1" * 30):
         with pytest.raises(ClientError):
-            asked.number({"n": bad}, "n")
+            inputs.number({"n": bad}, "n")
     with pytest.raises(ClientError, match="say topic"):
-        asked.needed({"topic": "  "}, "topic")
+        inputs.needed({"topic": "  "}, "topic")
 
 
 def test_cursors() -> None:

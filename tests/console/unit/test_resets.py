@@ -33,6 +33,8 @@ def test_goals() -> None:
         with pytest.raises(ClientError, match="choose"):
             goal(wrong)
     with pytest.raises(ClientError, match="no time"):
+        goal({"topic": "t", "to": "time", "time": "soon"})
+    with pytest.raises(ClientError, match="a time is missing: now, so"):
         goal({"topic": "t", "to": "time"})
 
 

@@ -13,9 +13,9 @@ from pyrmq.admin.link import Replica
 from pyrmq.admin.outcome import Outcome
 from pyrmq.admin.runtime_info import HaStatus, Slave
 from pyrmq.console.figures import grouped
-from pyrmq.console.not_there import NotThereError
 from pyrmq.console.pages import ha
-from pyrmq.console.servers import Broker, Servers, joined
+from pyrmq.console.pages.cluster import lag_of
+from pyrmq.console.views.servers import Broker, NotThereError, Servers, joined
 from pyrmq.errors import (
     ConnectError,
     NoPermissionError,
@@ -35,6 +35,11 @@ def server(name: str, number: int = 0, state: str = OK, **more: Any) -> ServerHe
 
 def broker(name: str, number: int = 0, state: str = OK, **more: Any) -> Broker:
     return Broker(server(name, number, state, **more), RUNTIME if state != DOWN else {})
+
+
+def test_a_lag_that_not_all_masters_tell_is_not_that_of_all_groups() -> None:
+    assert lag_of(2, 2) == "of all groups"
+    assert lag_of(1, 3) == "at 1 of 3 masters"
 
 
 def test_health_and_figures_of_the_same_broker_are_one() -> None:

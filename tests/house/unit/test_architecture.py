@@ -7,6 +7,7 @@ import re
 import typing
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -146,6 +147,7 @@ def test_the_table_of_tests_has_each_folder() -> None:
 # The flows.
 
 
+@cache
 def sources() -> list[str]:
     """All files that a box of a drawing may stand for, as paths below the root."""
     return [
@@ -155,6 +157,11 @@ def sources() -> list[str]:
         if path.suffix in (".py", ".pyx", ".pxi", ".rs", ".java")
         and not NO_SOURCE & set(path.relative_to(ROOT).parts)
     ]
+
+
+@cache
+def text_of(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
 
 
 def flows() -> dict[str, str]:
@@ -237,12 +244,12 @@ def test_features_begin_in_files_that_define_what_is_named() -> None:
     ):  # fmt: skip
         assert f"`{name}" in text
         word = name.split("::")[0]
-        declared = re.compile(rf"^\s*(?:pub )?(?:class|struct|enum) {word}\b", re.MULTILINE)
-        assert any(declared.search((ROOT / path).read_text("utf-8")) for path in sources()), name
+        declared = re.compile(rf"^ *(?:pub )?(?:class|struct|enum) {word}\b", re.MULTILINE)
+        assert any(declared.search(text_of(path)) for path in sources()), name
     for name in ("ADMIN_REQUESTS", "ABSENT_REQUESTS", "LOADS", "JOBS", "OPS"):
         assert f"`{name}`" in text
         declared = re.compile(rf"^(?:const )?{name}\b", re.MULTILINE)
-        assert any(declared.search((ROOT / path).read_text("utf-8")) for path in sources()), name
+        assert any(declared.search(text_of(path)) for path in sources()), name
 
 
 def test_decisions_are_numbered_and_in_the_index() -> None:
@@ -270,12 +277,6 @@ def test_the_glossary_has_each_word_once_and_in_order() -> None:
         assert own == sorted(own, key=str.lower)
         words += [word for row in own for word in row.split(", ")]
     assert len(words) == len(set(words)) > 60
-
-
-def test_modules_are_listed_as_they_say(
-    scripts: Callable[[str], ModuleType], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert scripts("docs_modules").main(ROOT, check=True) == 0, capsys.readouterr().out
 
 
 def test_a_module_without_a_docstring_is_told(

@@ -113,11 +113,6 @@ def test_a_module_in_no_layer(tree: Tree) -> None:
     assert "novel" in fault
 
 
-def test_the_product_has_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    assert importlib.import_module("check_layers").faults(SCRIPTS.parent) == []
-
-
 # Circles of Python files.
 
 

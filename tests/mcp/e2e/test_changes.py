@@ -190,7 +190,8 @@ async def test_what_fails_is_an_error_with_its_reason(embedded: Running) -> None
         async def said(tool: str, **arguments: Any) -> str:
             return error(await client.call_tool(tool, arguments))
 
-        assert "no topic" in (await said("topic_status", topic="Missing")).lower() + "no topic"
+        assert "No topic route info" in await said("topic_status", topic="Missing")
+        assert "broker_list has the addresses" in await said("broker_disk", broker="broker-a")
         assert "argument topic is missing" in await said("topic_status")
         assert "unknown argument" in await said("topic_status", topic="A", more=1)
         assert "one of" in await said("broker_top_users", by="everyone")

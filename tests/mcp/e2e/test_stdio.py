@@ -11,11 +11,13 @@ import mcp_types as types
 import pytest
 import trio
 
+from pyrmq import Message, Producer, PushConsumer
 from pyrmq.admin import Admin
 from pyrmq.server import Running
-from tests.mcp.assistant import address, as_process, data, error, plan_of
+from tests.mcp.assistant import address, as_process, data, error, in_process, plan_of
 from tests.support import forked
 from tests.support.command import PYRMQ, environment
+from tests.support.dead_letters import until
 
 CLUSTER = "DefaultCluster"
 
@@ -36,6 +38,27 @@ async def test_it_serves_reads_and_no_tool_that_changes(embedded: Running, tmp_p
         assert json.loads(read.contents[0].text)["data"]["state"] != "down"
     assert "read-only" in log.read_text()
     assert "Traceback" not in log.read_text()
+
+
+async def test_a_group_without_members_is_an_answer(embedded: Running) -> None:
+    async with Producer("p", namesrv=embedded.namesrv) as producer:
+        await producer.send(Message("Orders", b"x"))
+    async with in_process(embedded.namesrv) as client:
+
+        async def known() -> bool:
+            return not (await client.call_tool("group_members", {"group": "gone"})).is_error
+
+        async with PushConsumer("gone", {"Orders": "*"}, namesrv=embedded.namesrv):
+            await until(known, "its retry topic has a route")
+
+        async def told(tool: str) -> Any:
+            return data(await client.call_tool(tool, {"group": "gone"}))
+
+        assert (await told("group_members"))["members"] == []
+        (problem,) = (await told("group_problems"))["problems"]
+        assert problem["problem"].startswith("no member is connected")
+        refused = await client.call_tool("group_members", {"group": "never"})
+        assert "no consumer of group never has been here" in error(refused)
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])

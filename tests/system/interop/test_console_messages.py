@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.console.e2e import test_message_rooms
+from tests.console.e2e import test_message_rooms, test_waiting_rooms
 
 from .test_client_suite import _tests
 from .test_client_suite import apache as apache
@@ -18,4 +18,4 @@ pytestmark = [
     pytest.mark.thorough("the same tests with Apache RocketMQ's broker"),
 ]
 
-globals().update(_tests(test_message_rooms))
+globals().update(_tests(test_message_rooms, test_waiting_rooms))

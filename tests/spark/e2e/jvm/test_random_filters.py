@@ -18,7 +18,7 @@ from tests.support.records import encode_properties
 from tests.support.thorough import seeds, size
 
 MESSAGES = 700
-CLAUSES = size("PYRMQ_SPARK_CLAUSES", 10, 600)
+CLAUSES = size("PYRMQ_SPARK_CLAUSES", 6, 600)
 COLUMNS = (
     "topic,brokerName,queueId,queueOffset,commitLogOffset,storeTimestamp,bornTimestamp,tags,keys"
 )

@@ -11,7 +11,7 @@ MOST = 4
 """Failures that are named one by one."""
 
 
-def told(outcomes: Outcomes[Any], verb: str) -> tuple[str, bool]:
+def summary_of(outcomes: Outcomes[Any], verb: str) -> tuple[str, bool]:
     """A sentence, and whether a part failed. Raises the first error if all servers failed, and
     ClientError if none was asked."""
     outcomes.check()

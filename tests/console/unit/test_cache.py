@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from pyrmq.admin.api import Admin
-from pyrmq.console.views.kept import FRESH, forget, kept
+from pyrmq.console.views.cache import FRESH, _kept, forget, kept
 from pyrmq.errors import ClientError
 
 
@@ -33,6 +33,23 @@ async def test_is_asked_once_in_a_while(mock_clock: MockClock) -> None:
     assert await kept(Admin("127.0.0.1:1"), "x", ask) == 4, "another user is asked for anew"
     forget(admin)
     assert await kept(admin, "x", ask) == 5
+
+
+async def test_names_that_nobody_asks_for_any_more_are_dropped(mock_clock: MockClock) -> None:
+    """Names come from addresses: whoever makes them up does not fill the memory."""
+    admin, ask = Admin("127.0.0.1:1"), Asked()
+
+    async def fail() -> int:
+        raise ClientError("no such cluster")
+
+    for number in range(9):
+        with pytest.raises(ClientError):
+            await kept(admin, f"servers of {number}", fail)
+    await kept(admin, "x", ask)
+    assert len(_kept[admin]) == 1
+    mock_clock.jump(FRESH)
+    await kept(admin, "y", ask)
+    assert list(_kept[admin]) == ["y"]
 
 
 async def test_what_took_long_is_kept_for_longer(mock_clock: MockClock) -> None:

@@ -8,7 +8,7 @@ from trio.testing import MockClock
 
 from pyrmq.admin.api import Admin
 from pyrmq.admin.link import Replica
-from pyrmq.console.views.patience import SECONDS, ask_each
+from pyrmq.console.views.asking import SECONDS, ask_each
 from pyrmq.errors import ClientError, RequestTimeoutError
 
 

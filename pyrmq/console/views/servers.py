@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from weakref import WeakKeyDictionary
-
-import trio
+from functools import partial
 
 from pyrmq.admin.api import Admin
 from pyrmq.admin.clusters import ReplicaState
 from pyrmq.admin.draining import NO_DRAIN
 from pyrmq.admin.health import DEGRADED, DOWN, OK, Health, ServerHealth
 from pyrmq.admin.runtime_info import Runtime, Traffic, first_number, whole
-from pyrmq.console.not_there import NotThereError
+from pyrmq.console.views.asking import together
+from pyrmq.console.views.cache import kept
 from pyrmq.errors import ClientError, NoPermissionError, PyrmqError
 from pyrmq.model.route import MASTER_ID
 
-FRESH = 3.0
-"""Seconds for which an answer is shown again: several tabs ask for the same."""
-FRESH_LONGEST = 15.0
-"""The same of an answer that took long: five times as long as it took, up to this."""
+FRESH, MOST = 3.0, 15.0
+"""Seconds for which an answer is shown again, the latter of one that took long: several tabs ask
+for the same."""
 ORDER = {DOWN: 0, DEGRADED: 1, OK: 2}
 """What is wrong comes first."""
 KINDS = {DOWN: "bad", DEGRADED: "warn", OK: "good"}
 """Of badges."""
+
+
+class NotThereError(ClientError):
+    """There is no such cluster or broker, and none is missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,23 +183,11 @@ class Servers:
         raise NotThereError(f"there is no broker {name} with id {number}")
 
 
-_known: WeakKeyDictionary[Admin, dict[str | None, tuple[float, Servers]]] = WeakKeyDictionary()
-
-
 async def servers(admin: Admin, cluster: str | None = None) -> Servers:
     """The servers of a cluster, or of all, as a short time ago. Raises NotThereError if there is no
     such cluster."""
-    kept = _known.setdefault(admin, {})
-    begun = trio.current_time()
-    for key, (until, _) in list(kept.items()):
-        if begun >= until:
-            del kept[key]
-    if cluster in kept:
-        return kept[cluster][1]
-    found = await _ask(admin, cluster)
-    now = trio.current_time()
-    kept[cluster] = now + max(FRESH, min(5 * (now - begun), FRESH_LONGEST)), found
-    return found
+    name = "servers" if cluster is None else f"servers of {cluster}"
+    return await kept(admin, name, partial(_ask, admin, cluster), seconds=FRESH, longest=MOST)
 
 
 async def _ask(admin: Admin, cluster: str | None) -> Servers:
@@ -220,9 +210,7 @@ async def _ask(admin: Admin, cluster: str | None) -> Servers:
         except ClientError as e:
             unknown = e
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(figures)
-        nursery.start_soon(healthy)
+    await together(figures, healthy)
     if unknown is not None:
         raise NotThereError(str(unknown))
     return joined(health, states, problem)

@@ -1,4 +1,4 @@
-"""Tools about dead letters, transactions, timers and access."""
+"""Tools about messages that wait: dead letters, transactions, timers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from pyrmq.admin.api import Admin
 from pyrmq.admin.dead_letters import Selection
 from pyrmq.mcp.arguments import Argument, Asked
-from pyrmq.mcp.shown import page, problems
-from pyrmq.mcp.tool import BROKER, CLUSTER, FILTER, GROUP, LIMIT, OF_CLUSTER, OFFSET, ReadTool
+from pyrmq.mcp.shown import problems
+from pyrmq.mcp.tool import CLUSTER, GROUP, LIMIT, OF_CLUSTER, ReadTool
 from pyrmq.mcp.tools.messages import shown_message
 
 MAX_SAMPLE = 16
@@ -57,25 +57,6 @@ async def _timers(admin: Admin, asked: Asked) -> Any:
     ]
 
 
-async def _users(admin: Admin, asked: Asked) -> Any:
-    found = (await admin.users.list(asked["filter"], broker=asked["broker"])).check_all()
-    rows = [{"name": u.name, "type": u.type, "status": u.status} for u in found.values[0]]
-    return page(rows, asked["offset"], asked["limit"])
-
-
-async def _acls(admin: Admin, asked: Asked) -> Any:
-    found = await admin.acls.list(asked["subject"], asked["resource"], broker=asked["broker"])
-    return page(found.check_all().values[0], asked["offset"], asked["limit"])
-
-
-async def _accounts(admin: Admin, asked: Asked) -> Any:
-    found = (await admin.accounts.list(broker=asked["broker"])).check_all().values[0]
-    return {
-        "global_white_addresses": found.global_white_addresses,
-        **page(found.accounts, asked["offset"], asked["limit"]),
-    }
-
-
 _LETTERS = Argument("limit", "Most dead letters.", "whole", default=10, low=1, high=64)
 _BODY = Argument("body_bytes", "Most bytes of a body.", "whole", default=512, high=16_384)
 
@@ -103,23 +84,5 @@ TOOLS = (
     ReadTool(
         "timer_status", "Timer messages",
         "How many timer messages wait, for which topics, and until when.", _timers, (CLUSTER,),
-    ),
-    ReadTool(
-        "access_users", "Users", "The users of a broker. Passwords are never shown.",
-        _users, (BROKER, FILTER, OFFSET, LIMIT),
-    ),
-    ReadTool(
-        "access_lists", "Access lists", "What users may do, as a broker has it.",
-        _acls,
-        (
-            BROKER,
-            Argument("subject", "Only subjects with this text, such as User:a.", default=""),
-            Argument("resource", "Only resources with this text.", default=""), OFFSET, LIMIT,
-        ),
-    ),
-    ReadTool(
-        "access_accounts", "Accounts of ACL 1.0",
-        "The accounts of a broker with ACL 1.0 (plain_acl.yml). Secret keys are never shown.",
-        _accounts, (BROKER, OFFSET, LIMIT),
     ),
 )  # fmt: skip
