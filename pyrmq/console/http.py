@@ -149,7 +149,10 @@ class _Connection(TCPServer):
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._end_late)
-                await super().protocol_send(event)
+                try:
+                    await super().protocol_send(event)
+                except trio.BusyResourceError:  # the reading side ends the connection meanwhile
+                    await trio.aclose_forcefully(self.stream)
                 nursery.cancel_scope.cancel()
         finally:
             self._sending -= 1
