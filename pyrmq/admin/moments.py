@@ -9,7 +9,7 @@ from pyrmq.errors import ConfigError
 from pyrmq.net.clock import now_ms
 
 FORMS = (
-    "now, so long ago (90s, 30m, 2h, 1d), ISO text such as 2026-01-31T12:00 (local without a "
+    "now, how long ago (90s, 30m, 2h, 1d), ISO text such as 2026-01-31T12:00 (local without a "
     "zone), milliseconds since 1970, or YYYY-MM-DD#HH:MM:SS:mmm"
 )
 _AGO = re.compile(r"([0-9]{1,6})([smhd])", re.ASCII)
@@ -29,7 +29,7 @@ def time_of(text: str, now: int | None = None) -> int:
     try:
         found = _date(text)
     except (ValueError, OverflowError, OSError):
-        raise ConfigError(f"{text[:64]!r} is no time: {FORMS}") from None
+        raise ConfigError(f"{text[:64]!r} is no time: write {FORMS}") from None
     if found < 0:
         raise ConfigError(f"{text[:64]!r} is before 1970")
     return found

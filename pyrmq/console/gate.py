@@ -114,12 +114,14 @@ def local_path(text: str) -> str:
 
 
 def _is_taken_by_another_site(request: Request) -> bool:
-    """Whether a page of another site asks for a part of its own, such as a picture: without login
-    nothing else would keep it from having the console search. Links from other sites are fine."""
+    """Whether a page of another site asks for a part of its own, such as a picture or a frame:
+    without login nothing else would keep it from having the console search. Links from other sites
+    are fine."""
     if request.method == "POST":
         return False  # `change` refuses it, with a line in the audit
     site = request.headers.get("sec-fetch-site", "none")
     is_page = request.headers.get("sec-fetch-mode") == "navigate"
+    is_page = is_page and request.headers.get("sec-fetch-dest", "document") == "document"
     return site not in ("none", "same-origin") and not is_page
 
 

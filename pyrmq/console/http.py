@@ -13,7 +13,7 @@ from typing import Any
 import h11
 import trio
 from hypercorn.config import Config
-from hypercorn.events import Event, RawData, Updated
+from hypercorn.events import Closed, Event, RawData, Updated
 from hypercorn.protocol.h2 import H2Protocol
 from hypercorn.trio.lifespan import Lifespan
 from hypercorn.trio.tcp_server import TCPServer
@@ -120,14 +120,25 @@ class _Connection(TCPServer):
         take an answer."""
         if self.is_closing:
             return False
-        http = getattr(getattr(self, "protocol", None), "protocol", None)
-        state = getattr(getattr(http, "connection", None), "their_state", None)
+        state = getattr(self._h11(), "their_state", None)
         return self.is_idle or self._sending > 0 or state is h11.SEND_BODY
+
+    @property
+    def _is_answering(self) -> bool:
+        """Whether an answer has begun that is not whole."""
+        return getattr(self._h11(), "our_state", None) is h11.SEND_BODY
+
+    def _h11(self) -> Any:
+        http = getattr(getattr(self, "protocol", None), "protocol", None)
+        return getattr(http, "connection", None)
 
     async def protocol_send(self, event: Event) -> None:
         if isinstance(self.protocol.protocol, H2Protocol):
             # Nobody needs it here, and it has attacks of its own (streams that are reset).
             await trio.aclose_forcefully(self.stream)
+            return
+        if isinstance(event, Closed) and self._is_answering:
+            # What follows a last request ends the reading; the answer closes the connection itself.
             return
         if isinstance(event, Updated):
             self.is_idle = event.idle
@@ -138,7 +149,10 @@ class _Connection(TCPServer):
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._end_late)
-                await super().protocol_send(event)
+                try:
+                    await super().protocol_send(event)
+                except trio.BusyResourceError:  # the reading side ends the connection meanwhile
+                    await trio.aclose_forcefully(self.stream)
                 nursery.cancel_scope.cancel()
         finally:
             self._sending -= 1

@@ -24,6 +24,7 @@ from pyrmq.console.rendering import page
 from pyrmq.console.sessions import LONGEST, Session, Sessions, session_of
 from pyrmq.console.settings import LoginKind, Role, Settings
 from pyrmq.errors import ClientError, PyrmqError
+from pyrmq.net.address import format_address
 from pyrmq.net.client.credentials import Credentials
 
 AT_ONCE = 2
@@ -83,7 +84,8 @@ class Login:
             return self._form(request, to, "The form was too old. Try again.", 403, user)
         if not 0 < len(user) <= MOST_CHARACTERS or not 0 < len(password) <= MOST_CHARACTERS:
             return self._form(request, to, WRONG, 403)
-        peer = source_of(request.client.host if request.client else "")
+        client = request.client
+        peer = source_of(format_address((client.host, client.port))) if client else ""
         busy = self._busy.total() >= MAX_WAITING or self._busy[peer] >= MAX_OF_ONE
         if busy or (peer, user) in self._judged_now:
             return self._form(request, to, "Too many logins at once. Try again.", 503, user)

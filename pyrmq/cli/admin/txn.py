@@ -115,7 +115,7 @@ def _end(session: Session, outcomes: Outcomes[Any]) -> None:
     "--older-than",
     type=Span(0),
     metavar="TIME",
-    help="Only what was sent so long ago: seconds, or 90s, 30m, 2h, 1d.",
+    help="Only what was sent at least this long ago: seconds, or 90s, 30m, 2h, 1d.",
 )
 @click.option("--discarded", is_flag=True, help="Those in TRANS_CHECK_MAX_TIME_TOPIC instead.")
 @click.option("--limit", type=click.IntRange(1, MAX_LIMIT), default=100, show_default=True)

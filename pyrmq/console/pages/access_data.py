@@ -12,13 +12,15 @@ from typing import Generic, TypeVar
 from pyrmq.admin.accounts import PlainAccount
 from pyrmq.admin.api import Admin
 from pyrmq.admin.auth import Acl, Entry, User
-from pyrmq.admin.outcome import Outcomes
+from pyrmq.admin.outcome import Outcome, Outcomes
 from pyrmq.errors import ClientError
 
 T = TypeVar("T")
 V = TypeVar("V")
 ACTIONS = ("All", "Pub", "Sub", "Create", "Update", "Delete", "Get", "List")
 DECISIONS = ("Allow", "Deny")
+MOST_NAMES = 8
+"""Brokers that a text about several names."""
 MAX_ENTRIES = 64
 """Resources, and addresses, of one form."""
 
@@ -130,8 +132,24 @@ def _found(
     key: Callable[[T], Hashable],
 ) -> Found[T]:
     answers = {o.name or o.target: rows(o.value) for o in outcomes.done if o.value is not None}
-    problems = tuple(o.problem for o in outcomes.failed)
+    problems = problems_of(outcomes.failed)
     return Found(cluster[0], cluster[1], tuple(answers), merged(answers, key), problems)
+
+
+def problems_of(failed: Iterable[Outcome[V]]) -> tuple[str, ...]:
+    """One text for each reason, with the brokers that gave it."""
+    by_reason: dict[str, list[Outcome[V]]] = {}
+    for outcome in failed:
+        by_reason.setdefault(str(outcome.error), []).append(outcome)
+    texts = []
+    for reason, of in by_reason.items():
+        if len(of) == 1:
+            texts.append(of[0].problem)
+            continue
+        names = ", ".join(o.name or o.target for o in of[:MOST_NAMES])
+        more = f" and {len(of) - MOST_NAMES} more" if len(of) > MOST_NAMES else ""
+        texts.append(f"{names}{more}: {reason}")
+    return tuple(texts)
 
 
 async def users(admin: Admin, asked: str = "") -> Found[UserRow]:

@@ -53,7 +53,7 @@ def goal(form: Mapping[str, str], now: int | None = None) -> Goal:
 def moment(text: str, now: int | None = None) -> int:
     """A time as ms since 1970, as `pyrmq admin` takes it; never START, nor END. ClientError."""
     if not text:
-        raise ClientError(f"a time is missing: {FORMS}")
+        raise ClientError(f"a time is missing: write {FORMS}")
     try:
         return max(time_of(text, now), 1)
     except ConfigError as e:

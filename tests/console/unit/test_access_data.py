@@ -7,6 +7,7 @@ from dataclasses import fields
 import pytest
 
 from pyrmq.admin.auth import Acl, Entry
+from pyrmq.admin.outcome import Outcome
 from pyrmq.console.pages.access_data import (
     MAX_ENTRIES,
     AccountRow,
@@ -17,6 +18,7 @@ from pyrmq.console.pages.access_data import (
     acl_of,
     merged,
     parts_of,
+    problems_of,
     steps_of,
 )
 from pyrmq.errors import ClientError
@@ -25,6 +27,16 @@ from pyrmq.errors import ClientError
 def test_rows_have_no_place_for_a_secret() -> None:
     names = {field.name for cls in (UserRow, AccountRow) for field in fields(cls)}
     assert not any("secret" in name or "password" in name for name in names)
+
+
+def test_the_same_reason_of_several_masters_is_one_text() -> None:
+    none, down = ClientError("it keeps no users"), ClientError("h:9 is down")
+    failed: list[Outcome[None]] = [Outcome(f"h:{n}", error=none, name=f"b{n}") for n in range(9)]
+    names = ", ".join(f"b{n}" for n in range(8))
+    assert problems_of([*failed, Outcome("h:9", error=down)]) == (
+        f"{names} and 1 more: it keeps no users",
+        "h:9 is down",
+    )
 
 
 def test_masters_that_differ_are_told() -> None:

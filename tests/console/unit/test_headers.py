@@ -94,17 +94,20 @@ async def test_names_of_others(browser: Client, host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("site", "mode", "status"),
+    ("site", "mode", "dest", "status"),
     [
-        ("same-origin", "cors", 200),
-        ("none", "navigate", 200),
-        ("cross-site", "navigate", 200),  # a link
-        ("cross-site", "no-cors", 403),  # a picture
-        ("same-site", "cors", 403),
+        ("same-origin", "cors", "empty", 200),
+        ("none", "navigate", "document", 200),
+        ("cross-site", "navigate", "document", 200),  # a link
+        ("cross-site", "navigate", "iframe", 403),  # not shown, but the console would search
+        ("cross-site", "no-cors", "image", 403),
+        ("same-site", "cors", "empty", 403),
     ],
 )
-async def test_pages_of_other_sites(browser: Client, site: str, mode: str, status: int) -> None:
-    headers = {"sec-fetch-site": site, "sec-fetch-mode": mode}
+async def test_pages_of_other_sites(
+    browser: Client, site: str, mode: str, dest: str, status: int
+) -> None:
+    headers = {"sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": dest}
     assert (await browser.get("/room", headers)).status == status
 
 

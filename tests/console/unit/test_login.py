@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import trio.testing
 
+from pyrmq.auth.failures import Failures
 from pyrmq.console import app as console_app_module
 from pyrmq.console import password_file
 from pyrmq.console.app import console_app
@@ -210,6 +211,26 @@ async def test_guesses_at_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> N
             assert (await log_in(browser)).status == 303
             judged.set()
         assert statuses[5:] == [403] * MAX_OF_ONE
+
+
+@pytest.mark.parametrize(
+    ("addresses", "counted"),
+    [
+        (["2001:db8::1", "2001:db8::2", "2001:db8:0:0:ffff::3"], {"2001:db8::"}),
+        (["2001:db8:0:1::1", "2001:db8:0:2::1"], {"2001:db8:0:1::", "2001:db8:0:2::"}),
+        (["::ffff:10.0.0.1", "10.0.0.1"], {"10.0.0.1"}),
+    ],
+)
+async def test_guesses_are_counted_by_what_a_peer_cannot_choose(
+    browser: Client, monkeypatch: pytest.MonkeyPatch, addresses: list[str], counted: set[str]
+) -> None:
+    """Of an IPv6 address its owner chooses the last 64 bits."""
+    found: set[str] = set()
+    monkeypatch.setattr(Failures, "failed", lambda self, peer, name: found.add(peer) or 0.0)
+    for address in addresses:
+        one = Client(browser.app, peer=(address, 50_000))
+        assert (await log_in(one, "ann", "wrong password")).status == 403
+    assert found == counted
 
 
 async def test_a_session_ends(browser: Client, mock_clock: trio.testing.MockClock) -> None:

@@ -34,7 +34,7 @@ def test_goals() -> None:
             goal(wrong)
     with pytest.raises(ClientError, match="no time"):
         goal({"topic": "t", "to": "time", "time": "soon"})
-    with pytest.raises(ClientError, match="a time is missing: now, so"):
+    with pytest.raises(ClientError, match="a time is missing: write now"):
         goal({"topic": "t", "to": "time"})
 
 
