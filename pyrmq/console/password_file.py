@@ -98,10 +98,12 @@ class PasswordFile:
             except ConfigError as e:
                 if stamp is None:
                     self._users, self._stamp = {}, None
-                    log.warning("nobody can log in: %s", e)
+                    log.warning("nobody can log in: %s", escape(str(e)))
                 elif stamp != self._refused:
                     self._refused = stamp
-                    log.warning("the users of before stay, also those you removed: %s", e)
+                    log.warning(
+                        "the users of before stay, also those you removed: %s", escape(str(e))
+                    )
         return self._users.get(name)
 
     def _now(self) -> tuple[int, ...] | None:
