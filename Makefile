@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 # How many tests at once: they mostly wait. WORKERS=0: one after the other, in one process.
-WORKERS ?= 5
+WORKERS ?= 6
 # Images of containers often set this. The tests start Python hundreds of times: each would compile pyrmq.
 unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin

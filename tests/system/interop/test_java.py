@@ -178,9 +178,11 @@ def test_requests_get_their_replies(java: Driver, topic: str, group: str) -> Non
         assert line["properties"]["MSG_TYPE"] == "reply"
         assert {"CORRELATION_ID", "PUSH_REPLY_TIME", "ARRIVE_TIME"} <= line["properties"].keys()
     replied = report.of("replied")
-    assert [line.get("sendStatus") for line in replied] == ["SEND_OK"] * 3
+    # More if the first heartbeat of the asking client came late: it asks again then.
+    assert len(replied) >= 3
+    assert {line.get("sendStatus") for line in replied} == {"SEND_OK"}
     assert {line["topic"] for line in replied} == {"DefaultCluster_REPLY_TOPIC"}
-    assert len({line["offsetMsgId"] for line in replied}) == 3, "each is stored"
+    assert len({line["offsetMsgId"] for line in replied}) == len(replied), "each is stored"
     (unanswered,) = report.of("unanswered")
     assert unanswered["timeout"] is True
 

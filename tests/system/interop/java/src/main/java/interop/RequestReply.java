@@ -46,7 +46,7 @@ final class RequestReply {
             line.put("event", "request");
             line.put("index", i);
             try {
-                Message reply = asker.request(request(args, "ask " + i, i), 30_000);
+                Message reply = answered(asker, request(args, "ask " + i, i));
                 line.put("reply", new String(reply.getBody(), StandardCharsets.UTF_8));
                 line.put("properties", reply.getProperties());
             } catch (Exception failure) {
@@ -67,6 +67,19 @@ final class RequestReply {
         asker.shutdown();
         replier.shutdown();
         summary.put("requests", count);
+    }
+
+    /** A broker loses replies to a client that it does not know yet, and the first heartbeat may come late. */
+    private static Message answered(DefaultMQProducer asker, Message message) throws Exception {
+        for (int tries = 1; ; tries++) {
+            try {
+                return asker.request(message, 10_000);
+            } catch (RequestTimeoutException late) {
+                if (tries == 3) {
+                    throw late;
+                }
+            }
+        }
     }
 
     private static Message request(Args args, String text, int index) {
