@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,16 @@ class Bar:
 
     up_to: int | None
     count: int
+
+
+def span_of(bars: Sequence[Bar], index: int, duration: Callable[[int], str]) -> str:
+    """When the messages of a bar are due, such as `1m to 5m`; the first bar has what is overdue as
+    well. `duration`: how seconds are written."""
+    end = bars[index].up_to
+    begin = bars[index - 1].up_to if index else None
+    if begin is None:
+        return "any time" if end is None else f"within {duration(end)}"
+    return f"after {duration(begin)}" if end is None else f"{duration(begin)} to {duration(end)}"
 
 
 @dataclass(frozen=True, slots=True)

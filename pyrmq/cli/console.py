@@ -11,6 +11,7 @@ import click
 
 from pyrmq.cli.access import Access, access_options
 from pyrmq.cli.log_options import LogOptions, early_log, log_options_of
+from pyrmq.cli.messages import namesrv_option
 
 if TYPE_CHECKING:
     from pyrmq.cli.until_signal import Served
@@ -20,14 +21,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.group(invoke_without_command=True)
-@click.option(
-    "-n",
-    "--namesrv",
-    envvar="NAMESRV_ADDR",
-    default="127.0.0.1:9876",
-    show_default=True,
-    help="Name servers, `host:port;host:port`.",
-)
+@namesrv_option
 @click.option(
     "--bind",
     default="127.0.0.1:8090",

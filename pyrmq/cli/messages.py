@@ -14,7 +14,7 @@ from pyrmq.cli.access import Access, access_options
 if TYPE_CHECKING:
     from pyrmq.model.record import ReceivedMessage
 
-_namesrv = click.option(
+namesrv_option = click.option(
     "-n",
     "--namesrv",
     envvar="NAMESRV_ADDR",
@@ -25,7 +25,7 @@ _namesrv = click.option(
 
 
 @click.command()
-@_namesrv
+@namesrv_option
 @access_options
 @click.option("-t", "--topic", required=True)
 @click.option("-b", "--body", help="The message; without it every line of stdin is one.")
@@ -109,7 +109,7 @@ def send(
 
 
 @click.command()
-@_namesrv
+@namesrv_option
 @access_options
 @click.option("-t", "--topic", required=True)
 @click.option("-g", "--group", default="pyrmq-cli", show_default=True)

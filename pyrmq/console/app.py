@@ -21,12 +21,13 @@ from pyrmq.console.headers import BodyBound, HostCheck, SafeHeaders, allowed_hos
 from pyrmq.console.history import History
 from pyrmq.console.link import Links
 from pyrmq.console.login import Login, by_broker, by_file, still_in
+from pyrmq.console.not_there import TITLE as NOT_THERE
+from pyrmq.console.not_there import NotThereError
 from pyrmq.console.pages import Rooms, all_rooms
 from pyrmq.console.password_file import PasswordFile
 from pyrmq.console.rendering import STATIC, fragment, is_htmx, page
 from pyrmq.console.sessions import Note, Session, Sessions
 from pyrmq.console.settings import LoginKind, Settings
-from pyrmq.console.views.servers import NotThereError
 from pyrmq.errors import NoPermissionError, PyrmqError, leaves
 
 _NOT_SIGNED = ("authentication failed", "check signature failed", "the signature does not fit")
@@ -111,7 +112,7 @@ async def _health(request: Request) -> Response:
     return PlainTextResponse("ok\n")
 
 
-_TITLES = {403: "Not allowed", 404: "Not there", 500: "A fault of the console"}
+_TITLES = {403: "Not allowed", 404: NOT_THERE, 500: "A fault of the console"}
 """Of pages of errors, by status."""
 
 
@@ -123,8 +124,9 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _not_there(request: Request, error: Exception) -> Response:
-    """An answer, also for a part of a page: none asks again by itself after it."""
-    return page(request, "error.html", 404, title=_TITLES[404], text=str(error), again=False)
+    """An answer, also for a part of a page."""
+    assert isinstance(error, NotThereError)
+    return page(request, "error.html", 404, title=error.title, text=str(error), again=False)
 
 
 async def _left(request: Request, error: Exception) -> Response:

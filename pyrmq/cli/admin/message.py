@@ -31,26 +31,10 @@ def message() -> None:
 
 
 def _data(found: ReceivedMessage) -> dict[str, Any]:
-    """A message as JSON and YAML have it; times in ms since 1970."""
-    return {
-        "topic": found.topic,
-        "broker": found.broker_name or None,
-        "queueId": found.queue_id,
-        "queueOffset": found.queue_offset,
-        "commitLogOffset": found.commit_log_offset,
-        "msgId": found.msg_id,
-        "offsetMsgId": found.offset_msg_id,
-        "tags": found.tags,
-        "keys": found.keys,
-        "bornTimestamp": found.born_timestamp,
-        "bornHost": found.born_host,
-        "storeTimestamp": found.store_timestamp,
-        "storeHost": found.store_host,
-        "reconsumeTimes": found.reconsume_times,
-        "sysFlag": found.sys_flag,
-        "properties": found.properties,
-        "body": found.raw_body,
-    }
+    """A message as JSON and YAML have it, with its body."""
+    from pyrmq.admin.message_data import message_data
+
+    return {**message_data(found), "body": found.raw_body}
 
 
 async def _one(admin: Admin, found: ReceivedMessage) -> View:

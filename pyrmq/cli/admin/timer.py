@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyrmq.admin.api import Admin
     from pyrmq.admin.brokers import OfReplica
-    from pyrmq.admin.timers import Bar, TimerFigures
+    from pyrmq.admin.timers import TimerFigures
     from pyrmq.cli.admin.view import View
 
 WIDTH = 40
@@ -40,7 +40,7 @@ def timer() -> None:
 )
 def show(session: Session, broker: str | None, cluster: str | None, bounds: str | None) -> None:
     """Show when waiting messages are due, as a histogram of the masters together."""
-    from pyrmq.admin.timers import sum_of_bars
+    from pyrmq.admin.timers import span_of, sum_of_bars
     from pyrmq.cli.admin.view import Column, View
     from pyrmq.model.timer_figures import BOUNDS
 
@@ -51,7 +51,7 @@ def show(session: Session, broker: str | None, cluster: str | None, bounds: str 
         answered = _answered(found)
         masters = {n: f for n, (of, f) in answered.items() if broker or not of.replica.broker_id}
         bars = sum_of_bars(list(masters.values()))
-        rows = [(_span(bars, i), bar.count) for i, bar in enumerate(bars)]
+        rows = [(span_of(bars, i, duration), bar.count) for i, bar in enumerate(bars)]
         most = max((count for _, count in rows), default=0)
         columns = (
             Column("DUE", lambda r: r[0]),
@@ -123,15 +123,6 @@ def _state(address: str, figures: TimerFigures) -> str:
         f"{figures.offset_behind} not in the wheel yet"
     )
     return text if figures.bars else f"{text}; it does not say when they are due"
-
-
-def _span(bars: Sequence[Bar], index: int) -> str:
-    """`1m to 5m`; the first bar has what is overdue as well."""
-    end = bars[index].up_to
-    begin = bars[index - 1].up_to if index else None
-    if begin is None:
-        return "any time" if end is None else f"within {duration(end)}"
-    return f"after {duration(begin)}" if end is None else f"{duration(begin)} to {duration(end)}"
 
 
 def bar_text(count: int, most: int) -> str:

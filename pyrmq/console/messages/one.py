@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyrmq.admin.dead_letters import DeadLetter
+from pyrmq.admin.message_data import message_data
 from pyrmq.console.messages.body import BodyView, view_of
 from pyrmq.errors import ClientError
 from pyrmq.model.message import Message
@@ -128,24 +129,6 @@ def copy_of(message: ReceivedMessage, body: bytes) -> tuple[Message, str | None]
 
 
 def as_data(message: ReceivedMessage) -> dict[str, Any]:
-    """A message without its body as JSON has it; times in ms since 1970."""
-    return {
-        "topic": message.topic,
-        "broker": message.broker_name or None,
-        "queueId": message.queue_id,
-        "queueOffset": message.queue_offset,
-        "commitLogOffset": message.commit_log_offset,
-        "msgId": message.msg_id,
-        "uniqueId": message.properties.get(UNIQ_KEY),
-        "offsetMsgId": message.offset_msg_id,
-        "tags": message.tags,
-        "keys": message.keys,
-        "bornTimestamp": message.born_timestamp,
-        "bornHost": message.born_host,
-        "storeTimestamp": message.store_timestamp,
-        "storeHost": message.store_host,
-        "reconsumeTimes": message.reconsume_times,
-        "flag": message.flag,
-        "sysFlag": message.sys_flag,
-        "properties": message.properties,
-    }
+    """A message without its body as JSON has it."""
+    extra = {"uniqueId": message.properties.get(UNIQ_KEY), "flag": message.flag}
+    return {**message_data(message), **extra}

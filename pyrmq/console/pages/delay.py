@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pyrmq.admin.timers import Bar
+from pyrmq.admin.timers import span_of
 from pyrmq.console import inputs
 from pyrmq.console.changes import change, done, form_of
 from pyrmq.console.link import admin_of
@@ -27,15 +27,6 @@ from pyrmq.net.clock import now_ms
 ROOM = Room("delay", "Delays and timers", "/delay", 54)
 MOST_TOPICS = 50
 """Topics whose timers are counted on the page."""
-
-
-def span_of(bars: list[Bar], index: int) -> str:
-    """`1 min to 5 min`; the first bar has what is overdue as well."""
-    end = bars[index].up_to
-    begin = bars[index - 1].up_to if index else None
-    if begin is None:
-        return "any time" if end is None else f"within {duration(end)}"
-    return f"after {duration(begin)}" if end is None else f"{duration(begin)} to {duration(end)}"
 
 
 def topic_counts(found: waiting.Waiting) -> list[tuple[str, int]]:
@@ -64,7 +55,7 @@ async def _values(request: Request) -> dict[str, Any]:
         "found": found,
         "levels": by_level(found),
         "bars": [
-            (span_of(found.bars, at), bar.count, bar.count / most if most else 0.0)
+            (span_of(found.bars, at, duration), bar.count, bar.count / most if most else 0.0)
             for at, bar in enumerate(found.bars)
         ],
         "topics": topics[:MOST_TOPICS],

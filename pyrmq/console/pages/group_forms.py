@@ -16,11 +16,12 @@ from pyrmq.console import inputs
 from pyrmq.console.changes import change, done, done_at, form_of, typed
 from pyrmq.console.inputs import choices
 from pyrmq.console.link import admin_of
+from pyrmq.console.not_there import NotThereError
 from pyrmq.console.pages.topic_forms import clusters_of
 from pyrmq.console.rendering import link, page
 from pyrmq.console.views.cache import forget
 from pyrmq.console.views.groups import group_names
-from pyrmq.console.views.one_group import group_page, group_settings
+from pyrmq.console.views.one_group import GroupNow, GroupSettings, group_page, group_settings
 from pyrmq.console.views.summary import summary_of
 from pyrmq.errors import ClientError, InvalidParameterError, NotFoundError, PyrmqError
 from pyrmq.model.names import check_consumer_group
@@ -37,9 +38,16 @@ FLAGS = (
 NUMBERS = {"retry_queue_nums": MAX_QUEUES, "retry_max_times": 1 << 30}
 
 
-def unknown(request: Request, error: PyrmqError, title: str = "No such group") -> Response:
-    text = f"{str(error)[:1].upper()}{str(error)[1:]}."
-    return page(request, "error.html", 404, title=title, text=text, again=False)
+def unknown(error: PyrmqError, title: str) -> NotThereError:
+    return NotThereError(f"{str(error)[:1].upper()}{str(error)[1:]}.", title)
+
+
+async def group_of(request: Request) -> tuple[GroupNow, GroupSettings]:
+    """The group that a page is about. NotThereError."""
+    try:
+        return await group_page(await admin_of(request), request.path_params["name"])
+    except (InvalidParameterError, NotFoundError) as e:
+        raise unknown(e, "No such group") from e
 
 
 def _members(form: FormData) -> dict[str, Any]:
@@ -80,12 +88,7 @@ async def create(request: Request) -> Response:
 
 async def _page(request: Request, template: str, **more: Any) -> Response:
     """A page about a group that is there."""
-    name = request.path_params["name"]
-    admin = await admin_of(request)
-    try:
-        now, settings = await group_page(admin, name)
-    except (InvalidParameterError, NotFoundError) as e:
-        return unknown(request, e)
+    now, settings = await group_of(request)
     clusters = settings.clusters or await clusters_of(request)
     return page(request, template, now=now, config=settings, clusters=choices(clusters), **more)
 

@@ -9,23 +9,19 @@ from starlette.routing import Route
 from pyrmq.console import inputs
 from pyrmq.console.changes import change, done, form_of
 from pyrmq.console.link import admin_of
-from pyrmq.console.pages.group_forms import unknown
+from pyrmq.console.pages.group_forms import group_of
 from pyrmq.console.rendering import link, page
 from pyrmq.console.views.cache import forget
-from pyrmq.console.views.one_group import group_page
 from pyrmq.console.views.resets import as_shown, fields, goal, preview
 from pyrmq.console.views.summary import summary_of
-from pyrmq.errors import InvalidParameterError, NotFoundError, PyrmqError
+from pyrmq.errors import PyrmqError
 
 
 async def form(request: Request) -> Response:
     """Where to; with `?to=` also the preview. Nothing is moved."""
     name = request.path_params["name"]
     admin = await admin_of(request)
-    try:
-        now, _ = await group_page(admin, name)
-    except (InvalidParameterError, NotFoundError) as e:
-        return unknown(request, e)
+    now, _ = await group_of(request)
     asked = {k: request.query_params.get(k, "") for k in ("topic", "to", "time", "broker")}
     wanted, plan, problem = None, None, ""
     if asked["to"]:

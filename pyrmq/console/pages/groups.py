@@ -23,7 +23,6 @@ from pyrmq.console.views.one_group import (
     MOST_QUEUES,
     GroupNow,
     group_now,
-    group_page,
 )
 from pyrmq.errors import InvalidParameterError, NotFoundError, ResponseError
 from pyrmq.net.clock import now_ms
@@ -58,12 +57,7 @@ async def shown(request: Request) -> Response:
 
 
 async def one(request: Request) -> Response:
-    name = request.path_params["name"]
-    admin = await admin_of(request)
-    try:
-        now, settings = await group_page(admin, name)
-    except (InvalidParameterError, NotFoundError) as e:
-        return group_forms.unknown(request, e)
+    now, settings = await group_forms.group_of(request)
     lags = await _lags(request, now)
     return page(request, "groups/one.html", now=now, config=settings, most=MOST_QUEUES, lags=lags)
 
@@ -111,7 +105,7 @@ async def one_member(request: Request) -> Response:
     try:
         found = await member(await admin_of(request), name, client, stacks=stacks)
     except (InvalidParameterError, NotFoundError, ResponseError) as e:
-        return group_forms.unknown(request, e, "No such member")
+        raise group_forms.unknown(e, "No such member") from e
     return page(request, "groups/member.html", name=name, member=found, stacks=stacks)
 
 

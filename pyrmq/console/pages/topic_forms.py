@@ -13,28 +13,28 @@ from pyrmq.console import inputs
 from pyrmq.console.changes import change, done_at, form_of, typed
 from pyrmq.console.inputs import choices
 from pyrmq.console.link import admin_of
+from pyrmq.console.not_there import NotThereError
 from pyrmq.console.rendering import link, page
 from pyrmq.console.views.cache import forget
-from pyrmq.console.views.one_topic import topic_details
+from pyrmq.console.views.one_topic import TopicDetails, topic_details
 from pyrmq.console.views.topics import perm_text, topic_list
-from pyrmq.errors import ClientError, PyrmqError, TopicNotExistError
+from pyrmq.errors import ClientError, TopicNotExistError
 from pyrmq.model.names import check_topic
 from pyrmq.model.topic import MAX_QUEUES, MESSAGE_TYPE, MESSAGE_TYPES
 
 PERMS = (("6", "read and write"), ("4", "read only"), ("2", "write only"), ("0", "neither"))
 
 
-def unknown(request: Request, name: str, error: PyrmqError) -> Response:
-    # A hint of this very error names brokers that are missing, and may have the topic.
-    missing = [str(error.hint)] if "hint" in vars(error) else []
-    return page(
-        request,
-        "error.html",
-        404,
-        title="No such topic",
-        text="; ".join([f"No name server knows topic {name}", *missing]) + ".",
-        again=False,
-    )
+async def topic_of(request: Request) -> TopicDetails:
+    """The topic that a page is about. NotThereError."""
+    name = request.path_params["name"]
+    try:
+        return await topic_details(await admin_of(request), name)
+    except TopicNotExistError as e:
+        # A hint of this very error names brokers that are missing, and may have the topic.
+        missing = [str(e.hint)] if "hint" in vars(e) else []
+        text = "; ".join([f"No name server knows topic {name}", *missing]) + "."
+        raise NotThereError(text, "No such topic") from e
 
 
 async def clusters_of(request: Request) -> list[str]:
@@ -91,11 +91,7 @@ def _attributes(form: FormData) -> str:
 
 
 async def change_form(request: Request) -> Response:
-    name = request.path_params["name"]
-    try:
-        found = await topic_details(await admin_of(request), name)
-    except TopicNotExistError as e:
-        return unknown(request, name, e)
+    found = await topic_of(request)
     configs = [at.config for at in found.at if at.config is not None]
     return page(
         request,
@@ -138,10 +134,7 @@ async def delete_form(request: Request) -> Response:
     """`?cluster=`: from which; needed if the topic is in several."""
     name = request.path_params["name"]
     admin = await admin_of(request)
-    try:
-        found = await topic_details(admin, name)
-    except TopicNotExistError as e:
-        return unknown(request, name, e)
+    found = await topic_of(request)
     cluster = request.query_params.get("cluster", "")
     if cluster not in found.clusters:
         cluster = found.clusters[0] if len(found.clusters) == 1 else ""

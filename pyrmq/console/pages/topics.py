@@ -14,9 +14,8 @@ from pyrmq.console.pages import topic_forms
 from pyrmq.console.paging import listing
 from pyrmq.console.rendering import is_htmx, page
 from pyrmq.console.room import Room
-from pyrmq.console.views.one_topic import producers_of, topic_details
+from pyrmq.console.views.one_topic import producers_of
 from pyrmq.console.views.topics import KINDS, TopicRow, kind_of, perm_text, topic_list
-from pyrmq.errors import TopicNotExistError
 
 ROOM = Room("topics", "Topics", "/topics", 40)
 COLUMNS: Mapping[str, Callable[[TopicRow], Any]] = {
@@ -51,16 +50,12 @@ async def shown(request: Request) -> Response:
 
 
 async def one(request: Request) -> Response:
-    name = request.path_params["name"]
-    try:
-        found = await topic_details(await admin_of(request), name)
-    except TopicNotExistError as e:
-        return topic_forms.unknown(request, name, e)
+    found = await topic_forms.topic_of(request)
     return page(
         request,
         "topics/one.html",
         topic=found,
-        kind=kind_of(name, found.own_names),
+        kind=kind_of(found.name, found.own_names),
         perm_text=perm_text,
     )
 

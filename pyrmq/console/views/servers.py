@@ -11,6 +11,7 @@ from pyrmq.admin.clusters import ReplicaState
 from pyrmq.admin.draining import NO_DRAIN
 from pyrmq.admin.health import DEGRADED, DOWN, OK, Health, ServerHealth
 from pyrmq.admin.runtime_info import Runtime, Traffic, first_number, whole
+from pyrmq.console.not_there import NotThereError
 from pyrmq.console.views.asking import together
 from pyrmq.console.views.cache import kept
 from pyrmq.errors import ClientError, NoPermissionError, PyrmqError
@@ -23,10 +24,6 @@ ORDER = {DOWN: 0, DEGRADED: 1, OK: 2}
 """What is wrong comes first."""
 KINDS = {DOWN: "bad", DEGRADED: "warn", OK: "good"}
 """Of badges."""
-
-
-class NotThereError(ClientError):
-    """There is no such cluster or broker, and none is missed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,14 +51,19 @@ async def test_no_other_files(browser: Client, path: str) -> None:
     assert (await browser.get(path)).status == 404
 
 
-async def test_a_fault_of_the_console_has_the_headers_too(browser: Client) -> None:
-    answers: list[dict[str, Any]] = []
-    headers = [(b"host", b"127.0.0.1")]
-    scope = {
-        "type": "http", "method": "GET", "path": "/room/broken", "raw_path": b"/room/broken",
+def raw_scope(method: str, path: str, headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
+    """Of a request that a test sends to the application itself."""
+    return {
+        "type": "http", "method": method, "path": path, "raw_path": path.encode(),
         "query_string": b"", "headers": headers, "scheme": "http", "root_path": "",
         "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 1), "http_version": "1.1",
     }  # fmt: skip
+
+
+async def test_a_fault_of_the_console_has_the_headers_too(browser: Client) -> None:
+    answers: list[dict[str, Any]] = []
+    headers = [(b"host", b"127.0.0.1")]
+    scope = raw_scope("GET", "/room/broken", headers)
 
     async def receive() -> Any:
         return {"type": "http.request", "body": b"", "more_body": False}
@@ -135,11 +140,7 @@ async def test_a_body_that_does_not_come(autojump_clock: trio.testing.MockClock)
         (b"host", b"127.0.0.1"),
         (b"content-type", b"application/x-www-form-urlencoded"),
     ]
-    scope = {
-        "type": "http", "method": "POST", "path": "/room/make", "raw_path": b"/room/make",
-        "query_string": b"", "headers": headers, "scheme": "http", "root_path": "",
-        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 1), "http_version": "1.1",
-    }  # fmt: skip
+    scope = raw_scope("POST", "/room/make", headers)
 
     async def receive() -> Any:
         if not parts:

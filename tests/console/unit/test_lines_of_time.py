@@ -5,10 +5,11 @@ from __future__ import annotations
 from pyrmq.admin.life_facts import Fact, What
 from pyrmq.admin.life_groups import Life
 from pyrmq.admin.outcome import Outcome
-from pyrmq.admin.timers import Bar, TimerFigures, TopicTimers
+from pyrmq.admin.timers import Bar, TimerFigures, TopicTimers, span_of
 from pyrmq.console.messages.waiting import BrokerTimers, Level, Waiting
-from pyrmq.console.pages.delay import by_level, span_of, topic_counts
+from pyrmq.console.pages.delay import by_level, topic_counts
 from pyrmq.console.pages.traces import MOST_FACTS, line_of
+from pyrmq.console.rendering import duration
 from pyrmq.errors import ConnectError
 
 PLACE = {"topic": "t", "broker": "b", "queueId": 1, "queueOffset": 2}
@@ -64,5 +65,9 @@ def test_what_waits_is_added_up() -> None:
 
 def test_spans_of_bars() -> None:
     bars = [Bar(10, 1), Bar(3600, 2), Bar(None, 3)]
-    assert [span_of(bars, n) for n in range(3)] == ["within 10 s", "10 s to 1 h", "after 1 h"]
-    assert span_of([Bar(None, 1)], 0) == "any time"
+    assert [span_of(bars, n, duration) for n in range(3)] == [
+        "within 10 s",
+        "10 s to 1 h",
+        "after 1 h",
+    ]
+    assert span_of([Bar(None, 1)], 0, duration) == "any time"
